@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(folder.path().join("orders.tubewell"))?;
     let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
 
-    // A dropped future stops waiting. The timeout of `take_async` itself returns `None`.
+    // A dropped ticket stops waiting. The timeout of the take itself returns `None`.
     if timeout(Duration::from_millis(20), orders.to_async().take(None)).await.is_ok() {
         return Err("the tube was not empty".into());
     }

@@ -82,7 +82,7 @@ impl Durability {
     }
 }
 
-/// What a deferred call does while too many changes wait to be written (back pressure).
+/// What a deferred call of a claim does while too many changes wait to be written (back pressure).
 #[doc(alias = "back pressure")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "it either waits or does not")]

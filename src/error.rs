@@ -206,8 +206,9 @@ pub enum Error {
         /// The largest number of tasks in the tube.
         capacity: u64,
     },
-    /// Back pressure: too many changes wait to be written, and the caller asked not to block
-    /// ([`WhenFull::Refuse`](crate::WhenFull::Refuse)). Try again later.
+    /// Back pressure: too many changes wait to be written, and the caller asked not to wait
+    /// ([`refuse_when_full`](crate::Tube::refuse_when_full), [`WhenFull::Refuse`](crate::WhenFull::Refuse)).
+    /// Try again later.
     #[error("too many changes wait to be written; try again later, or let the call block")]
     Overloaded,
     /// No session with this id is alive: it has ended, and its tasks were released. Open a new one.

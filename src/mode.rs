@@ -187,11 +187,11 @@ impl<V: Begin> Call<'_, V> {
                 return Ok(Ticket::asked(sent));
             }
         };
-        Ok(match store.inner()?.give(buffer, when_full, on, verb)? {
+        Ok(match store.inner()?.give(buffer, when_full, on, verb, guard.cloned())? {
             Given::Decided(decided) => decided_ticket::<V>(store, guard, decided),
             Given::InLine(slot) => {
                 let (store, guard) = (store.clone(), guard.cloned());
-                Ticket::in_line(InLine::<V> { store, guard, slot: Some(slot) })
+                Ticket::in_line(InLine::<V> { store, buffer, guard, slot: Some(slot) })
             }
         })
     }
@@ -201,6 +201,7 @@ impl<V: Begin> Call<'_, V> {
 /// change begins.
 struct InLine<V: Begin> {
     store: LocalHandle,
+    buffer: usize,
     guard: Option<Arc<SessionGuard>>,
     slot: Option<Arc<LineSlot<V>>>,
 }
@@ -213,6 +214,11 @@ impl<V: Begin> Standing<V::Answer> for InLine<V> {
         let Poll::Ready(decided) = slot.poll(waker) else { return Poll::Pending };
         self.slot = None;
         Poll::Ready(decided.map(|it| decided_ticket::<V>(&self.store, self.guard.as_ref(), it)))
+    }
+
+    fn lead(&self) -> Result<()> {
+        let inner = self.store.inner()?;
+        self.slot.as_ref().map_or(Ok(()), |slot| inner.lead_for_line(self.buffer, slot))
     }
 
     fn is_done(&self) -> bool {
@@ -238,11 +244,9 @@ fn decided_ticket<V: Begin>(
 ) -> Ticket<V::Answer> {
     match decided.answer {
         Ok(first) => begun::<V>(store, guard, decided.wait, first),
-        Err(refused) if decided.wait.is_none() => Ticket::known(Err(refused)),
+        // It may wait for the change that has caused it.
         Err(refused) => {
-            // It waits for the change that has caused it.
-            let decided = Decided { answer: refused, wait: decided.wait };
-            Ticket::of_future(async move { Err(wait::commit(decided).await?) })
+            Ticket::decided(store, Decided { answer: Err(refused), wait: decided.wait })
         }
     }
 }
@@ -255,7 +259,7 @@ fn begun<V: Begin>(
     first: V::First,
 ) -> Ticket<V::Answer> {
     match V::begun(first) {
-        Begun::Done(answer) => Ticket::decided(store, Decided { answer, wait }),
+        Begun::Done(answer) => Ticket::decided(store, Decided { answer: Ok(answer), wait }),
         later @ Begun::Later(_) => {
             let guard = guard.cloned();
             let answer = wait::answer(store, Decided { answer: Ok(later), wait });

@@ -85,7 +85,7 @@ impl Session {
         Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
     }
 
-    /// As [`create_tube`](Session::create_tube), as a future that blocks no thread.
+    /// As [`create_tube`](Session::create_tube), with a [`Ticket`](crate::Ticket): the change is made when this is called.
     ///
     /// # Errors
     /// The future resolves to those of [`Store::create_tube`](crate::Store::create_tube).
@@ -97,19 +97,15 @@ impl Session {
     ) -> Ticket<Tube> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
         let guard = self.0.clone();
-        let begun = guard.begun().map(|()| create);
         let call = Call {
-            handle: &guard.handle,
+            handle: &self.0.handle,
             buffer: FILE,
             when_full: WhenFull::Block,
             on: (),
             guard: None,
         };
-        let created = Async::make(call, begun);
-        Ticket::of_future(async move {
-            let head = created.await?;
-            Ok(Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
-        })
+        Async::make(call, guard.begun().map(|()| create))
+            .map(move |head| Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
     }
 
     /// Takes up a parked claim again, for this session. As

@@ -26,7 +26,7 @@ use crate::session::Session;
 use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
-use crate::wait::{self, CallFuture};
+use crate::wait;
 use crate::{
     Async, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Ticket, Tube, TubeInfo,
     TubeOptions, WhenFull,
@@ -109,7 +109,7 @@ impl Store {
         Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
     }
 
-    /// As [`create_tube`](Store::create_tube), as a future that blocks no thread.
+    /// As [`create_tube`](Store::create_tube), with a [`Ticket`](crate::Ticket): the change is made when this is called.
     ///
     /// # Errors
     /// The future resolves to those of [`create_tube`](Store::create_tube).
@@ -129,11 +129,10 @@ impl Store {
         options: TubeOptions,
     ) -> Ticket<Tube> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
-        let (handle, created) = (self.handle.clone(), self.make_async(create));
-        Ticket::of_future(async move {
-            let head = created.await?;
+        let handle = self.handle.clone();
+        self.make_async(create).map(move |head| {
             let session = handle.own_session();
-            Ok(Tube::new(handle, session, None, head))
+            Tube::new(handle, session, None, head)
         })
     }
 
@@ -247,7 +246,7 @@ impl Store {
         self.make(&DropTube { name: name.into() })
     }
 
-    /// As [`drop_tube`](Store::drop_tube), as a future that blocks no thread.
+    /// As [`drop_tube`](Store::drop_tube), with a [`Ticket`](crate::Ticket): the change is made when this is called.
     ///
     /// # Errors
     /// The future resolves to those of [`drop_tube`](Store::drop_tube).
@@ -501,7 +500,7 @@ impl Store {
         let handle = self.handle.clone();
         Ticket::of_future(async move {
             for buffer in [FILE, MEMORY] {
-                CallFuture::of(&handle, buffer, (), Space {}).await?;
+                wait::make(&handle, buffer, (), &Space {}).await?;
             }
             Ok(())
         })

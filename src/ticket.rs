@@ -19,7 +19,13 @@ use crate::{Error, Result};
 /// survives what its tube promises: after the flush, or in a [written](crate::Durability::Write) tube after
 /// the write. Dropping the ticket discards the answer, not the change.
 ///
-/// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait). Dropping the ticket of a take
+/// A change in several commits ([`kick`](crate::Tube::kick), for instance) makes its first step when it is
+/// called, and the others while it is awaited. A [`put_wait`](crate::Tube::put_wait) whose ticket is dropped
+/// while its tube is full puts nothing.
+///
+/// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do
+/// [`move_all`](crate::Tube::move_all), [`release_all`](crate::Tube::release_all) and
+/// [`revoke_all`](crate::Tube::revoke_all), a flush and a close. Dropping the ticket of a take
 /// leaves the line of takers, and gives back a task that was assigned already.
 ///
 /// A ticket keeps the store open, as every handle does. [`close`](crate::Store::close) flushes all changes,
@@ -45,7 +51,7 @@ enum State<R> {
     /// The answer waits for nothing.
     Known(Result<R>),
     /// Decided, and not yet written.
-    Decided(LocalHandle, Decided<R>),
+    Decided(LocalHandle, Decided<Result<R>>),
     /// Expected from the owner of the store.
     Asked(RemotePromise<R>),
     InLine(Box<dyn Standing<R>>),
@@ -59,6 +65,9 @@ enum State<R> {
 pub(crate) trait Standing<R>: Send {
     /// The ticket of the change, once it is made; or a refusal.
     fn poll(&mut self, waker: &Waker) -> Poll<Result<Ticket<R>>>;
+
+    /// Leads the commits that it needs, for a thread that waits.
+    fn lead(&self) -> Result<()>;
 
     /// Whether the answer is there.
     fn is_done(&self) -> bool;
@@ -76,16 +85,17 @@ impl<R> Ticket<R> {
         Ticket(State::Known(answer))
     }
 
-    pub(crate) fn decided(store: &LocalHandle, decided: Decided<R>) -> Ticket<R> {
+    /// Decided or refused.
+    pub(crate) fn decided(store: &LocalHandle, decided: Decided<Result<R>>) -> Ticket<R> {
         match decided.wait {
-            None => Ticket::known(Ok(decided.answer)),
+            None => Ticket::known(decided.answer),
             Some(_) => Ticket(State::Decided(store.clone(), decided)),
         }
     }
 
     pub(crate) fn promised(promise: Promise<R>) -> Ticket<R> {
         match promise {
-            Promise::Here(store, decided) => Ticket::decided(&store, decided),
+            Promise::Here(store, decided) => Ticket::decided(&store, decided.map(Ok)),
             Promise::Remote(promise) => Ticket::asked(promise),
         }
     }
@@ -112,9 +122,10 @@ impl<R> Ticket<R> {
     pub fn wait(self) -> Result<R> {
         match self.0 {
             State::Known(answer) => answer,
-            State::Decided(store, decided) => store.inner()?.wait_deferred(decided),
+            State::Decided(store, decided) => store.inner()?.wait_deferred(decided)?,
             State::Asked(promise) => promise.wait(),
             State::InLine(mut call) => {
+                call.lead()?;
                 block_on(poll_fn(|context| call.poll(context.waker())))?.wait()
             }
             State::Call(call) => block_on(call),
@@ -122,8 +133,9 @@ impl<R> Ticket<R> {
         }
     }
 
-    /// Whether the answer is there: [`wait`](Ticket::wait) would not block. A read or a take has none before
-    /// it is awaited, nor has a call that waits for the end of a task or takes several commits.
+    /// Whether the answer is there: [`wait`](Ticket::wait) would not block. It is not known before it
+    /// is awaited of a call that begins then, that waits for space in a tube or for the end of a task, that takes
+    /// several commits, or that returns a handle.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.0 {
@@ -176,7 +188,9 @@ impl<R: 'static> Ticket<R> {
     {
         Ticket(match self.0 {
             State::Known(answer) => State::Known(answer.map(with)),
-            State::Decided(store, decided) => State::Decided(store, decided.map(with)),
+            State::Decided(store, decided) => {
+                State::Decided(store, decided.map(|answer| answer.map(with)))
+            }
             State::Asked(promise) => State::Asked(promise.map(with)),
             State::InLine(call) => State::InLine(Box::new(Mapped { call, with: Some(with) })),
             State::Call(call) => State::Call(CallFuture::new(async move { call.await.map(with) })),
@@ -201,6 +215,10 @@ where
         let Poll::Ready(made) = self.call.poll(waker) else { return Poll::Pending };
         let with = self.with.take().ok_or_else(answered_already)?;
         Poll::Ready(made.map(|ticket| ticket.map(with)))
+    }
+
+    fn lead(&self) -> Result<()> {
+        self.call.lead()
     }
 
     fn is_done(&self) -> bool {
@@ -238,7 +256,7 @@ impl<R> Future for Ticket<R> {
         Poll::Ready(answer.and_then(|answer| match (answer, state) {
             (Some(answer), _) => Ok(answer),
             (None, State::Known(answer)) => answer,
-            (None, State::Decided(_, decided)) => Ok(decided.answer),
+            (None, State::Decided(_, decided)) => decided.answer,
             (None, _) => Err(answered_already()),
         }))
     }

@@ -24,13 +24,13 @@ impl StoreInner {
             let mut core = self.lock();
             core.effects.writer_is_busy = false;
             let task = loop {
-                if core.line_has_space() {
-                    break WriterTask::Line;
-                }
                 if core.outage.is_none()
                     && let Some(task) = next_task(&mut core, !self.clock().is_manual())
                 {
                     break task;
+                }
+                if core.line_has_space() {
+                    break WriterTask::Line;
                 }
                 // A leader that is still at work may pass its role to this thread.
                 if core.closed && !core.buffers.iter().any(|buffer| buffer.has_leader) {

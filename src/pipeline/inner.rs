@@ -15,6 +15,7 @@ use tubewell_wire::HomeProcess;
 use super::core_lock::CoreLock;
 use super::in_transaction::InTransaction;
 use super::leadership::{reclaim_lead, request_commit, request_commit_now};
+use super::line::serve_line;
 use crate::WhenFull;
 use crate::clock::Clock;
 use crate::commit::{Batch, LoggedRecord, Wakeup};
@@ -390,6 +391,7 @@ impl StoreInner {
     ) -> Result<MutexGuard<'_, Core>> {
         self.check_outside_transaction()?;
         let mut core = self.lock();
+        let mut is_blocked = false;
         while core.check_open().is_ok()
             && (core.buffer_is_full(buffer) || core.buffers[buffer].edits.active.len() >= most)
         {
@@ -399,11 +401,11 @@ impl StoreInner {
                 self.unlock(core);
                 return Err(Error::Overloaded);
             }
+            core.blocked_callers += usize::from(!is_blocked);
+            is_blocked = true;
             reclaim_lead(&mut core, buffer);
             if core.buffers[buffer].has_leader {
-                core.blocked_callers += 1;
                 self.capacity_freed.wait(&mut core);
-                core.blocked_callers -= 1;
                 self.set_time(&mut core);
             } else {
                 core.buffers[buffer].has_leader = true;
@@ -412,6 +414,7 @@ impl StoreInner {
                 core = self.lock();
             }
         }
+        core.blocked_callers -= usize::from(is_blocked);
         Ok(core)
     }
 
@@ -422,12 +425,10 @@ impl StoreInner {
 
     /// Unlocks the core, and carries out the effects that need the lock before. Returns the others,
     /// which run when they are dropped.
-    pub(super) fn unlock_only(&self, core: MutexGuard<'_, Core>) -> AfterUnlock {
-        let mut core = core;
+    pub(super) fn unlock_only(&self, mut core: MutexGuard<'_, Core>) -> AfterUnlock {
         end_call(&mut core);
         if core.someone_waits_for_space() {
-            core = self.serve_line(core);
-            end_call(&mut core);
+            serve_line(&mut core);
         }
         core.end_late_waits();
         let full = core.config.max_pending_rows / 2;
@@ -462,7 +463,7 @@ impl StoreInner {
 }
 
 /// A call has made its edits. One that could not read a row fails the store.
-fn end_call(core: &mut Core) {
+pub(super) fn end_call(core: &mut Core) {
     for number in [FILE, MEMORY] {
         let buffer = &mut core.buffers[number];
         buffer.end_call();
@@ -502,9 +503,7 @@ struct CallGuard<'a>(&'a StoreInner);
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.run(|core| {
-            if core.edits_in_progress > 0 {
-                core.fail("a call panicked in the middle of a change", FailureCause::Defect);
-            }
+            drop(core.fail_after_panic(String::new()));
         });
     }
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
-use super::inner::{StoreInner, leave_to_writer};
+use super::inner::{StoreInner, end_call, leave_to_writer};
+use super::leadership::reclaim_lead;
 use crate::core::verb::{Begin, Begun, Named, Target};
 use crate::core::{CarriedOut, Core, Decided, Filled, LineCall, WaitSlot};
 use crate::sync::MutexGuard;
+use crate::user_code::panic_to_error;
 use crate::{Error, Result, WhenFull};
 
 /// How many calls in line are carried out under one hold of the lock, so that other calls get it in between.
@@ -38,10 +40,15 @@ impl<V: Begin> LineSlot<V> {
 
     /// Whether the call is decided, and waits for nothing.
     pub(crate) fn is_done(&self) -> bool {
-        self.decided.is_filled_with(|decided| match decided {
-            Ok(Decided { wait: Some(wait), .. }) => wait.batch().outcome().is_some(),
-            _ => true,
-        })
+        !V::WAITS
+            && self.decided.is_filled_with(|decided| match decided {
+                Ok(Decided { wait: Some(wait), .. }) => wait.batch().outcome().is_some(),
+                _ => true,
+            })
+    }
+
+    fn is_filled(&self) -> bool {
+        self.decided.is_filled_with(|_| true)
     }
 
     /// The caller goes: what the call has begun, or will begin, waits for nobody.
@@ -74,16 +81,20 @@ impl<V: Begin> Filled for LineSlot<V> {
 
 impl StoreInner {
     /// Makes a change whose caller asks for the answer later, or never. While its write buffer is full, it
-    /// is refused or stands in line.
+    /// is refused or stands in line; `kept` is dropped once it is made.
     pub(crate) fn give<V: Begin>(
         &self,
         buffer: usize,
         when_full: WhenFull,
         on: Named<'_, V>,
         verb: V,
+        kept: impl Send + 'static,
     ) -> Result<Given<V>> {
-        self.check_outside_transaction()?;
         let refusal_waits = verb.refusal_waits();
+        if V::AT_ONCE {
+            return self.run(|core| core.make(on, &verb, refusal_waits)).map(Given::Decided);
+        }
+        self.check_outside_transaction()?;
         let mut core = self.lock();
         if !V::KIND.needs_space() || core.has_capacity(buffer, usize::MAX, None) {
             let decided = self.decide_deferred(core, |core| core.make(on, &verb, refusal_waits));
@@ -100,22 +111,41 @@ impl StoreInner {
         core.wait_in_line(
             buffer,
             Box::new(move |core| {
-                let decided = core.make(V::On::as_ref(&on), &verb, refusal_waits);
+                // A panic of a driver must not unwind into the thread that carries out the call.
+                let decided =
+                    panic_to_error(|| core.make(V::On::as_ref(&on), &verb, refusal_waits));
+                let decided = decided.unwrap_or_else(|why| Err(core.fail_after_panic(why)));
                 let wait = decided.as_ref().ok().and_then(|decided| decided.wait.clone());
                 filled.fill(core, decided);
-                CarriedOut { wait, slot: filled }
+                CarriedOut { wait, slot: filled, owned: Box::new((on, verb, kept)) }
             }),
         );
         self.unlock(core);
         Ok(Given::InLine(slot))
     }
 
-    /// Carries out a step of the calls in line that have space now, and calls the futures. The writer thread
-    /// goes on with the rest.
-    pub(super) fn serve_line<'a>(&'a self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        let mut core = self.carry_out(core, Core::serve_capacity);
-        core.effects.call_writer |= core.line_has_space();
-        core
+    /// Leads commits until a call that stands in line is made, unless others do: this thread may be one that
+    /// they wait for, such as the writer thread in a waker.
+    pub(crate) fn lead_for_line<V: Begin>(&self, buffer: usize, slot: &LineSlot<V>) -> Result<()> {
+        if !slot.is_filled() && self.check_outside_transaction().is_err() {
+            let why = "the call was waited for inside a transaction, which it may wait for";
+            return Err(Error::OutcomeUnknown { why: why.to_owned() });
+        }
+        while !slot.is_filled() && self.lead_if_nobody_does(buffer) {}
+        Ok(())
+    }
+
+    fn lead_if_nobody_does(&self, buffer: usize) -> bool {
+        let mut core = self.lock();
+        let leads = core.check_open().is_ok() && core.buffers[buffer].is_dirty() && {
+            reclaim_lead(&mut core, buffer);
+            !std::mem::replace(&mut core.buffers[buffer].has_leader, true)
+        };
+        self.unlock(core);
+        if leads {
+            self.lead(buffer);
+        }
+        leads
     }
 
     /// Carries out the calls that stand in line now, before a close.
@@ -124,25 +154,27 @@ impl StoreInner {
         let mut left = core.calls_in_line();
         while left > 0 && !core.closed {
             left = left.saturating_sub(LINE_STEP);
-            self.unlock(self.carry_out(core, Core::next_in_line));
+            carry_out(&mut core, Core::next_in_line);
+            self.unlock(core);
             core = self.lock();
         }
         core
     }
+}
 
-    fn carry_out<'a>(
-        &'a self,
-        core: MutexGuard<'a, Core>,
-        next: fn(&mut Core) -> Option<LineCall<Core>>,
-    ) -> MutexGuard<'a, Core> {
-        let mut core = core;
-        for _ in 0..LINE_STEP {
-            let Some(call) = next(&mut core) else { break };
-            let (mut locked, CarriedOut { wait, slot }) = self.run_guarded(core, call);
-            leave_to_writer(&mut locked, wait.as_ref());
-            locked.effects.after_unlock.deeds().line_slots.push(slot);
-            core = locked;
-        }
-        core
+/// Carries out a step of the calls in line that have space now, and calls the futures. The writer thread goes on
+/// with the rest.
+pub(super) fn serve_line(core: &mut Core) {
+    carry_out(core, Core::serve_capacity);
+    core.effects.call_writer |= core.line_has_space();
+}
+
+fn carry_out(core: &mut Core, next: fn(&mut Core) -> Option<LineCall<Core>>) {
+    for _ in 0..LINE_STEP {
+        let Some(call) = next(core) else { return };
+        let CarriedOut { wait, slot, owned } = call(core);
+        leave_to_writer(core, wait.as_ref());
+        core.effects.after_unlock.deeds().line_slots.push((slot, owned));
+        end_call(core);
     }
 }

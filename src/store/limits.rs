@@ -37,7 +37,7 @@ impl Store {
         self.make(&SetLimit { name: name.into(), most: Some(most) })
     }
 
-    /// As [`set_limit`](Store::set_limit), as a future that blocks no thread.
+    /// As [`set_limit`](Store::set_limit), with a [`Ticket`](crate::Ticket): the change is made when this is called.
     ///
     /// # Errors
     /// The future resolves to those of [`set_limit`](Store::set_limit).
@@ -58,7 +58,7 @@ impl Store {
         self.make(&SetLimit { name: name.into(), most: None })
     }
 
-    /// As [`remove_limit`](Store::remove_limit), as a future that blocks no thread.
+    /// As [`remove_limit`](Store::remove_limit), with a [`Ticket`](crate::Ticket): the change is made when this is called.
     ///
     /// # Errors
     /// The future resolves to those of [`remove_limit`](Store::remove_limit).

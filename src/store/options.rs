@@ -151,7 +151,8 @@ impl StoreOptions {
 
     /// The size of the write buffer: the changes that may wait to be written, in rows and bytes.
     /// Default 65,536 rows and 256 MiB. A task has one to four rows. While the buffer is full,
-    /// calls block or are refused with [`Overloaded`](Error::Overloaded) (back pressure).
+    /// calls block, stand in line ([`Ticket`](crate::Ticket)) or are refused with
+    /// [`Overloaded`](Error::Overloaded) (back pressure).
     #[must_use]
     #[doc(alias = "back pressure")]
     pub fn max_pending(mut self, rows: usize, bytes: usize) -> StoreOptions {

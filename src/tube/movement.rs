@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Tube;
-use crate::core::FILE;
+use super::{Steps, Tube};
 use crate::core::list::{MoveSome, MoveTo, NextId};
 use crate::core::verb::TubeName;
+use crate::core::{FILE, MoveStep};
 use crate::handle::StoreHandle;
 use crate::wait::make;
 use crate::{Error, Mode, Receipt, Result};
@@ -79,19 +79,20 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "merge")]
     #[doc(alias = "redrive")]
     pub fn move_all<U, N: Mode>(&self, to: &Tube<U, N>) -> M::Answer<u64> {
-        let (tube, to) = (self.to_bytes().to_async(), self.other(to));
-        M::run(async move {
-            let below = make(&tube.handle, FILE, (), &NextId {}).await?;
-            let (mut verb, mut moved) = (MoveSome { to: to?, after: None, below }, 0);
-            loop {
-                let step = tube.make(verb.clone()).await?;
-                moved += step.moved;
-                verb.after = step.next;
-                if verb.after.is_none() {
-                    return Ok(moved);
+        M::either(
+            self.other(to),
+            |to| {
+                let below = self.handle.make(FILE, (), &NextId {})?;
+                self.to_blocking().run_steps(Moving::new(to?, below))
+            },
+            |to| {
+                let tube = self.to_bytes().to_async();
+                async move {
+                    let below = make(&tube.handle, FILE, (), &NextId {}).await?;
+                    tube.begin_steps(to.map(|to| Moving::new(to, below))).await
                 }
-            }
-        })
+            },
+        )
     }
 
     /// Another tube as the target of a call on this one.
@@ -117,5 +118,36 @@ impl<T, M: Mode> Tube<T, M> {
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.head.name.clone()
+    }
+}
+
+/// How far a move of many tasks has come: of those with ids below one.
+struct Moving {
+    next: Option<MoveSome>,
+    moved: u64,
+}
+
+impl Moving {
+    fn new(to: TubeName, below: u64) -> Moving {
+        Moving { next: Some(MoveSome { to, after: None, below }), moved: 0 }
+    }
+}
+
+impl Steps for Moving {
+    type Verb = MoveSome;
+    type Done = u64;
+
+    fn next(&mut self) -> Option<MoveSome> {
+        self.next.clone()
+    }
+
+    fn note(&mut self, step: MoveStep) {
+        self.moved += step.moved;
+        let more = self.next.take().zip(step.next);
+        self.next = more.map(|(verb, after)| MoveSome { after: Some(after), ..verb });
+    }
+
+    fn done(self) -> u64 {
+        self.moved
     }
 }

@@ -12,7 +12,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// nothing is kept of it. So an id that was skipped after a crash is gone, and one that is of a
     /// task of another tube. If the end of the task is still to be flushed, or in a written tube to
     /// be written, the call blocks for that: the answer survives what an ack survives. Otherwise it
-    /// does not block. [`wait_done`](Tube::wait_done) waits for the end, and
+    /// does not block. [`wait_done`](Tube::wait_done) waits for the end.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) if the id was never assigned;

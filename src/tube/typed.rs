@@ -96,8 +96,12 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert_eq!(*numbers.read(claim)?.value(), 7);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn read(&self, claim: Claim) -> Result<Claim<T>> {
-        claim.decode(&self.coder)
+    pub fn read(&self, claim: Claim) -> M::Answer<Claim<T>> {
+        M::either(
+            claim,
+            |claim| claim.decode(&self.coder),
+            |claim| claim.decode_async(self.coder.clone()),
+        )
     }
 
     /// A handle of the same tube whose calls return a [`Ticket`](crate::Ticket) and block no thread.

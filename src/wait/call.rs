@@ -13,7 +13,7 @@ use super::capacity::CapacityWait;
 use crate::claim::{Held, ended_if_closed};
 use crate::connection::Mode;
 use crate::core::list::{Limit, Renew};
-use crate::core::verb::{Begin, Begun, Later, Named, OfClaim, Target};
+use crate::core::verb::{Begin, Begun, Later, Named, OfClaim};
 use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
@@ -43,20 +43,6 @@ pub struct CallFuture<T> {
 impl<T> CallFuture<T> {
     pub(crate) fn new(call: impl Future<Output = Result<T>> + Send + 'static) -> CallFuture<T> {
         CallFuture { call: Box::pin(call), home: HomeProcess::current() }
-    }
-
-    /// A verb that is made with the first poll.
-    pub(crate) fn of<V: Begin<Answer = T>>(
-        handle: &StoreHandle,
-        buffer: usize,
-        on: Named<'_, V>,
-        verb: V,
-    ) -> CallFuture<T>
-    where
-        T: Send + 'static,
-    {
-        let (handle, on) = (handle.clone(), V::On::to_owned(on));
-        CallFuture::new(async move { make(&handle, buffer, V::On::as_ref(&on), &verb).await })
     }
 }
 

@@ -1,16 +1,19 @@
 //! Futures of single calls: they return what the blocking calls return, and block no thread.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, TubeOptions, UTUBETTL,
+    Claim, Draft, Driver, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, Traits,
+    TubeOptions, UTUBETTL,
 };
 
 use super::support::{
-    SmallBuffer, WakeCount, block_on, eventually_ready, ms, poll_pending, timed_store, wait_all,
-    wait_until, with_timeout,
+    Disk, SmallBuffer, WakeCount, block_on, eventually_ready, ms, poll_pending, timed_store,
+    wait_all, wait_until, with_timeout,
 };
 use crate::stores::{self, ManualClock};
 
@@ -128,6 +131,132 @@ fn long_line_is_made_in_the_order_of_its_calls() {
     });
 }
 
+/// The write buffer is full of bytes long before it is full of rows, and no change waits for a flush.
+#[test]
+fn line_of_large_bodies_in_memory_ends() {
+    with_timeout(|| {
+        let options = Store::options().max_pending(10_000, 1 << 16);
+        let store = stores::serve(options.open_in_memory().unwrap());
+        let options = TubeOptions::new().temporary(true);
+        let jobs = store.create_tube("work", FIFO, options).unwrap().to_async();
+        let tickets: Vec<_> = (0..200).map(|_| jobs.put(vec![b'x'; 4096])).collect();
+        wait_all(tickets);
+        assert_eq!(jobs.statistics().wait().unwrap().tasks.ready, 200);
+    });
+}
+
+/// A producer keeps the line full. A thread that blocks for space gets some, and so does the sweeper.
+#[test]
+fn line_leaves_space_to_blocked_threads_and_to_the_sweeper() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let options = TubeOptions::new();
+        let timed = small.store.create_tube("timed", FIFOTTL, options).unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let producer = scope.spawn(|| {
+                let jobs = small.tube.to_async();
+                let mut window = VecDeque::new();
+                while !is_over.load(Ordering::SeqCst) {
+                    window.push_back(jobs.put("x"));
+                    if window.len() > 100 {
+                        window.pop_front().unwrap().wait().unwrap();
+                    }
+                }
+                wait_all(window);
+            });
+            let taken = (0..10).map(|_| {
+                let id = timed.put(Put::new("soon").delay(ms(1)))?.id;
+                let claim = timed.take(NO_TIMEOUT)?.expect("it waits without a limit");
+                let taken = claim.id();
+                claim.ack().map(|_| taken == id)
+            });
+            let taken = taken.collect::<Result<Vec<bool>, Error>>();
+            is_over.store(true, Ordering::SeqCst);
+            producer.join().unwrap();
+            assert_eq!(taken, Ok(vec![true; 10]));
+        });
+    });
+}
+
+/// The driver panics in the thread that carries out the call, which goes on.
+#[test]
+fn panic_of_a_driver_in_line_is_the_answer_of_its_call() {
+    with_timeout(|| {
+        let disk = std::sync::Arc::new(Disk::default());
+        let options = Store::options().max_pending(20, 1 << 20).driver(Panics);
+        let store = stores::serve(disk.open(options));
+        let tube = store.create_tube("work", "panics", TubeOptions::new()).unwrap();
+        let jobs = tube.to_async();
+        let mut tickets = vec![disk.block_flush_of(|| jobs.put("in flight"))];
+        while tickets.last().unwrap().refusal().is_none() {
+            tickets.push(jobs.clone().refuse_when_full().put("pending"));
+        }
+        tickets.pop();
+        let panics = jobs.put("panic");
+        let next = jobs.put("next");
+        disk.unblock_flushes();
+        wait_all(tickets);
+        assert!(matches!(panics.wait(), Err(Error::OutcomeUnknown { .. })));
+        next.wait().unwrap();
+        assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
+
+struct Panics;
+
+impl Driver for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::default()
+    }
+
+    fn order(&self, task: &Draft<'_>) -> u64 {
+        assert!(task.body != b"panic", "the driver panics");
+        0
+    }
+}
+
+/// The ticket and all handles of the session go before the call is made.
+#[test]
+fn session_lasts_until_its_call_in_line_is_made() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let id = small.tube.put("x").unwrap().id;
+        let session = small.store.session();
+        let own = session.tube("work").unwrap();
+        let _ = own.claim(id).unwrap().detach();
+        let tickets = small.fill();
+        drop(own.to_async().ack(id));
+        drop((own, session));
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        small.store.flush().unwrap();
+        assert_eq!(small.tube.statistics().unwrap().tasks.done, 1);
+        small.assert_verified();
+    });
+}
+
+/// A refusal waits for the flush of the change that has caused it, and is an answer then.
+#[test]
+fn ticket_of_a_refusal_that_has_waited_is_done() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        let jobs = small.tube.to_async();
+        let put = || jobs.put(Put::new("x").key("k"));
+        let first = small.disk.block_flush_of(put);
+        let second = put();
+        assert!(!second.is_done() && second.refusal().is_none());
+        small.disk.unblock_flushes();
+        first.wait().unwrap();
+        wait_until(|| second.is_done());
+        assert!(matches!(second.wait(), Err(Error::KeyInUse { .. })));
+    });
+}
+
 /// A close carries out what stands in line.
 #[test]
 fn close_leaves_no_change_in_line() {
@@ -155,9 +284,8 @@ fn close_leaves_no_change_in_line() {
 fn future_dropped_after_its_decision_takes_effect() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let mut create = small.store.create_tube_async("new", FIFO, TubeOptions::new());
-        small.disk.block_flush_of(|| poll_pending(&mut create, Waker::noop()));
-        drop(create);
+        let create = || small.store.create_tube_async("new", FIFO, TubeOptions::new());
+        drop(small.disk.block_flush_of(create));
         small.disk.unblock_flushes();
         small.store.flush().unwrap();
         small.store.tube("new").unwrap();

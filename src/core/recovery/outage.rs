@@ -18,6 +18,14 @@ impl Core {
         self.check_failure()
     }
 
+    /// A call has panicked, which drivers may. In the middle of a change it stops the store.
+    pub(crate) fn fail_after_panic(&mut self, why: String) -> Error {
+        if self.edits_in_progress > 0 {
+            self.fail("a call panicked in the middle of a change", FailureCause::Defect);
+        }
+        Error::OutcomeUnknown { why: format!("the call panicked: {why}") }
+    }
+
     /// Returns an error if the storage has failed.
     pub(crate) fn check_failure(&self) -> Result<()> {
         self.outage.as_ref().map_or(Ok(()), |outage| Err(outage.error()))

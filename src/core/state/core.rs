@@ -131,7 +131,7 @@ pub(crate) struct Core {
     pub(crate) closed: bool,
     pub(crate) effects: Effects,
     pub(in crate::core) idle: IdleState,
-    /// Futures that wait for capacity, by write buffer.
+    /// What waits for capacity, by write buffer: futures, and calls in line.
     pub(in crate::core) capacity_queues: [CapacityQueue<Core>; 2],
     /// Callers that wait for capacity in a write buffer, or for its leader.
     pub(crate) blocked_callers: usize,

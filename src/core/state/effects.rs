@@ -62,8 +62,8 @@ pub(crate) struct Deeds {
     pub(crate) put_slots: Vec<Arc<PutSlot>>,
     pub(crate) watch_slots: Vec<Arc<WatchSlot>>,
     pub(crate) capacity_slots: Vec<Arc<CapacitySlot>>,
-    /// Those of calls that have stood in line.
-    pub(crate) line_slots: Vec<Arc<dyn Filled>>,
+    /// Those of calls that have stood in line, and what the calls owned.
+    pub(crate) line_slots: Vec<(Arc<dyn Filled>, Box<dyn Send>)>,
     /// The signals of claims that have ended.
     pub(crate) end_signals: Vec<Arc<Signal>>,
     /// Wakers of event streams.
@@ -82,7 +82,10 @@ impl Deeds {
         self.put_slots.drain(..).for_each(|slot| slot.wake());
         self.watch_slots.drain(..).for_each(|slot| slot.wake());
         self.capacity_slots.drain(..).for_each(|slot| slot.wake());
-        self.line_slots.drain(..).for_each(|slot| slot.wake());
+        for (slot, owned) in self.line_slots.drain(..) {
+            slot.wake();
+            user_code::catch_panic(|| drop(owned));
+        }
         self.end_signals.drain(..).for_each(|signal| signal.raise());
         self.wakers.drain(..).for_each(user_code::wake);
         for callback in self.callbacks.drain(..) {

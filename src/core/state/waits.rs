@@ -1,4 +1,5 @@
-//! Takes that wait for a task, puts that wait for capacity, and waits for the end of tasks.
+//! Takes that wait for a task, puts that wait for capacity, calls that wait for space in a write buffer, and waits
+//! for the end of tasks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub(crate) struct CarriedOut {
     pub(crate) wait: Option<Wait>,
     /// Where its caller waits.
     pub(crate) slot: Arc<dyn Filled>,
+    /// What it owned, whose drop may run user code: it is dropped without the lock.
+    pub(crate) owned: Box<dyn Send>,
 }
 
 /// A slot that has been filled.

@@ -43,7 +43,7 @@ pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{Find, TAG_COUNTS_PAGE, TagCounts};
 pub(crate) use listing::{List, ListBodies, ListInStore};
 pub(crate) use log::{HistoryOf, Log, LogHeld};
-pub(crate) use movement::{MoveSome, MoveTo};
+pub(crate) use movement::{MoveSome, MoveStep, MoveTo};
 pub(crate) use outcome::{Ack, EndingOf, Forget, Groups, Resolve};
 pub(crate) use peek::{AllCounts, CountsOf, Peek};
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};

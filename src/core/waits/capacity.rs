@@ -17,6 +17,10 @@ impl Decide for Space {
     }
 }
 
+/// How many rows the line fills at most while threads wait for space: the sweeper needs a buffer with fewer than
+/// 512 rows.
+const ROWS_BESIDE_BLOCKED_CALLERS: usize = 256;
+
 impl Core {
     /// Whether a call may edit this write buffer now: fewer than `max_rows` rows are pending, the
     /// buffer is not full, and no call has waited for longer. On a store that is closed or has
@@ -64,6 +68,11 @@ impl Core {
 
     fn stand_in_line(&mut self, buffer: usize, arrival: u64, waiting: InLine<Core>) {
         self.capacity_queues[buffer].waiting.insert(arrival, waiting);
+        self.commit_for_waiters(buffer);
+    }
+
+    /// Has the writer thread commit a write buffer, so that it has space again.
+    fn commit_for_waiters(&mut self, buffer: usize) {
         if self.buffers[buffer].is_dirty() {
             self.buffers[buffer].has_waiters = true;
             self.effects.call_writer = true;
@@ -99,8 +108,16 @@ impl Core {
         if self.capacity_queues[buffer].waiting.is_empty() {
             return None;
         }
+        let next = self.serve_some(buffer);
+        if next.is_none() && !self.capacity_queues[buffer].waiting.is_empty() {
+            self.commit_for_waiters(buffer);
+        }
+        next
+    }
+
+    fn serve_some(&mut self, buffer: usize) -> Option<LineCall<Core>> {
         let refused = self.check_open().is_err();
-        let free = if refused { usize::MAX } else { self.free_rows(buffer) };
+        let free = self.rows_for_line(buffer);
         let rows = self.buffers[buffer].edits.active.len();
         let queue = &mut self.capacity_queues[buffer];
         while free > queue.called {
@@ -125,12 +142,12 @@ impl Core {
 
     /// Whether a call in line has space.
     pub(crate) fn line_has_space(&self) -> bool {
-        let refused = self.check_open().is_err();
         [FILE, MEMORY].into_iter().any(|buffer| {
             let queue = &self.capacity_queues[buffer];
-            let mut waiting = queue.waiting.values();
-            waiting.any(|waiting| matches!(waiting, InLine::Call(_)))
-                && (refused || self.free_rows(buffer) > queue.called)
+            let is_call = |waiting| matches!(waiting, &InLine::Call(_));
+            !queue.waiting.is_empty()
+                && self.rows_for_line(buffer) > queue.called
+                && queue.waiting.values().any(is_call)
         })
     }
 
@@ -155,6 +172,20 @@ impl Core {
                 InLine::Future { .. } => None,
             }
         })
+    }
+
+    /// How many rows the line may fill. It leaves some to the threads that are blocked, which look for space
+    /// later than the line does, and to the sweeper among them.
+    fn rows_for_line(&self, buffer: usize) -> usize {
+        if self.check_open().is_err() {
+            return usize::MAX;
+        }
+        let free = self.free_rows(buffer);
+        if self.blocked_callers == 0 {
+            return free;
+        }
+        let most = (self.config.max_pending_rows / 2).min(ROWS_BESIDE_BLOCKED_CALLERS);
+        free.min(most.saturating_sub(self.buffers[buffer].edits.active.len()))
     }
 
     /// How many rows a write buffer has left before it is full.
