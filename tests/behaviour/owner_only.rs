@@ -40,7 +40,10 @@ const TESTS: &[(&str, &str)] = &[
     ("parity::futures::close_leaves_no_change_in_line", FULL),
     ("parity::futures::dropped_ticket_in_line_ends_the_wait_that_its_change_begins", FULL),
     ("parity::futures::dropped_ticket_leaves_its_change_in_line", FULL),
+    ("parity::futures::long_line_is_made_in_the_order_of_its_calls", FULL),
     ("parity::futures::no_future_blocks_while_the_write_buffer_is_full", FULL),
+    ("parity::futures::panic_of_a_driver_in_line_is_the_answer_of_its_call", FULL),
+    ("parity::futures::session_lasts_until_its_call_in_line_is_made", FULL),
     (
         "parity::put_wait::invalid_task_is_refused_by_the_first_poll",
         "the first poll of a connection only sends the call",
