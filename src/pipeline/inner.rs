@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicU64;
 use tubewell_drivers::{NEVER, Reads, Table, Value};
 use tubewell_wire::HomeProcess;
 
+use super::after_call::{end_call, leave_to_writer, serve_line};
 use super::core_lock::CoreLock;
 use super::in_transaction::InTransaction;
-use super::leadership::{reclaim_lead, request_commit, request_commit_now};
-use super::line::serve_line;
+use super::leadership::{reclaim_lead, request_commit_now};
 use crate::WhenFull;
 use crate::clock::Clock;
 use crate::commit::{Batch, LoggedRecord, Wakeup};
@@ -459,30 +459,6 @@ impl StoreInner {
             self.capacity_freed.notify_all();
         }
         std::mem::take(&mut core.effects.after_unlock)
-    }
-}
-
-/// A call has made its edits. One that could not read a row fails the store.
-pub(super) fn end_call(core: &mut Core) {
-    for number in [FILE, MEMORY] {
-        let buffer = &mut core.buffers[number];
-        buffer.end_call();
-        if let Some(error) = buffer.read_error.take() {
-            core.fail_with(&error);
-        }
-    }
-}
-
-/// Leaves what a decided call waits for to the writer thread.
-pub(super) fn leave_to_writer(core: &mut Core, wait: Option<&Wait>) {
-    match wait {
-        Some(Wait::Flush(buffer, batch)) => {
-            let lead = request_commit(core, *buffer, batch);
-            core.effects.call_writer |= lead;
-            core.buffers[*buffer].has_leader &= !lead;
-        }
-        Some(wait) => core.ask_writer(wait),
-        None => {}
     }
 }
 

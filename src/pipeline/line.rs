@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
-use super::inner::{StoreInner, end_call, leave_to_writer};
+use super::after_call::{LINE_STEP, carry_out};
+use super::inner::StoreInner;
 use super::leadership::reclaim_lead;
 use crate::core::verb::{Begin, Begun, Named, Target};
-use crate::core::{CarriedOut, Core, Decided, Filled, LineCall, WaitSlot};
+use crate::core::{CarriedOut, Core, Decided, Filled, WaitSlot};
 use crate::sync::MutexGuard;
 use crate::user_code::panic_to_error;
 use crate::{Error, Result, WhenFull};
-
-/// How many calls in line are carried out under one hold of the lock, so that other calls get it in between.
-const LINE_STEP: usize = 64;
 
 /// A change that was given to the store.
 pub(crate) enum Given<V: Begin> {
@@ -159,22 +157,5 @@ impl StoreInner {
             core = self.lock();
         }
         core
-    }
-}
-
-/// Carries out a step of the calls in line that have space now, and calls the futures. The writer thread goes on
-/// with the rest.
-pub(super) fn serve_line(core: &mut Core) {
-    carry_out(core, Core::serve_capacity);
-    core.effects.call_writer |= core.line_has_space();
-}
-
-fn carry_out(core: &mut Core, next: fn(&mut Core) -> Option<LineCall<Core>>) {
-    for _ in 0..LINE_STEP {
-        let Some(call) = next(core) else { return };
-        let CarriedOut { wait, slot, owned } = call(core);
-        leave_to_writer(core, wait.as_ref());
-        core.effects.after_unlock.deeds().line_slots.push((slot, owned));
-        end_call(core);
     }
 }

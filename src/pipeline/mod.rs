@@ -1,6 +1,7 @@
 //! The path from a decided call to the file: the core's lock, group commit, the sweeper and writer
 //! threads, reopening a failed storage, and close.
 
+mod after_call;
 mod capacity;
 mod checkpoint;
 mod close;
