@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Error, FIFO, Store, Tube, TubeOptions};
 
 /// A waker that unparks the thread of `block_on`. The flag keeps a wake-up that comes while the
 /// future blocks the thread, and parks it, in a call of its own.
@@ -59,7 +59,7 @@ async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
         match jobs.to_async().take(None).await {
             Ok(Some(job)) => {
                 seen.push(String::from_utf8_lossy(job.body()).into_owned());
-                job.ack_deferred(WhenFull::Block)?.await?;
+                job.into_async().ack().await?;
             }
             Ok(None) | Err(Error::Closed) => return Ok(seen),
             Err(error) => return Err(error),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tubewell::{FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{FIFO, Store, Tube, TubeOptions};
 
 const ORDERS: u64 = 200;
 
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             // `select!` drops the other future. A task already assigned to it is released.
             order = orders.to_async().take(Duration::from_secs(30)) => {
                 let order = order?.ok_or("an order is missing")?;
-                acks.push(order.ack_deferred(WhenFull::Refuse)?);
+                acks.push(order.into_async().ack());
             }
             put = &mut producer, if producing => {
                 put??;

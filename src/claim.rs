@@ -8,17 +8,20 @@ mod outcomes;
 mod progress;
 mod read;
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::{Body, Value};
 
 use crate::body::Coder;
-use crate::core::list::{Ack, AckClaims, BuryHeld, Checkpoint, Release, ReleaseIn, Renew, Touch};
+use crate::core::list::{
+    Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Renew, Touch,
+};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
-use crate::{Bytes, ClaimToken, Error, Owner, Receipt, Result, Task};
+use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
 pub(crate) use held::{Held, ended_if_closed};
@@ -50,15 +53,20 @@ pub(crate) use read::{UNDECODABLE, Undecodable};
 #[must_use = "a claim that is dropped releases its task"]
 #[doc(alias = "lease")]
 #[doc(alias = "reservation")]
-pub struct Claim<T: 'static = Bytes> {
+pub struct Claim<T: 'static = Bytes, M: Mode = Blocking> {
     pub(crate) held: Held,
     value: T,
     /// The body, unless the value has it.
     body: Option<Bytes>,
     coder: Coder<T>,
+    mode: PhantomData<fn() -> M>,
 }
 
-impl<T> std::fmt::Debug for Claim<T> {
+/// A claim whose calls return a [`Ticket`](crate::Ticket): of a tube from
+/// [`to_async`](crate::Tube::to_async).
+pub type AsyncClaim<T = Bytes> = Claim<T, Async>;
+
+impl<T, M: Mode> std::fmt::Debug for Claim<T, M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Claim")
             .field("tube", &self.held.grant.name)
@@ -76,7 +84,15 @@ impl Claim {
         row: Value,
     ) -> Claim {
         let value = Bytes::tail(row, grant.header.size);
-        Claim { held: Held::new(handle, guard, grant), value, body: None, coder: Coder::BYTES }
+        let held = Held::new(handle, guard, grant);
+        Claim { held, value, body: None, coder: Coder::BYTES, mode: PhantomData }
+    }
+
+    /// The claim that a session has on a task.
+    pub(crate) fn found(handle: StoreHandle, guard: Arc<SessionGuard>, mut grant: Grant) -> Claim {
+        let value = Bytes::tail(grant.row.take().unwrap_or_default(), grant.header.size);
+        let held = Held::found(handle, guard, grant);
+        Claim { held, value, body: None, coder: Coder::BYTES, mode: PhantomData }
     }
 
     /// The task, for a holder in another process. Its row has the body.
@@ -88,7 +104,7 @@ impl Claim {
     }
 }
 
-impl<T> Claim<T> {
+impl<T, M: Mode> Claim<T, M> {
     /// The body of the task, decoded.
     #[must_use]
     pub fn value(&self) -> &T {
@@ -179,8 +195,8 @@ impl<T> Claim<T> {
     /// assert!(!claim.is_current()?);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn is_current(&self) -> Result<bool> {
-        Ok(self.owner()?.is_some())
+    pub fn is_current(&self) -> M::Answer<bool> {
+        M::map(self.owner(), |owner| owner.is_some())
     }
 
     /// How long until the claim expires; `None` without a limit, and zero if the claim has ended.
@@ -189,8 +205,9 @@ impl<T> Claim<T> {
     ///
     /// # Errors
     /// Those of [`owner`](Claim::owner).
-    pub fn expires_in(&self) -> Result<Option<Duration>> {
-        Ok(self.owner()?.map_or(Some(Duration::ZERO), |owner| owner.expires_in))
+    pub fn expires_in(&self) -> M::Answer<Option<Duration>> {
+        let ended = Some(Duration::ZERO);
+        M::map(self.owner(), move |owner| owner.map_or(ended, |owner| owner.expires_in))
     }
 
     /// Its session, and for how long it has held the task; `None` if the claim has ended, also
@@ -199,8 +216,8 @@ impl<T> Claim<T> {
     /// # Errors
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
     /// does not answer the connection. The claim may stand.
-    pub fn owner(&self) -> Result<Option<Owner>> {
-        self.held.owner()
+    pub fn owner(&self) -> M::Answer<Option<Owner>> {
+        M::either((), |()| self.held.owner(), |()| self.held.await_owner())
     }
 
     /// Finishes the task: it is removed.
@@ -233,8 +250,8 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
-    pub fn ack(self) -> Result<Receipt> {
-        self.held.make_end(&Ack { result: None })
+    pub fn ack(self) -> M::Answer<Receipt> {
+        M::end(self.held, Ok(Ack { result: None }))
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -264,14 +281,13 @@ impl<T> Claim<T> {
     /// }
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn ack_many(mut claims: Vec<Claim<T>>) -> Result<Vec<Result<Receipt>>> {
-        let Some(first) = claims.first() else { return Ok(Vec::new()) };
-        Claim::check_one_store(&claims)?;
-        let (handle, buffer) = (first.held.handle.clone(), first.held.grant.buffer);
+    pub fn ack_many(mut claims: Vec<Claim<T, M>>) -> M::Answer<Vec<Result<Receipt>>> {
+        let Some(first) = claims.first() else { return M::answer(Ok(Vec::new())) };
         let keys = Claim::keys(&claims);
-        let answers = handle.make(buffer, &keys[..], &AckClaims {});
+        let verb = Claim::check_one_store(&claims).map(|()| AckClaims {});
+        let answers = M::make(first.held.call_of_many(&keys), verb);
         for claim in &mut claims {
-            claim.held.release_on_drop = answers.is_err();
+            claim.held.was_ended::<AckClaims>(M::is_refused(&answers));
         }
         answers
     }
@@ -305,11 +321,11 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
-    pub fn release(self, delay: Duration) -> Result<Receipt> {
+    pub fn release(self, delay: Duration) -> M::Answer<Receipt> {
         if delay.is_zero() {
-            return self.held.make_end(&Release {});
+            return M::end(self.held, Ok(Release {}));
         }
-        self.held.make_end(&ReleaseIn { delay: micros_ceil(delay) })
+        M::end(self.held, Ok(ReleaseIn { delay: micros_ceil(delay) }))
     }
 
     /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
@@ -340,8 +356,8 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "dead letter")]
     #[doc(alias = "fail")]
-    pub fn bury(self) -> Result<Receipt> {
-        self.held.make_end(&BuryHeld { failure: None })
+    pub fn bury(self) -> M::Answer<Receipt> {
+        M::end(self.held, Ok(BuryHeld { failure: None }))
     }
 
     /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
@@ -390,10 +406,10 @@ impl<T> Claim<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "lease")]
-    pub fn park(mut self, hold: Duration) -> Result<ClaimToken> {
-        let parked = self.held.park(hold);
-        self.held.release_on_drop = parked.is_err();
-        parked
+    pub fn park(self, hold: Duration) -> M::Answer<ClaimToken> {
+        let (tube, id) = (self.tube().to_owned(), self.id());
+        let parked = M::end(self.held, Ok(Park { hold: micros_ceil(hold) }));
+        M::map(parked, move |epoch| ClaimToken { tube, id, epoch })
     }
 
     /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,
@@ -425,11 +441,11 @@ impl<T> Claim<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "extend")]
-    pub fn touch(&self, by: Duration) -> Result<Option<Receipt>> {
+    pub fn touch(&self, by: Duration) -> M::Answer<Option<Receipt>> {
         if by.is_zero() {
-            return Ok(None);
+            return M::answer(Ok(None));
         }
-        self.held.make(&Touch { more: micros_ceil(by) }).map(Some)
+        M::map(M::make(self.held.call(), Ok(Touch { more: micros_ceil(by) })), Some)
     }
 
     /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
@@ -465,12 +481,17 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "progress")]
     #[doc(alias = "heartbeat")]
-    pub fn checkpoint(&mut self, value: impl Into<T>) -> Result<Receipt> {
+    pub fn checkpoint(&mut self, value: impl Into<T>) -> M::Answer<Receipt> {
         let value = value.into();
-        let checkpoint = Checkpoint { body: Body::new(self.coder.encode(&value)?) };
-        let receipt = self.held.make(&checkpoint)?;
-        self.set_body(value, checkpoint.body);
-        Ok(receipt)
+        let body = match self.coder.encode(&value) {
+            Ok(body) => Body::new(body),
+            Err(error) => return M::answer(Err(error)),
+        };
+        let stored = M::make(self.held.call(), Ok(Checkpoint { body: body.clone() }));
+        if !M::is_refused(&stored) {
+            self.set_body(value, body);
+        }
+        stored
     }
 
     /// Sets the claim to expire `hold` from now, earlier or later than before (heartbeat).
@@ -503,8 +524,8 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
-    pub fn renew(&self, hold: Duration) -> Result<()> {
-        self.held.make(&Renew { hold: micros_ceil(hold) })
+    pub fn renew(&self, hold: Duration) -> M::Answer<()> {
+        M::make(self.held.call(), Ok(Renew { hold: micros_ceil(hold) }))
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
@@ -531,9 +552,28 @@ impl<T> Claim<T> {
 
     /// The value, and the claim of the bytes.
     #[must_use = "a claim that is dropped releases its task"]
-    pub fn into_parts(self) -> (T, Claim) {
+    pub fn into_parts(self) -> (T, Claim<Bytes, M>) {
         let value = self.bytes().cloned().unwrap_or_default();
-        (self.value, Claim { held: self.held, value, body: None, coder: Coder::BYTES })
+        let Claim { held, value: of_type, mode, .. } = self;
+        (of_type, Claim { held, value, body: None, coder: Coder::BYTES, mode })
+    }
+
+    /// The same claim, whose calls return a [`Ticket`](crate::Ticket) and block no thread.
+    #[must_use = "a claim that is dropped releases its task"]
+    pub fn into_async(self) -> Claim<T, Async> {
+        self.with_mode()
+    }
+
+    /// The same claim, whose calls block.
+    #[must_use = "a claim that is dropped releases its task"]
+    pub fn into_blocking(self) -> Claim<T, Blocking> {
+        self.with_mode()
+    }
+
+    #[inline]
+    pub(crate) fn with_mode<N: Mode>(self) -> Claim<T, N> {
+        let Claim { held, value, body, coder, .. } = self;
+        Claim { held, value, body, coder, mode: PhantomData }
     }
 
     /// The body: the value, or beside it.
@@ -555,16 +595,12 @@ impl<T> Claim<T> {
         self.value = value;
     }
 
-    pub(crate) fn encode(&self, value: &T) -> Result<Vec<u8>> {
-        self.coder.encode(value)
-    }
-
-    pub(crate) fn keys(claims: &[Claim<T>]) -> Vec<ClaimKey> {
+    pub(crate) fn keys(claims: &[Claim<T, M>]) -> Vec<ClaimKey> {
         claims.iter().map(|claim| claim.held.key()).collect()
     }
 
     /// Refuses claims that one commit cannot hold.
-    pub(crate) fn check_one_store(claims: &[Claim<T>]) -> Result<()> {
+    pub(crate) fn check_one_store(claims: &[Claim<T, M>]) -> Result<()> {
         let Some(first) = claims.first() else { return Ok(()) };
         let handle = &first.held.handle;
         if claims.iter().all(|claim| claim.held.handle.is_same_store(handle)) {

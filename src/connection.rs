@@ -27,7 +27,7 @@ use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
 use beats::Beats;
-pub(crate) use promise::{Promise, RemotePromise, answered_already};
+pub(crate) use promise::{RemotePromise, answered_already};
 pub(crate) use request::{
     ClientId, Hello, HelloSession, Mode, Request, Versions, Welcome, encode_grants, encode_value,
     read_call, verb_to_bytes,

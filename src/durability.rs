@@ -81,15 +81,3 @@ impl Durability {
         Durability::Relaxed { max_delay: FLUSH_WITHIN }
     }
 }
-
-/// What a deferred call of a claim does while too many changes wait to be written (back pressure).
-#[doc(alias = "back pressure")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(clippy::exhaustive_enums, reason = "it either waits or does not")]
-pub enum WhenFull {
-    /// It blocks until there is space.
-    #[default]
-    Block,
-    /// It returns [`Overloaded`](crate::Error::Overloaded), and changes nothing.
-    Refuse,
-}

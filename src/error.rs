@@ -207,7 +207,7 @@ pub enum Error {
         capacity: u64,
     },
     /// Back pressure: too many changes wait to be written, and the caller asked not to wait
-    /// ([`refuse_when_full`](crate::Tube::refuse_when_full), [`WhenFull::Refuse`](crate::WhenFull::Refuse)).
+    /// ([`refuse_when_full`](crate::Tube::refuse_when_full)).
     /// Try again later.
     #[error("too many changes wait to be written; try again later, or let the call block")]
     Overloaded,

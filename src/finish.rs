@@ -4,7 +4,7 @@ use crate::core::list::FinishTask;
 use crate::core::{FinishRequest, PutInto, PutRequest};
 use crate::handle::StoreHandle;
 use crate::put::Encoded;
-use crate::{Claim, Error, IntoPut, Receipt, Result, Tube};
+use crate::{Claim, Error, IntoPut, Mode, Receipt, Result, Tube};
 
 /// What a [`Claim::finish`] does: the task ends with a result, or goes on in another tube, and
 /// further tasks are put.
@@ -54,15 +54,15 @@ impl Finish {
     /// Adds a new task, which is put into `tube`. Any number of tasks can be added, up to the limits
     /// of [`put_many`](Tube::put_many). A [key](crate::Put::key) in use that is rejected refuses the whole
     /// call.
-    pub fn put<T>(mut self, tube: &Tube<T>, task: impl IntoPut<T>) -> Finish {
-        self.puts.push((tube.to_bytes(), tube.encode(task)));
+    pub fn put<T, M: Mode>(mut self, tube: &Tube<T, M>, task: impl IntoPut<T>) -> Finish {
+        self.puts.push((tube.to_bytes().to_blocking(), tube.encode(task)));
         self
     }
 
     /// The task goes on in the tube `to`, with the body and the options of `task`, instead of ending.
     /// Default: it ends. It keeps its [key](crate::Put::key). As in [`Claim::advance`].
-    pub fn advance<T>(mut self, to: &Tube<T>, task: impl IntoPut<T>) -> Finish {
-        self.advances.push((to.to_bytes(), to.encode(task)));
+    pub fn advance<T, M: Mode>(mut self, to: &Tube<T, M>, task: impl IntoPut<T>) -> Finish {
+        self.advances.push((to.to_bytes().to_blocking(), to.encode(task)));
         self
     }
 
@@ -86,13 +86,17 @@ impl Finish {
 }
 
 /// A put into a tube of this store.
-pub(crate) fn put_into<T>(handle: &StoreHandle, tube: &Tube<T>, put: Encoded) -> Result<PutInto> {
+pub(crate) fn put_into<T, M: Mode>(
+    handle: &StoreHandle,
+    tube: &Tube<T, M>,
+    put: Encoded,
+) -> Result<PutInto> {
     tube.check_store(handle)?;
     let request = PutRequest::new(put, handle.max_body())?;
     Ok(PutInto { tube: tube.number(), name: tube.shared_name(), request })
 }
 
-impl<T> Claim<T> {
+impl<T, M: Mode> Claim<T, M> {
     /// Passes the task on to another tube: it leaves this one and is put into `to`, with the body
     /// and the options of `task` and the defaults of that tube.
     ///
@@ -124,9 +128,9 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "forward")]
     #[doc(alias = "pipeline")]
-    pub fn advance<U>(self, to: &Tube<U>, task: impl IntoPut<U>) -> Result<Receipt> {
-        let into = put_into(&self.held.handle, to, to.encode(task)?)?;
-        self.held.make_end(&FinishTask { request: FinishRequest::advance(into) })
+    pub fn advance<U, N: Mode>(self, to: &Tube<U, N>, task: impl IntoPut<U>) -> M::Answer<Receipt> {
+        let into = to.encode(task).and_then(|put| put_into(&self.held.handle, to, put));
+        M::end(self.held, into.map(|into| FinishTask { request: FinishRequest::advance(into) }))
     }
 
     /// Finishes the task, and puts further tasks, all with one commit: its result, any number of
@@ -176,8 +180,8 @@ impl<T> Claim<T> {
     #[doc(alias = "pipeline")]
     #[doc(alias = "chain")]
     #[doc(alias = "exactly once")]
-    pub fn finish(self, finish: Finish) -> Result<Receipt> {
-        let request = finish.into_request(&self.held.handle)?;
-        self.held.make_end(&FinishTask { request })
+    pub fn finish(self, finish: Finish) -> M::Answer<Receipt> {
+        let request = finish.into_request(&self.held.handle);
+        M::end(self.held, request.map(|request| FinishTask { request }))
     }
 }

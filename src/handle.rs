@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
 
-use crate::connection::{Connection, Mode, Promise, Request};
+use crate::connection::{Connection, Request};
 use crate::core::list::DescribeHeld;
-use crate::core::verb::{Begin, Claimed, Decide, Limits, Named};
+use crate::core::verb::{Begin, Claimed, Limits, Named};
 use crate::core::{Core, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
-use crate::{Error, Result, SessionId, TaskInfo, WhenFull};
+use crate::{Error, Result, SessionId, TaskInfo};
 
 /// A reference to a store: of this process, or of another one that serves it.
 #[derive(Clone)]
@@ -49,28 +49,6 @@ impl StoreHandle {
         match self {
             StoreHandle::Here(store) => store.inner()?.make(buffer, on, verb),
             StoreHandle::Remote(owner) => owner.make(on, verb),
-        }
-    }
-
-    /// As `make`, for a caller that waits for the answer later, or never.
-    pub(crate) fn make_deferred<V: Decide>(
-        &self,
-        buffer: usize,
-        when_full: WhenFull,
-        on: Named<'_, V>,
-        verb: &V,
-    ) -> Result<Promise<V::Answer>> {
-        verb.check(self.limits())?;
-        match self {
-            StoreHandle::Here(store) => {
-                let decide = |core: &mut Core| core.begin_verb(on, verb);
-                let space = V::KIND.space_in(buffer);
-                let decided = store.inner()?.defer(space, when_full, decide)?;
-                Ok(Promise::Here(store.clone(), decided))
-            }
-            StoreHandle::Remote(owner) => {
-                Ok(Promise::Remote(owner.make_later(Mode::of_deferred(when_full), on, verb)?))
-            }
         }
     }
 

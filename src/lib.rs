@@ -303,6 +303,7 @@
 
 mod backup;
 mod body;
+#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
 mod claim;
 mod clock;
 mod codec;
@@ -313,7 +314,6 @@ mod counters;
 #[cfg(feature = "cron")]
 mod cron;
 mod date;
-mod deferred;
 mod durability;
 mod ending;
 mod error;
@@ -368,6 +368,7 @@ mod tube;
 mod update;
 mod user_code;
 mod wait;
+mod when_full;
 pub mod worker;
 
 /// What a driver of your own needs; see [`Store::register_driver`].
@@ -418,13 +419,12 @@ pub mod calls {
 }
 
 pub use body::{Bincode, BoxError, Bytes, Codec, Json, Text};
-pub use claim::Claim;
+pub use claim::{AsyncClaim, Claim};
 pub use clock::{Clock, ManualClock};
 pub use counters::{ClockReport, Counters};
 pub use date::Date;
-pub use deferred::Refused;
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
-pub use durability::{Durability, WhenFull};
+pub use durability::Durability;
 pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
 pub use events::{Callback, Delivered, Event, EventStream, Subscription};

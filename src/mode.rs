@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+use crate::claim::Held;
 use crate::connection::{Mode as Sent, answered_already};
-use crate::core::verb::{Begin, Begun, Named, Target};
+use crate::core::verb::{Begin, Begun, Named, OfClaim, Target};
 use crate::core::{Decided, Wait};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
@@ -13,7 +14,8 @@ use crate::park::block_on;
 use crate::pipeline::{Given, LineSlot};
 use crate::ticket::Standing;
 use crate::wait;
-use crate::{Result, Ticket, WhenFull};
+use crate::when_full::WhenFull;
+use crate::{Result, Ticket};
 
 /// How the calls of a handle answer: [`Blocking`], or [`Async`] after
 /// [`to_async`](crate::Tube::to_async). There are no others.
@@ -25,6 +27,14 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     /// Makes a call.
     #[doc(hidden)]
     fn make<V: Begin>(call: Call<'_, V>, verb: Result<V>) -> Self::Answer<V::Answer>;
+
+    /// Ends a claim. A call that is refused releases the task.
+    #[doc(hidden)]
+    fn end<V: Begin<On = OfClaim>>(held: Held, verb: Result<V>) -> Self::Answer<V::Answer>;
+
+    /// Whether an answer is known to be an error.
+    #[doc(hidden)]
+    fn is_refused<R>(answer: &Self::Answer<R>) -> bool;
 
     /// An answer that is there already.
     #[doc(hidden)]
@@ -93,6 +103,15 @@ impl Mode for Blocking {
         call.handle.make(call.buffer, call.on, &verb?)
     }
 
+    #[inline]
+    fn end<V: Begin<On = OfClaim>>(held: Held, verb: Result<V>) -> Result<V::Answer> {
+        held.make_end(&verb?)
+    }
+
+    fn is_refused<R>(answer: &Result<R>) -> bool {
+        answer.is_err()
+    }
+
     fn answer<R>(answer: Result<R>) -> Result<R> {
         answer
     }
@@ -135,6 +154,17 @@ impl Mode for Async {
             Ok(verb) => call.make_later(verb),
             Err(refused) => Ticket::known(Err(refused)),
         }
+    }
+
+    fn end<V: Begin<On = OfClaim>>(held: Held, verb: Result<V>) -> Ticket<V::Answer> {
+        let mut held = held;
+        let ticket = Async::make(held.call(), verb);
+        held.was_ended::<V>(Async::is_refused(&ticket));
+        ticket
+    }
+
+    fn is_refused<R>(answer: &Ticket<R>) -> bool {
+        answer.refusal().is_some()
     }
 
     fn answer<R>(answer: Result<R>) -> Ticket<R> {

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::list::{CreateTube, DescribeSession, FindTube};
+use crate::core::list::{ClaimOf, CreateTube, DescribeSession, FindTube};
 use crate::core::{About, FILE};
 use crate::handle::SessionGuard;
 use crate::mode::Call;
 use crate::tube::{take_any, take_any_async};
 use crate::wait;
+use crate::when_full::WhenFull;
 use crate::{
-    Async, Claim, ClaimToken, Mode, Result, SessionId, Ticket, Tube, TubeOptions, WhenFull,
+    Async, AsyncClaim, Claim, ClaimToken, Mode, Result, SessionId, Ticket, Tube, TubeOptions,
 };
 
 /// An owner of claims. Clones are handles of the same session.
@@ -100,7 +101,7 @@ impl Session {
         let call = Call {
             handle: &self.0.handle,
             buffer: FILE,
-            when_full: WhenFull::Block,
+            when_full: WhenFull::Wait,
             on: (),
             guard: None,
         };
@@ -117,6 +118,38 @@ impl Session {
     pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
         let session = self.begun()?;
         wait::resume_claim(&session.handle, session.id, Some(session.clone()), token)
+    }
+
+    /// The claim of this session on a task, by the id of the task: in another place than where it was
+    /// taken and [detached](Claim::detach). Blocks for no flush. Only the body may be read from the file.
+    ///
+    /// The claim stays the session's: neither a drop of this handle nor a refused end releases the task.
+    /// Its calls check that the session has the task: if the claim has ended, and the session has taken the
+    /// task again, they are calls on that take.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken): this session has not taken the task, or the claim has ended.
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`Corrupt`](crate::Error::Corrupt),
+    /// [`Closed`](crate::Error::Closed).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("work")?;
+    /// let session = store.session();
+    /// let id = session.tube("jobs")?.try_take()?.unwrap().detach().info.id;
+    /// // ... in another place
+    /// assert_eq!(session.claimed(id)?.body(), b"work"); // dropped, and still taken
+    /// session.claimed(id)?.ack()?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn claimed(&self, id: u64) -> Result<Claim> {
+        let session = self.begun()?;
+        let grant = session.handle.make(FILE, (), &ClaimOf { session: session.id, id })?;
+        Ok(Claim::found(session.handle.clone(), session.clone(), grant))
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
@@ -156,7 +189,7 @@ impl Session {
         &self,
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
-    ) -> Ticket<Option<Claim>> {
+    ) -> Ticket<Option<AsyncClaim>> {
         let session = &self.0;
         if let Err(refused) = session.begun() {
             return Ticket::known(Err(refused));

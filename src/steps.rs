@@ -12,7 +12,7 @@ use crate::core::PutInto;
 use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
 use crate::finish::put_into;
 use crate::step::named_twice;
-use crate::{Claim, Error, IntoPut, Result, Step, Tube};
+use crate::{AsyncClaim, Claim, Error, IntoPut, Mode, Result, Step, Tube};
 
 impl<T> Claim<T> {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value
@@ -25,7 +25,7 @@ impl<T> Claim<T> {
     ///
     /// Once this returns, the value survives what a put survives. The call blocks for a flush, in a
     /// written tube for a write, unless the step is stored already. The value is stored
-    /// as JSON. [`step_async`](Claim::step_async) blocks no thread.
+    /// as JSON. The step of an [`AsyncClaim`] is a future, and blocks no thread.
     ///
     /// A step runs at least once: if the process dies after the effect of `run` and before the
     /// flush, it runs again, so its effect must be idempotent. A step that has stored its value
@@ -88,38 +88,6 @@ impl<T> Claim<T> {
         self.held.step(name, run)
     }
 
-    /// As [`step`](Claim::step), for a step that is a future. It runs on the caller's executor, and
-    /// no thread is blocked.
-    ///
-    /// Dropping the future before the value is being stored drops that of the step: nothing is
-    /// stored, and the step runs again.
-    ///
-    /// # Errors
-    /// Those of [`step`](Claim::step).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Claim, Result};
-    ///
-    /// async fn count(page: &Claim) -> Result<usize> {
-    ///     let text: String = page.step_async("fetch", async || fetch(page.body()).await).await?;
-    ///     page.step_async("count", async || Ok(text.split_whitespace().count())).await
-    /// }
-    /// # async fn fetch(_: &[u8]) -> Result<String> { Ok(String::new()) }
-    /// ```
-    pub fn step_async<V, E, F>(
-        &self,
-        name: &str,
-        run: impl FnOnce() -> F,
-    ) -> impl Future<Output = Result<V, E>>
-    where
-        F: Future<Output = Result<V, E>>,
-        V: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        self.held.step_async(name, run)
-    }
-
     /// Puts a task into a tube, once, as a step of the work: if an attempt before this one has put
     /// it, nothing is put. Returns the id of the task in both cases.
     ///
@@ -130,7 +98,6 @@ impl<T> Claim<T> {
     ///
     /// Once this returns, both survive what a put survives. The call blocks until they are flushed,
     /// or written, as the stronger [durability](crate::Durability) of the two tubes says.
-    /// [`spawn_async`](Claim::spawn_async) blocks no thread.
     ///
     /// # Errors
     /// Nothing was put, and nothing stored: [`NotTaken`](Error::NotTaken),
@@ -158,21 +125,13 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "exactly once")]
     #[doc(alias = "child")]
-    pub fn spawn<U>(&self, name: &str, tube: &Tube<U>, task: impl IntoPut<U>) -> Result<u64> {
-        self.held.spawn(name, self.held.child(tube, task))
-    }
-
-    /// As [`spawn`](Claim::spawn), as a future that blocks no thread.
-    ///
-    /// # Errors
-    /// Those of [`spawn`](Claim::spawn).
-    pub fn spawn_async<U>(
+    pub fn spawn<U, N: Mode>(
         &self,
         name: &str,
-        tube: &Tube<U>,
+        tube: &Tube<U, N>,
         task: impl IntoPut<U>,
-    ) -> impl Future<Output = Result<u64>> {
-        self.held.spawn_async(name, self.held.child(tube, task))
+    ) -> Result<u64> {
+        self.held.spawn(name, self.held.child(tube, task))
     }
 
     /// Returns the steps of the task that are stored, by name. As [`Tube::steps`].
@@ -197,17 +156,63 @@ impl<T> Claim<T> {
     pub fn steps(&self) -> Result<Vec<Step>> {
         self.held.steps()
     }
+}
+
+impl<T> AsyncClaim<T> {
+    /// As `step` of a blocking claim, for a step that is a future. The step runs on the caller's executor,
+    /// and no thread is blocked.
+    ///
+    /// Dropping the future before the value is being stored drops that of the step: nothing is
+    /// stored, and the step runs again.
+    ///
+    /// # Errors
+    /// Those of `step` of a blocking claim.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{AsyncClaim, Result};
+    ///
+    /// async fn count(page: &AsyncClaim) -> Result<usize> {
+    ///     let text: String = page.step("fetch", async || fetch(page.body()).await).await?;
+    ///     page.step("count", async || Ok(text.split_whitespace().count())).await
+    /// }
+    /// # async fn fetch(_: &[u8]) -> Result<String> { Ok(String::new()) }
+    /// ```
+    pub fn step<V, E, F>(
+        &self,
+        name: &str,
+        run: impl FnOnce() -> F,
+    ) -> impl Future<Output = Result<V, E>>
+    where
+        F: Future<Output = Result<V, E>>,
+        V: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        self.held.step_async(name, run)
+    }
+
+    /// As [`spawn`](Claim::spawn), as a future that blocks no thread.
+    ///
+    /// # Errors
+    /// Those of [`spawn`](Claim::spawn).
+    pub fn spawn<U, N: Mode>(
+        &self,
+        name: &str,
+        tube: &Tube<U, N>,
+        task: impl IntoPut<U>,
+    ) -> impl Future<Output = Result<u64>> {
+        self.held.spawn_async(name, self.held.child(tube, task))
+    }
 
     /// As [`steps`](Claim::steps), as a future that blocks no thread.
     ///
     /// # Errors
     /// Those of [`steps`](Claim::steps).
-    pub fn steps_async(&self) -> impl Future<Output = Result<Vec<Step>>> {
+    pub fn steps(&self) -> impl Future<Output = Result<Vec<Step>>> {
         self.held.steps_async()
     }
 }
 
-/// What does not depend on the body.
 impl Held {
     pub(crate) fn step<V, E>(&self, name: &str, run: impl FnOnce() -> Result<V, E>) -> Result<V, E>
     where
@@ -251,7 +256,11 @@ impl Held {
     }
 
     /// A task that a step puts into a tube.
-    fn child<U>(&self, tube: &Tube<U>, task: impl IntoPut<U>) -> Result<PutInto> {
+    pub(crate) fn child<U, N: Mode>(
+        &self,
+        tube: &Tube<U, N>,
+        task: impl IntoPut<U>,
+    ) -> Result<PutInto> {
         put_into(&self.handle, tube, tube.encode(task)?)
     }
 
@@ -260,7 +269,7 @@ impl Held {
         named.keep(self.make(&Spawn { name: name.into(), into: into? }))
     }
 
-    async fn spawn_async(&self, name: &str, into: Result<PutInto>) -> Result<u64> {
+    pub(crate) async fn spawn_async(&self, name: &str, into: Result<PutInto>) -> Result<u64> {
         let named = self.name_step(name)?;
         named.keep(self.make_async(&Spawn { name: name.into(), into: into? }).await)
     }

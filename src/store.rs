@@ -27,9 +27,10 @@ use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
 use crate::wait;
+use crate::when_full::WhenFull;
 use crate::{
-    Async, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Ticket, Tube, TubeInfo,
-    TubeOptions, WhenFull,
+    Async, AsyncClaim, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Ticket, Tube,
+    TubeInfo, TubeOptions,
 };
 
 pub use connect::{ConnectOptions, connect};
@@ -426,7 +427,7 @@ impl Store {
         &self,
         tubes: &[&Tube],
         timeout: impl Into<Option<Duration>>,
-    ) -> Ticket<Option<Claim>> {
+    ) -> Ticket<Option<AsyncClaim>> {
         take_any_async(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
@@ -631,7 +632,7 @@ impl Store {
             Call {
                 handle: &self.handle,
                 buffer: FILE,
-                when_full: WhenFull::Block,
+                when_full: WhenFull::Wait,
                 on: (),
                 guard: None,
             },

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::connection::{Promise, RemotePromise, answered_already};
+use crate::connection::{RemotePromise, answered_already};
 use crate::core::Decided;
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
@@ -90,13 +90,6 @@ impl<R> Ticket<R> {
         match decided.wait {
             None => Ticket::known(decided.answer),
             Some(_) => Ticket(State::Decided(store.clone(), decided)),
-        }
-    }
-
-    pub(crate) fn promised(promise: Promise<R>) -> Ticket<R> {
-        match promise {
-            Promise::Here(store, decided) => Ticket::decided(&store, decided.map(Ok)),
-            Promise::Remote(promise) => Ticket::asked(promise),
         }
     }
 

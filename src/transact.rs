@@ -16,7 +16,7 @@ use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
 use crate::storage::{Engine, EngineTransaction, check_name};
-use crate::{Claim, Error, Failure, IntoPut, Result, Store, Tube};
+use crate::{Claim, Error, Failure, IntoPut, Mode, Result, Store, Tube};
 
 impl Store {
     /// Runs a closure that writes the application's own tables and makes calls of the queue, and
@@ -250,7 +250,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`NotTaken`](Error::NotTaken): the claim has ended, or this transaction ends it already.
     /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
-    pub fn ack<T>(&self, claim: &Claim<T>) -> Result<()> {
+    pub fn ack<T, M: Mode>(&self, claim: &Claim<T, M>) -> Result<()> {
         self.end(claim, TransactionEnd::Ack { result: None })
     }
 
@@ -258,7 +258,11 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the result is too large.
-    pub fn ack_with<T>(&self, claim: &Claim<T>, result: impl Into<Vec<u8>>) -> Result<()> {
+    pub fn ack_with<T, M: Mode>(
+        &self,
+        claim: &Claim<T, M>,
+        result: impl Into<Vec<u8>>,
+    ) -> Result<()> {
         let result = result.into();
         check_size("result", &result, self.store.open_store().max_body)?;
         self.end(claim, TransactionEnd::Ack { result: Some(result) })
@@ -269,7 +273,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Those of [`ack`](Transaction::ack). [`Unsupported`](Error::Unsupported): the driver has no
     /// delays.
-    pub fn release<T>(&self, claim: &Claim<T>, delay: Duration) -> Result<()> {
+    pub fn release<T, M: Mode>(&self, claim: &Claim<T, M>, delay: Duration) -> Result<()> {
         self.end(claim, TransactionEnd::Release { delay: micros_ceil(delay) })
     }
 
@@ -277,7 +281,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`release`](Transaction::release).
-    pub fn snooze<T>(&self, claim: &Claim<T>, delay: Duration) -> Result<()> {
+    pub fn snooze<T, M: Mode>(&self, claim: &Claim<T, M>, delay: Duration) -> Result<()> {
         self.end(claim, TransactionEnd::Snooze { delay: micros_ceil(delay) })
     }
 
@@ -286,7 +290,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the failure group has no
     /// bytes or more than 255.
-    pub fn fail<T>(&self, claim: &Claim<T>, failure: Failure) -> Result<()> {
+    pub fn fail<T, M: Mode>(&self, claim: &Claim<T, M>, failure: Failure) -> Result<()> {
         self.end(claim, TransactionEnd::Fail { delay: None, failure })
     }
 
@@ -294,7 +298,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`ack`](Transaction::ack).
-    pub fn bury<T>(&self, claim: &Claim<T>) -> Result<()> {
+    pub fn bury<T, M: Mode>(&self, claim: &Claim<T, M>) -> Result<()> {
         self.end(claim, TransactionEnd::Bury(None))
     }
 
@@ -302,11 +306,11 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`fail`](Transaction::fail).
-    pub fn bury_with<T>(&self, claim: &Claim<T>, failure: Failure) -> Result<()> {
+    pub fn bury_with<T, M: Mode>(&self, claim: &Claim<T, M>, failure: Failure) -> Result<()> {
         self.end(claim, TransactionEnd::Bury(Some(failure)))
     }
 
-    fn end<T>(&self, claim: &Claim<T>, end: TransactionEnd) -> Result<()> {
+    fn end<T, M: Mode>(&self, claim: &Claim<T, M>, end: TransactionEnd) -> Result<()> {
         self.check_store(&claim.held.handle)?;
         let key = claim.held.key();
         if self.so_far.borrow().ends(key.id) {

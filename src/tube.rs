@@ -36,7 +36,8 @@ use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::mode::Call;
 use crate::statistics::Statistics;
-use crate::{Async, Blocking, Bytes, Mode, Result, SessionId, WhenFull};
+use crate::when_full::WhenFull;
+use crate::{Async, Blocking, Bytes, Mode, Result, SessionId};
 
 /// A handle of a tube whose bodies are values of `T`, for one session. It is cheap to clone and may
 /// be used from many threads. Dropping it changes nothing in the tube.
@@ -120,7 +121,7 @@ impl Tube {
             guard,
             head,
             coder: Coder::BYTES,
-            when_full: WhenFull::Block,
+            when_full: WhenFull::Wait,
             mode: PhantomData,
         }
     }

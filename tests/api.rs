@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
-    AsyncTube, Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor, Date, Day,
-    Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load, ManualClock,
-    OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId, Statistics,
-    Storage, Store, StoreOptions, Subscription, Summary, Task, TaskCounts, TaskInfo, TaskState,
-    Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE, WhenFull,
+    AsyncClaim, AsyncTube, Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor,
+    Date, Day, Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load,
+    ManualClock, OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId,
+    Statistics, Storage, Store, StoreOptions, Subscription, Summary, Task, TaskCounts, TaskInfo,
+    TaskState, Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -36,7 +36,7 @@ fn public_types_have_the_common_traits() {
     is_shareable::<Load>();
     is_shareable::<Bincode>();
     is_sendable::<Ticket<Receipt>>();
-    is_sendable::<Ticket<Option<Claim>>>();
+    is_sendable::<Ticket<Option<AsyncClaim>>>();
 
     is_handle::<Store>();
     is_handle::<Tube>();
@@ -74,7 +74,6 @@ fn public_types_have_the_common_traits() {
     is_value::<TaskInfo>();
     is_value::<Traits>();
     is_value::<TubeInfo>();
-    is_value::<WhenFull>();
 
     is_copy::<Bin>();
     is_copy::<Date>();
@@ -84,7 +83,6 @@ fn public_types_have_the_common_traits() {
     is_copy::<SessionId>();
     is_copy::<TaskState>();
     is_copy::<Statistics>();
-    is_copy::<WhenFull>();
 
     is_default::<Clock>();
     is_default::<Counters>();
@@ -95,7 +93,6 @@ fn public_types_have_the_common_traits() {
     is_default::<Statistics>();
     is_default::<StoreOptions>();
     is_default::<TubeOptions>();
-    is_default::<WhenFull>();
 
     is_text::<Cursor>();
     is_text::<Durability>();

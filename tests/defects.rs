@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tubewell::{
     Driver, Durability, Error, FIFO, Load, ManualClock, Put, Receipt, Result, Store, StoreOptions,
-    Traits, Tube, TubeOptions, WhenFull,
+    Traits, Tube, TubeOptions,
 };
 
 /// A bounded driver whose `admit` panics once the flag is set.
@@ -148,7 +148,7 @@ fn panic_in_tube_without_flush_stops_store() {
 fn writer_panic_answers_ticket_and_stops_store() {
     assert_panic_stops_store(Store::options(), NO_TTL, |full| {
         let claim = full.try_take().unwrap().unwrap();
-        let ticket = claim.ack_deferred(WhenFull::Block).unwrap();
+        let ticket = claim.into_async().ack();
         // `wait` might lead the commit on this thread, so the test polls until the writer has
         // answered.
         while !ticket.is_done() {

@@ -224,7 +224,7 @@ fn only_handle_wait_and_serve_give_verbs_to_the_core() {
     for word in [".begin_verb(", "core.make("] {
         only("src", word, &callers);
     }
-    for folder in ["src/tube", "src/deferred", "src/claim"] {
+    for folder in ["src/tube", "src/claim"] {
         only(folder, "&mut Core", &[]);
         only(folder, "|core|", &[]);
     }
@@ -238,7 +238,6 @@ fn storage_and_pipeline_do_not_know_the_handles() {
         "crate::tube",
         "crate::claim",
         "crate::session::",
-        "crate::deferred",
         "crate::mode",
         "crate::ticket",
         "crate::wait",

@@ -12,7 +12,7 @@ use patience::HANGS_AFTER;
 use tempfile::TempDir;
 use tubewell::{
     Claim, ConnectOptions, Driver, Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL,
-    Put, ServeOptions, Store, TaskState, Traits, TubeOptions, UTUBE, WhenFull, connect,
+    Put, ServeOptions, Store, TaskState, Traits, TubeOptions, UTUBE, connect,
 };
 
 /// A store, and a connection to it.
@@ -161,7 +161,7 @@ fn deferred_calls_are_answered_by_their_tickets() {
     }
     assert_eq!(deferred.delete(1000).wait(), Err(Error::NotFound { id: 1000 }));
     let claim = jobs.try_take().unwrap().unwrap();
-    let token = claim.park_deferred(Duration::from_secs(60), WhenFull::Block).unwrap().wait();
+    let token = claim.into_async().park(Duration::from_secs(60)).wait();
     assert_eq!(pair.remote.resume_claim(&token.unwrap()).unwrap().body(), b"0");
 }
 

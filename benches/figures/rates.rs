@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use tubewell::{
     Claim, Durability, FIFO, FIFOTTL, Put, Store, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL,
-    WhenFull,
 };
 
 use super::report::Report;
@@ -219,7 +218,7 @@ impl Work<'_> {
             }),
             Callers::Tickets(tickets) => {
                 keep_in_flight(tickets, |_| match self.tube.try_take()? {
-                    Some(claim) => Ok(Some(self.check(claim).ack_deferred(WhenFull::Block)?)),
+                    Some(claim) => Ok(Some(self.check(claim).into_async().ack())),
                     None => Ok(None),
                 })
             }
@@ -273,8 +272,7 @@ impl Work<'_> {
                 Some(Step::Put(ticket)) => {
                     ticket.wait()?;
                     let claim = self.tube.try_take()?.ok_or("no task after a put")?;
-                    in_flight
-                        .push_back(Step::Ack(self.check(claim).ack_deferred(WhenFull::Block)?));
+                    in_flight.push_back(Step::Ack(self.check(claim).into_async().ack()));
                 }
                 Some(Step::Ack(ticket)) => {
                     ticket.wait()?;

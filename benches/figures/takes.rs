@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tubewell::{Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Durability, FIFO, Store, Tube, TubeOptions};
 
 use super::medium::{Monitor, Slow, SlowFile};
 use super::report::{Report, short};
@@ -91,7 +91,7 @@ fn take_while_writing(
                 times.add(time);
                 assert_eq!(checked(claim.body(), BODY), next, "tasks are taken in order");
                 next += 1;
-                drop(claim.ack_deferred(WhenFull::Block)?);
+                drop(claim.into_async().ack());
                 std::thread::sleep(Duration::from_micros(100));
             }
             Ok(std::mem::take(&mut times))

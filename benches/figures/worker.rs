@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime;
 use tubewell::worker::{Job, Worker};
-use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions};
 
 use super::pair;
 use super::report::{Report, short};
@@ -119,7 +119,7 @@ fn work_on_threads(store: &Store, tube: &Tube, threads: usize, tasks: u64) -> Ou
 fn take_with_futures(tube: &Tube, futures: usize) -> Outcome {
     let take_all = |tube: Tube| async move {
         while let Some(claim) = tube.to_async().take(Duration::ZERO).await? {
-            claim.ack_deferred(WhenFull::Block).map_err(|refused| refused.into_parts().1)?.await?;
+            claim.ack().await?;
         }
         Ok::<(), tubewell::Error>(())
     };

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
-use tubewell::{Bincode, Codec, Put, WhenFull};
+use tubewell::{Bincode, Codec, Put};
 
 use crate::Failure;
 use crate::manifest::Line;
@@ -37,7 +37,7 @@ pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), 
                 // lost.
                 let line = Line { digest, path: &path };
                 in_flight.push_back(lines.put(Put::new(line.to_body()).pri(number)));
-                in_flight.push_back(claim.ack_deferred(WhenFull::Block)?);
+                in_flight.push_back(claim.into_async().ack());
                 done();
             }
             Err(why) => {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::core::list::{BuryHeld, Fail, Snooze, SnoozeIn};
 use crate::micros::micros_ceil;
-use crate::{Claim, Failure, Receipt, Result};
+use crate::{Claim, Failure, Mode, Receipt};
 
-impl<T> Claim<T> {
+impl<T, M: Mode> Claim<T, M> {
     /// Which attempt this is; the first one is 1. Takes that were forgiven do not count: after
     /// [`snooze`](Claim::snooze), [`Tube::revoke`](crate::Tube::revoke) and
     /// [`Tube::kick`](crate::Tube::kick).
@@ -61,8 +61,8 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
-    pub fn fail(self, failure: Failure) -> Result<Receipt> {
-        self.held.make_end(&Fail { delay: None, failure })
+    pub fn fail(self, failure: Failure) -> M::Answer<Receipt> {
+        M::end(self.held, Ok(Fail { delay: None, failure }))
     }
 
     /// As [`fail`](Claim::fail), with this delay instead of the backoff of the tube: for a server
@@ -72,8 +72,8 @@ impl<T> Claim<T> {
     /// Those of [`fail`](Claim::fail). [`Unsupported`](crate::Error::Unsupported): the driver has no
     /// delays; the task is released.
     #[doc(alias = "retry after")]
-    pub fn fail_in(self, delay: Duration, failure: Failure) -> Result<Receipt> {
-        self.held.make_end(&Fail { delay: Some(micros_ceil(delay)), failure })
+    pub fn fail_in(self, delay: Duration, failure: Failure) -> M::Answer<Receipt> {
+        M::end(self.held, Ok(Fail { delay: Some(micros_ceil(delay)), failure }))
     }
 
     /// Gives the task back for a while, through no fault of its own: ready in its old place, or
@@ -99,17 +99,11 @@ impl<T> Claim<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "reschedule")]
-    pub fn snooze(mut self, delay: Duration) -> Result<Receipt> {
-        let ended = if delay.is_zero() {
-            self.held.make(&Snooze {})
-        } else {
-            self.held.make(&SnoozeIn { delay: micros_ceil(delay) })
-        };
-        self.held.release_on_drop = false;
-        if ended.is_err() {
-            self.held.drop_claim(true);
+    pub fn snooze(self, delay: Duration) -> M::Answer<Receipt> {
+        if delay.is_zero() {
+            return M::end(self.held, Ok(Snooze {}));
         }
-        ended
+        M::end(self.held, Ok(SnoozeIn { delay: micros_ceil(delay) }))
     }
 
     /// Buries the task in the group of this failure, whatever attempts are left: for a task that no
@@ -119,7 +113,7 @@ impl<T> Claim<T> {
     /// Those of [`fail`](Claim::fail), with the same state after each.
     #[doc(alias = "discard")]
     #[doc(alias = "dead letter")]
-    pub fn bury_with(self, failure: Failure) -> Result<Receipt> {
-        self.held.make_end(&BuryHeld { failure: Some(failure) })
+    pub fn bury_with(self, failure: Failure) -> M::Answer<Receipt> {
+        M::end(self.held, Ok(BuryHeld { failure: Some(failure) }))
     }
 }

@@ -1,21 +1,25 @@
 //! What a claim is without its body: the calls of its holder, and its end when it is dropped.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell_drivers::Body;
 
-use crate::connection::{Mode, Promise};
-use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Snooze};
-use crate::core::verb::{Begin, Claimed, Decide, OfClaim};
-use crate::core::{ClaimKey, Grant};
+use crate::connection::Mode;
+use crate::core::list::{AckClaims, Checkpoint, Limit, OwnerOfClaim, Park, Snooze};
+use crate::core::verb::{Begin, Claimed, OfClaim, Verb};
+use crate::core::{ClaimKey, Grant, Holder};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
+use crate::mode::Call;
 use crate::park::block_on_for;
 use crate::signal::Signal;
 use crate::sync::Mutex;
-use crate::{ClaimToken, Error, Owner, Receipt, Result, WhenFull};
+use crate::wait;
+use crate::when_full::WhenFull;
+use crate::{ClaimToken, Error, Owner, Receipt, Result};
 
 /// A claim as its session holds it. Dropping it releases the task.
 pub(crate) struct Held {
@@ -24,6 +28,8 @@ pub(crate) struct Held {
     pub(crate) grant: Grant,
     /// Whether dropping it releases the task.
     pub(crate) release_on_drop: bool,
+    /// Found by its id: it is the session's, and neither a drop nor a refused end releases the task.
+    is_found: bool,
     /// The names of the steps of this claim, so that none is named twice.
     pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
 }
@@ -31,7 +37,14 @@ pub(crate) struct Held {
 impl Held {
     pub(super) fn new(handle: StoreHandle, guard: Option<Arc<SessionGuard>>, grant: Grant) -> Held {
         let step_names = Mutex::new(BTreeSet::new());
-        Held { handle, guard, grant, release_on_drop: true, step_names }
+        Held { handle, guard, grant, release_on_drop: true, is_found: false, step_names }
+    }
+
+    /// The claim that a session has, found by the id of its task.
+    pub(super) fn found(handle: StoreHandle, guard: Arc<SessionGuard>, grant: Grant) -> Held {
+        let mut held = Held::new(handle, Some(guard), grant);
+        (held.release_on_drop, held.is_found) = (false, true);
+        held
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -40,7 +53,19 @@ impl Held {
 
     /// What the core needs to find the claim: its tube, its holder and the task's id.
     pub(crate) fn key(&self) -> ClaimKey {
-        self.grant.key()
+        let key = self.grant.key();
+        if self.is_found {
+            return ClaimKey { by: Holder { epoch: None, ..key.by }, ..key };
+        }
+        key
+    }
+
+    /// A call that ends the claim was made. A refused one releases the task, since its handle goes.
+    pub(crate) fn was_ended<V: Verb>(&mut self, is_refused: bool) {
+        self.release_on_drop = false;
+        if is_refused && !self.is_found {
+            self.drop_claim(V::FORGIVES);
+        }
     }
 
     pub(crate) fn claimed(&self) -> Claimed<'static> {
@@ -58,26 +83,38 @@ impl Held {
         self.handle.make(self.grant.buffer, self.claimed(), verb)
     }
 
-    /// As `make`, for a caller that waits for the answer later, or never.
-    pub(crate) fn make_deferred<V: Decide<On = OfClaim>>(
-        &self,
-        when_full: WhenFull,
-        verb: &V,
-    ) -> Result<Promise<V::Answer>> {
-        self.handle.make_deferred(self.grant.buffer, when_full, self.claimed(), verb)
+    /// A call of the claim, which is never refused for space: its caller would have to keep the claim.
+    #[inline]
+    pub(crate) fn call<V: Begin<On = OfClaim>>(&self) -> Call<'_, V> {
+        let Held { handle, guard, grant, .. } = self;
+        let (buffer, guard) = (grant.buffer, guard.as_ref());
+        Call { handle, buffer, when_full: WhenFull::Wait, on: self.claimed(), guard }
+    }
+
+    /// A call on claims of the same store.
+    pub(super) fn call_of_many<'a>(&'a self, keys: &'a [ClaimKey]) -> Call<'a, AckClaims> {
+        let Held { handle, guard, grant, .. } = self;
+        let (buffer, guard) = (grant.buffer, guard.as_ref());
+        Call { handle, buffer, when_full: WhenFull::Wait, on: keys, guard }
     }
 
     /// Makes a call that ends the claim. If it fails, the task is released.
     #[inline]
     pub(crate) fn make_end<V: Begin<On = OfClaim>>(mut self, verb: &V) -> Result<V::Answer> {
         let ended = self.make(verb);
-        self.release_on_drop = ended.is_err();
+        self.was_ended::<V>(ended.is_err());
         ended
     }
 
     /// The session that holds the claim, or `None` if the claim has ended.
     pub(crate) fn owner(&self) -> Result<Option<Owner>> {
         ended_if_closed(self.handle.make(self.grant.buffer, (), &self.ask_owner()))
+    }
+
+    /// As `owner`, as a future that blocks no thread.
+    pub(super) fn await_owner(&self) -> impl Future<Output = Result<Option<Owner>>> + use<> {
+        let (handle, buffer, ask) = (self.handle.clone(), self.grant.buffer, self.ask_owner());
+        async move { ended_if_closed(wait::make(&handle, buffer, (), &ask).await) }
     }
 
     pub(crate) fn ask_owner(&self) -> OwnerOfClaim {

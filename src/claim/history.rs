@@ -1,9 +1,9 @@
 //! Entries of the holder of a task in its history.
 
 use crate::core::list::LogHeld;
-use crate::{Claim, Receipt, Result};
+use crate::{Claim, Mode, Receipt};
 
-impl<T> Claim<T> {
+impl<T, M: Mode> Claim<T, M> {
     /// Adds an entry with this text, of at most 1024 bytes, to the
     /// [history](crate::Tube::history) of the task. The claim goes on.
     ///
@@ -29,7 +29,7 @@ impl<T> Claim<T> {
     /// assert_eq!(texts.collect::<Vec<_>>(), ["scene 3 has no sound"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn log(&self, text: &str) -> Result<Receipt> {
-        self.held.make(&LogHeld { text: text.into() })
+    pub fn log(&self, text: &str) -> M::Answer<Receipt> {
+        M::make(self.held.call(), Ok(LogHeld { text: text.into() }))
     }
 }

@@ -1,9 +1,9 @@
 //! Ends of claims that have a result.
 
 use crate::core::list::Ack;
-use crate::{Claim, Receipt, Result};
+use crate::{Claim, Mode, Receipt};
 
-impl<T> Claim<T> {
+impl<T, M: Mode> Claim<T, M> {
     /// Finishes the task with a result. As [`ack`](Claim::ack).
     ///
     /// Callers that [wait](crate::Tube::wait_done) for the end of the task get the result. In a tube
@@ -31,7 +31,7 @@ impl<T> Claim<T> {
     /// ```
     #[doc(alias = "complete")]
     #[doc(alias = "result")]
-    pub fn ack_with(self, result: impl Into<Vec<u8>>) -> Result<Receipt> {
-        self.held.make_end(&Ack { result: Some(result.into()) })
+    pub fn ack_with(self, result: impl Into<Vec<u8>>) -> M::Answer<Receipt> {
+        M::end(self.held, Ok(Ack { result: Some(result.into()) }))
     }
 }

@@ -1,10 +1,10 @@
 //! Progress reports of the holder of a task.
 
 use super::Claim;
-use crate::Result;
+use crate::Mode;
 use crate::core::list::{ReportProgress, ReportText};
 
-impl<T> Claim<T> {
+impl<T, M: Mode> Claim<T, M> {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
     ///
     /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is
@@ -39,8 +39,8 @@ impl<T> Claim<T> {
     /// assert_eq!(reports.recv().unwrap().progress.unwrap().text.as_deref(), Some("sound"));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn progress(&self, done: u64, total: u64) -> Result<()> {
-        self.held.make(&ReportProgress { done, total })
+    pub fn progress(&self, done: u64, total: u64) -> M::Answer<()> {
+        M::make(self.held.call(), Ok(ReportProgress { done, total }))
     }
 
     /// Reports what the work is at, in at most 1024 bytes; otherwise as
@@ -50,7 +50,7 @@ impl<T> Claim<T> {
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid) for a longer text; [`NotTaken`](crate::Error::NotTaken).
     /// Nothing changed.
-    pub fn progress_text(&self, text: &str) -> Result<()> {
-        self.held.make(&ReportText { text: text.into() })
+    pub fn progress_text(&self, text: &str) -> M::Answer<()> {
+        M::make(self.held.call(), Ok(ReportText { text: text.into() }))
     }
 }

@@ -27,12 +27,12 @@ impl Claim {
 
     #[inline]
     pub(crate) fn try_decode<T>(self, coder: &Coder<T>) -> Result<Claim<T>, Box<Undecodable>> {
-        let Claim { held, value, body, .. } = self;
+        let Claim { held, value, body, mode, .. } = self;
         // The value of a tube with a codec for bytes is not its body.
         match coder.decode(body.unwrap_or(value)) {
-            Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone() }),
+            Ok((value, body)) => Ok(Claim { held, value, body, coder: coder.clone(), mode }),
             Err((body, error)) => {
-                let claim = Claim { held, value: body, body: None, coder: Coder::BYTES };
+                let claim = Claim { held, value: body, body: None, coder: Coder::BYTES, mode };
                 Err(Box::new(Undecodable { claim, error }))
             }
         }

@@ -7,15 +7,7 @@ use std::task::{Context, Poll};
 use tubewell_wire::Pending;
 
 use super::into_error;
-use crate::core::Decided;
-use crate::open_store::LocalHandle;
 use crate::{Error, Result};
-
-/// The answer of a call: decided here, or expected from another process.
-pub(crate) enum Promise<T> {
-    Here(LocalHandle, Decided<T>),
-    Remote(RemotePromise<T>),
-}
 
 /// The answer of another process.
 pub(crate) struct RemotePromise<T> {

@@ -7,7 +7,8 @@ use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, Wire, from_bytes};
 use crate::filter::Filter;
 use crate::random::random_id;
 use crate::token::ClaimToken;
-use crate::{Error, Result, SessionId, WhenFull};
+use crate::when_full::WhenFull;
+use crate::{Error, Result, SessionId};
 
 /// How the owner makes a call. What the call waits for follows from its verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl Mode {
     pub(crate) fn of_deferred(when_full: WhenFull) -> Mode {
         match when_full {
             WhenFull::Refuse => Mode::DeferredOrRefused,
-            WhenFull::Block => Mode::Deferred,
+            WhenFull::Wait => Mode::Deferred,
         }
     }
 }

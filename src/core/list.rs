@@ -8,8 +8,8 @@ pub(crate) use crate::core::catalog::{
     Alter, CreateTube, DropTube, FindTube, InfoOf, IsTimed, Truncate, Tubes,
 };
 pub(crate) use crate::core::claims::{
-    DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park, ReportProgress,
-    ReportText, Revoke,
+    ClaimOf, DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park,
+    ReportProgress, ReportText, Revoke,
 };
 pub(crate) use crate::core::days::{Days, FailedOn};
 pub(crate) use crate::core::gates::{Pause, PauseUntil};
@@ -95,7 +95,7 @@ pub(in crate::core) trait SeeVerb {
 }
 
 verbs! {
-    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
+    in store: AllCounts, AllLimits, ByKey, ClaimOf, CreateTube, DescribeSession, DropClaim, DropTube, Find,
         FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
     in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
         DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,

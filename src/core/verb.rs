@@ -33,8 +33,11 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     type Answer: Wire + Send + 'static;
     const NUMBER: u8;
     const KIND: Kind;
-    /// A deferred call that is refused releases the claim, whose handle is gone.
+    /// It consumes the handle of its claim: one that is refused releases the task.
     const ENDS_CLAIM: bool = false;
+
+    /// The attempt does not count, also if it is refused.
+    const FORGIVES: bool = false;
 
     /// Whether it may be made twice, if a connection breaks before the answer.
     fn may_repeat(&self) -> bool {

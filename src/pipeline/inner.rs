@@ -16,7 +16,6 @@ use super::after_call::{end_call, leave_to_writer, serve_line};
 use super::core_lock::CoreLock;
 use super::in_transaction::InTransaction;
 use super::leadership::{reclaim_lead, request_commit_now};
-use crate::WhenFull;
 use crate::clock::Clock;
 use crate::commit::{Batch, LoggedRecord, Wakeup};
 use crate::core::verb::{Begin, Begun, Named};
@@ -132,7 +131,7 @@ impl StoreInner {
         let begun = if V::AT_ONCE {
             self.run(|core| core.begin_verb(on, verb))?.answer
         } else {
-            let core = self.lock_with_space(V::KIND.space_in(buffer), WhenFull::Block)?;
+            let core = self.lock_with_space(V::KIND.space_in(buffer))?;
             if verb.refusal_waits() {
                 self.call_locked(core, |core| core.make(on, verb, true))??
             } else {
@@ -158,7 +157,7 @@ impl StoreInner {
         space: Option<usize>,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
-        let core = self.lock_with_space(space, WhenFull::Block)?;
+        let core = self.lock_with_space(space)?;
         self.call_locked(core, decide)
     }
 
@@ -203,17 +202,6 @@ impl StoreInner {
         }
         outcome?;
         Ok(decided?.answer)
-    }
-
-    /// Decides a call whose caller asks for the answer later, or never. `space`: as in `call`.
-    pub(crate) fn defer<T>(
-        &self,
-        space: Option<usize>,
-        when_full: WhenFull,
-        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
-    ) -> Result<Decided<T>> {
-        let core = self.lock_with_space(space, when_full)?;
-        self.decide_deferred(core, decide)
     }
 
     /// Decides a call and leaves its commit to the writer thread.
@@ -365,19 +353,15 @@ impl StoreInner {
 
     /// Waits until a write buffer has capacity for more edits of the sweeper.
     pub(crate) fn wait_for_capacity(&self, buffer: usize) -> Result<()> {
-        let core = self.lock_with_capacity(buffer, WhenFull::Block, SWEEP_MAX_ACTIVE_ROWS)?;
+        let core = self.lock_with_capacity(buffer, SWEEP_MAX_ACTIVE_ROWS)?;
         self.unlock(core);
         Ok(())
     }
 
     /// As `lock`, once this write buffer has space, if there is one that must have it.
-    fn lock_with_space(
-        &self,
-        space: Option<usize>,
-        when_full: WhenFull,
-    ) -> Result<MutexGuard<'_, Core>> {
+    fn lock_with_space(&self, space: Option<usize>) -> Result<MutexGuard<'_, Core>> {
         match space {
-            Some(buffer) => self.lock_with_capacity(buffer, when_full, usize::MAX),
+            Some(buffer) => self.lock_with_capacity(buffer, usize::MAX),
             None => self.check_outside_transaction().map(|()| self.lock()),
         }
     }
@@ -386,7 +370,6 @@ impl StoreInner {
     pub(super) fn lock_with_capacity(
         &self,
         buffer: usize,
-        when_full: WhenFull,
         most: usize,
     ) -> Result<MutexGuard<'_, Core>> {
         self.check_outside_transaction()?;
@@ -395,12 +378,6 @@ impl StoreInner {
         while core.check_open().is_ok()
             && (core.buffer_is_full(buffer) || core.buffers[buffer].edits.active.len() >= most)
         {
-            if when_full == WhenFull::Refuse {
-                core.buffers[buffer].has_waiters = true;
-                core.effects.call_writer = true;
-                self.unlock(core);
-                return Err(Error::Overloaded);
-            }
             core.blocked_callers += usize::from(!is_blocked);
             is_blocked = true;
             reclaim_lead(&mut core, buffer);

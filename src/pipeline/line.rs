@@ -8,11 +8,13 @@ use std::task::{Poll, Waker};
 use super::after_call::{LINE_STEP, carry_out};
 use super::inner::StoreInner;
 use super::leadership::reclaim_lead;
+use crate::core::list::DropClaim;
 use crate::core::verb::{Begin, Begun, Named, Target};
-use crate::core::{CarriedOut, Core, Decided, Filled, WaitSlot};
+use crate::core::{CarriedOut, ClaimKey, Core, Decided, Filled, WaitSlot};
 use crate::sync::MutexGuard;
 use crate::user_code::panic_to_error;
-use crate::{Error, Result, WhenFull};
+use crate::when_full::WhenFull;
+use crate::{Error, Result};
 
 /// A change that was given to the store.
 pub(crate) enum Given<V: Begin> {
@@ -113,6 +115,11 @@ impl StoreInner {
                 let decided =
                     panic_to_error(|| core.make(V::On::as_ref(&on), &verb, refusal_waits));
                 let decided = decided.unwrap_or_else(|why| Err(core.fail_after_panic(why)));
+                let is_refused = !matches!(&decided, Ok(Decided { answer: Ok(_), .. }));
+                if V::ENDS_CLAIM && is_refused {
+                    // Its handle has gone.
+                    release(core, V::On::claims(&V::On::as_ref(&on)), V::FORGIVES);
+                }
                 let wait = decided.as_ref().ok().and_then(|decided| decided.wait.clone());
                 filled.fill(core, decided);
                 CarriedOut { wait, slot: filled, owned: Box::new((on, verb, kept)) }
@@ -157,5 +164,14 @@ impl StoreInner {
             core = self.lock();
         }
         core
+    }
+}
+
+/// Releases the tasks of claims. One whose record cannot be read stays claimed until its session ends.
+fn release(core: &mut Core, claims: &[ClaimKey], forgive: bool) {
+    for key in claims {
+        if let Some(epoch) = key.by.epoch {
+            let _ = core.begin_verb((), &DropClaim { id: key.id, epoch, forgive });
+        }
     }
 }

@@ -11,12 +11,12 @@ use tubewell_drivers::NEVER;
 use super::checkpoint::must_write;
 use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner};
 use super::leadership::{next_task, request_commit_now};
+use crate::Result;
 use crate::clock::TimeDriven;
 use crate::commit::WriteBuffer;
 use crate::core::{Core, FILE, MEMORY};
 use crate::storage::FailureCause;
 use crate::sync::MutexGuard;
-use crate::{Result, WhenFull};
 
 /// Dues that the sweeper processes each time that it holds the lock.
 const SWEEP_SLICE: usize = 64;
@@ -107,8 +107,7 @@ impl StoreInner {
     /// Makes a step, and returns whether more is to be done. An error or a panic stops the store, which
     /// reports it to every caller; the sweeper itself continues.
     fn step(&self, step: impl FnOnce(&mut Core) -> Result<bool>) -> bool {
-        let Ok(mut core) = self.lock_with_capacity(FILE, WhenFull::Block, SWEEP_MAX_ACTIVE_ROWS)
-        else {
+        let Ok(mut core) = self.lock_with_capacity(FILE, SWEEP_MAX_ACTIVE_ROWS) else {
             return false;
         };
         if core.outage.is_some() {

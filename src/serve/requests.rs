@@ -53,7 +53,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
         Request::Claim { tube: name, session, id } => {
             let permit = peer.wait_in(1)?;
             let tube = peer.tube(name.number, &name.name, session)?;
-            let claim = async move { Ok(vec![tube.to_async().claim(id).await?]) };
+            let claim = async move { Ok(vec![tube.to_async().claim(id).await?.into_blocking()]) };
             grants(peer.recipient(), permit.hold(claim))
         }
         Request::ResumeClaim(session, token) => {

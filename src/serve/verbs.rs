@@ -173,7 +173,7 @@ fn release_if<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>) {
     }
     for key in V::On::claims(&on) {
         if let Some(epoch) = key.by.epoch {
-            peer.store.drop_claim(key.id, epoch, false);
+            peer.store.drop_claim(key.id, epoch, V::FORGIVES);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::claim::Held;
 use crate::core::list::{Join, Sleep};
 use crate::core::verb::TubeName;
 use crate::micros::{duration, micros_ceil};
-use crate::{Result, Tube};
+use crate::{Mode, Result, Tube};
 
 impl Held {
     /// How long the sleep of this name still lasts; zero once it is over. It begins with the first
@@ -29,23 +29,28 @@ impl Held {
     /// Whether these tasks, of this tube or of others to which they have gone on, are over. If one
     /// is not, the claim has ended when this returns: the task is blocked until they are, and the
     /// attempt is forgiven. In the next attempt the wait of this name is over.
-    pub(crate) fn join_step<T>(&self, name: &str, tube: &Tube<T>, ids: &[u64]) -> Result<bool> {
+    pub(crate) fn join_step<T, M: Mode>(
+        &self,
+        name: &str,
+        tube: &Tube<T, M>,
+        ids: &[u64],
+    ) -> Result<bool> {
         let named = self.name_step(name)?;
         named.keep(self.make(&self.join(name, tube, ids)?))
     }
 
     /// As `join_step`, as a future that blocks no thread.
-    pub(crate) async fn join_step_async<T>(
+    pub(crate) async fn join_step_async<T, M: Mode>(
         &self,
         name: &str,
-        tube: &Tube<T>,
+        tube: &Tube<T, M>,
         ids: &[u64],
     ) -> Result<bool> {
         let named = self.name_step(name)?;
         named.keep(self.make_async(&self.join(name, tube, ids)?).await)
     }
 
-    fn join<T>(&self, name: &str, tube: &Tube<T>, ids: &[u64]) -> Result<Join> {
+    fn join<T, M: Mode>(&self, name: &str, tube: &Tube<T, M>, ids: &[u64]) -> Result<Join> {
         tube.check_store(&self.handle)?;
         Ok(Join { name: name.into(), of: TubeName::from(tube.head()), ids: ids.to_vec() })
     }

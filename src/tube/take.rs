@@ -15,7 +15,7 @@ use crate::wait::{
     CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim,
     remote_claims, take, take_request,
 };
-use crate::{Bytes, Claim, Error, Mode, Result, SessionId, Ticket};
+use crate::{AsyncClaim, Bytes, Claim, Error, Mode, Result, SessionId, Ticket};
 
 impl<T, M: Mode> Tube<T, M> {
     /// Takes the next ready task for this handle's session, and returns a claim on it.
@@ -50,17 +50,20 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "pop")]
     #[doc(alias = "receive")]
     #[doc(alias = "reserve")]
-    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<Option<Claim<T>>> {
+    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<Option<Claim<T, M>>> {
         M::either(
             timeout.into(),
             |timeout| {
                 let tubes = std::slice::from_ref(&self.head);
                 match take(&self.handle, tubes, self.session, self.guard.clone(), timeout)? {
-                    Some(claim) => claim.decode(&self.coder).map(Some),
+                    Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode())),
                     None => Ok(None),
                 }
             },
-            |timeout| self.take_later(timeout),
+            |timeout| {
+                let take = self.take_later(timeout);
+                async move { Ok(take.await?.map(Claim::with_mode)) }
+            },
         )
     }
 
@@ -77,7 +80,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn try_take(&self) -> M::Answer<Option<Claim<T>>> {
+    pub fn try_take(&self) -> M::Answer<Option<Claim<T, M>>> {
         self.take(Duration::ZERO)
     }
 
@@ -106,19 +109,23 @@ impl<T, M: Mode> Tube<T, M> {
         &self,
         max: usize,
         timeout: impl Into<Option<Duration>>,
-    ) -> M::Answer<Vec<Claim<T>>> {
+    ) -> M::Answer<Vec<Claim<T, M>>> {
         M::either(
             timeout.into(),
             |timeout| {
                 let taken = self.take_some(max, timeout)?;
-                decode_all(taken, &self.coder).map_err(|undecodable| undecodable.bury_here())
+                let claims = decode_all(taken, &self.coder)
+                    .map_err(|undecodable| undecodable.bury_here())?;
+                Ok(claims.into_iter().map(Claim::with_mode).collect())
             },
             |timeout| {
                 let taken = self.to_bytes().take_within(max, ByteBudget::unlimited(), timeout);
                 let coder = self.coder.clone();
                 async move {
                     let undecodable = match decode_all(Collected::new(taken.await?), &coder) {
-                        Ok(claims) => return Ok(claims),
+                        Ok(claims) => {
+                            return Ok(claims.into_iter().map(Claim::with_mode).collect());
+                        }
                         Err(undecodable) => undecodable,
                     };
                     Err(undecodable.bury().await)
@@ -184,13 +191,13 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert_eq!(tickets.claim(1).unwrap_err(), Error::NotFound { id: 1 });
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn claim(&self, id: u64) -> M::Answer<Claim<T>> {
+    pub fn claim(&self, id: u64) -> M::Answer<Claim<T, M>> {
         M::either(
             id,
-            |id| self.claim_chosen(id)?.decode(&self.coder),
+            |id| Ok(self.claim_chosen(id)?.decode(&self.coder)?.with_mode()),
             |id| {
                 let (claim, coder) = (self.to_bytes().claim_chosen_later(id), self.coder.clone());
-                async move { claim.await?.decode_async(coder).await }
+                async move { Ok(claim.await?.decode_async(coder).await?.with_mode()) }
             },
         )
     }
@@ -316,8 +323,9 @@ pub(crate) fn take_any_async(
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
-) -> Ticket<Option<Claim>> {
-    Ticket::of_future(TakeFuture::new(handle, heads(handle, tubes), session, guard, timeout))
+) -> Ticket<Option<AsyncClaim>> {
+    let take = TakeFuture::new(handle, heads(handle, tubes), session, guard, timeout);
+    Ticket::of_future(async move { Ok(take.await?.map(Claim::into_async)) })
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use super::Tube;
 use crate::body::Coder;
 use crate::put::Encoded;
-use crate::{Async, Blocking, Bytes, Claim, Codec, IntoPut, Mode, Result, WhenFull};
+use crate::when_full::WhenFull;
+use crate::{Async, Blocking, Bytes, Claim, Codec, IntoPut, Mode, Result};
 
 impl<M: Mode> Tube<Bytes, M> {
     /// A handle of the same tube whose bodies are values of `T`, in [JSON](crate::Json).
@@ -96,11 +97,14 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert_eq!(*numbers.read(claim)?.value(), 7);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn read(&self, claim: Claim) -> M::Answer<Claim<T>> {
+    pub fn read(&self, claim: Claim<Bytes, M>) -> M::Answer<Claim<T, M>> {
         M::either(
-            claim,
-            |claim| claim.decode(&self.coder),
-            |claim| claim.decode_async(self.coder.clone()),
+            claim.into_blocking(),
+            |claim| Ok(claim.decode(&self.coder)?.with_mode()),
+            |claim| {
+                let coder = self.coder.clone();
+                async move { Ok(claim.decode_async(coder).await?.with_mode()) }
+            },
         )
     }
 

@@ -36,6 +36,9 @@ const TESTS: &[(&str, &str)] = &[
     ("jobs::replaced_elsewhere::finished_task_passes_its_key_on", CLAIM),
     ("jobs::replaced_elsewhere::moved_and_advanced_tasks_keep_their_keys", CLAIM),
     ("jobs::replaced_elsewhere::tasks_put_by_a_finish_reject_keep_or_replace", CLAIM),
+    ("parity::claims_later::ack_many_with_a_ticket_has_one_result_for_each_claim", FULL),
+    ("parity::claims_later::end_that_is_refused_in_line_releases_the_task", FULL),
+    ("parity::claims_later::ends_stand_in_line_while_the_write_buffer_is_full", FULL),
     ("parity::deferred::calls_are_refused_while_the_write_buffer_is_full", FULL),
     ("parity::futures::close_leaves_no_change_in_line", FULL),
     ("parity::futures::dropped_ticket_in_line_ends_the_wait_that_its_change_begins", FULL),
@@ -54,7 +57,7 @@ const TESTS: &[(&str, &str)] = &[
     ("parity::stream::waker_is_called_once_for_each_pending_poll", WAKES),
     ("parity::stream::waker_of_a_stream_may_call_the_store", WAKER),
     ("parity::typed::future_buries_undecodable_task_without_blocking", FULL),
-    ("parity::typed::refused_typed_claim_keeps_its_value", FULL),
+    ("parity::typed::tickets_of_typed_claims_stand_in_line", FULL),
     ("threads::attempts::close_during_count_of_take_counts_it", LAST),
     (
         "threads::attempts::written_take_returns_during_flush_and_flushed_take_after_it",
@@ -88,7 +91,6 @@ const MODULES: &[(&str, &str)] = &[
     ("parity::capacity::", FULL),
     ("parity::close::", "the close of the owner, seen by what the owner has in memory"),
     ("parity::methods::", "compares the texts of signatures"),
-    ("parity::refused::", FULL),
     ("threads::close::", "counts the threads of the process"),
     ("worker::killed::", PROCESS),
     (

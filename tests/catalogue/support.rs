@@ -12,8 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result, Store,
-    Subscription, TaskInfo, TaskState, Ticket, Tube, TubeOptions,
+    AsyncClaim, Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result,
+    Store, Subscription, TaskInfo, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
@@ -266,13 +266,13 @@ pub fn counts<const N: usize>(counts: [(&'static str, u64); N]) -> Counts {
 /// A waiting take without a thread. It is polled once at the beginning, and then only after it has
 /// called its waker, so that a missing wakeup fails the test.
 pub struct WaitingTake {
-    future: Option<Pin<Box<Ticket<Option<Claim>>>>>,
+    future: Option<Pin<Box<Ticket<Option<AsyncClaim>>>>>,
     woken: Arc<WakeFlag>,
     answer: Option<Result<Option<Claim>>>,
 }
 
 impl WaitingTake {
-    pub fn begin(future: Ticket<Option<Claim>>) -> WaitingTake {
+    pub fn begin(future: Ticket<Option<AsyncClaim>>) -> WaitingTake {
         let mut waiting =
             WaitingTake { future: Some(Box::pin(future)), woken: WakeFlag::raised(), answer: None };
         assert!(waiting.is_pending(), "the take returned immediately");
@@ -287,7 +287,7 @@ impl WaitingTake {
             let waker = Waker::from(Arc::clone(&self.woken));
             if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.future = None;
-                self.answer = Some(answer);
+                self.answer = Some(answer.map(|claim| claim.map(AsyncClaim::into_blocking)));
             }
         }
         self.answer.is_none()

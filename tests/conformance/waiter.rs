@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Task, Ticket, Tube};
+use tubewell::{AsyncClaim, Error, Task, Ticket, Tube};
 
 use super::executor::WakeFlag;
 
 /// A waiting take in a session of its own. The session and its claim last as long as the waiter.
 pub struct Waiter {
     _tube: Tube,
-    future: Option<Pin<Box<Ticket<Option<Claim>>>>>,
+    future: Option<Pin<Box<Ticket<Option<AsyncClaim>>>>>,
     woken: Arc<WakeFlag>,
     answer: Option<Result<Option<Task>, Error>>,
 }
@@ -53,7 +53,7 @@ impl Waiter {
         let waker = Waker::from(Arc::clone(&self.woken));
         if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             self.future = None;
-            self.answer = Some(answer.map(|claim| claim.map(Claim::detach)));
+            self.answer = Some(answer.map(|claim| claim.map(AsyncClaim::detach)));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tubewell::worker::{Job, Worker};
-use tubewell::{Durability, FIFO, FIFOTTL, TubeOptions, WhenFull};
+use tubewell::{Durability, FIFO, FIFOTTL, TubeOptions};
 
 use crate::{allocations, flushes_and_commits, with_tube};
 
@@ -47,7 +47,7 @@ fn job_of_a_future_allocates_once_more_than_a_take_and_an_ack() {
         let bare = || {
             runtime.block_on(async {
                 while let Some(claim) = tube.to_async().take(Duration::ZERO).await.unwrap() {
-                    claim.ack_deferred(WhenFull::Block).unwrap().await.unwrap();
+                    claim.into_async().ack().await.unwrap();
                 }
             });
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, Store,
+    AsyncClaim, ClaimToken, Durability, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Result, Store,
     StoreOptions, TaskInfo, TaskState, Ticket, TubeOptions, UTUBE, UTUBETTL,
 };
 
@@ -52,7 +52,7 @@ pub(super) struct Scenario {
     pub(super) clock: ManualClock,
     pub(super) store: Option<Store>,
     pub(super) expected: Expected,
-    pub(super) waiting: Option<(Ticket<Option<Claim>>, Arc<WakeFlag>)>,
+    pub(super) waiting: Option<(Ticket<Option<AsyncClaim>>, Arc<WakeFlag>)>,
     pub(super) puts: u32,
     /// The body's label and the token of each claim that was parked.
     pub(super) tokens: Vec<(String, ClaimToken)>,

@@ -3,9 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
-use tubewell::{
-    Durability, Ending, Error, EventKind, Failure, Keep, Put, TaskState, TubeOptions, WhenFull,
-};
+use tubewell::{Durability, Ending, Error, EventKind, Failure, Keep, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending, with_timeout};
 use super::files::{after_a_kill, attempts, create, failure};
@@ -105,10 +103,7 @@ fn refused_advance_changes_nothing() {
         }
         let full = Error::Full { tube: "small".into(), capacity: 1 };
         assert_eq!(claim().advance(&small, "y"), Err(full.clone()));
-        let refused = claim().advance_deferred(&small, "y", WhenFull::Block).unwrap_err();
-        assert_eq!(*refused.error(), full);
-        assert!(refused.claim().is_current().unwrap());
-        drop(refused);
+        assert_eq!(claim().into_async().advance(&small, "y").wait(), Err(full.clone()));
         let ended = claim();
         case.tube.revoke(id).unwrap();
         assert_not_taken(ended.advance(&next, "y"), id);
@@ -266,8 +261,7 @@ fn waits_that_begin_during_the_flush_of_an_advance_follow_the_task() {
         let next = other(&store, FIFO);
         let id = tube.put("x").unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
-        let ticket =
-            disk.block_flush_of(|| claim.advance_deferred(&next, "y", WhenFull::Refuse).unwrap());
+        let ticket = disk.block_flush_of(|| claim.into_async().advance(&next, "y"));
         // Neither tube has it for takers until the flush.
         assert_eq!((tube.try_take().unwrap().is_none(), take(&next)), (true, None));
         let waits = [wait_for(&tube, id), wait_for(&next, id)];

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, Failure, Result, Store, TaskState, Tube,
-    TubeOptions,
+    AsyncClaim, Backoff, Claim, Counting, Durability, Error, Failure, Result, Store, TaskState,
+    Tube, TubeOptions,
 };
 
 use super::executor::{poll, with_timeout};
@@ -123,7 +123,7 @@ impl World {
     fn drop_future(&mut self) {
         let mut take = Box::pin(self.tube.to_async().take(ZERO));
         if let Poll::Ready(taken) = poll(&mut take, Waker::noop()) {
-            self.hand_out(taken);
+            self.hand_out(taken.map(|claim| claim.map(AsyncClaim::into_blocking)));
         }
     }
 

@@ -31,11 +31,10 @@ fn assert_stale(case: &Case, claim: Claim) {
     assert_not_taken(claim.checkpoint("late"), id);
     assert_not_taken(claim.renew(secs(5)), id);
     assert_not_taken(claim.touch(secs(5)), id);
-    let refused = claim.ack_deferred(tubewell::WhenFull::Block).unwrap_err();
-    let refused = refused.into_claim().release_deferred(ZERO, tubewell::WhenFull::Block);
-    let refused = refused.unwrap_err().into_claim().bury_deferred(tubewell::WhenFull::Block);
-    let refused = refused.unwrap_err().into_claim().park_deferred(ZERO, tubewell::WhenFull::Block);
-    assert_not_taken(refused.unwrap_err().into_claim().ack(), id);
+    let claim = claim.into_async();
+    assert_not_taken(claim.renew(secs(5)).wait(), id);
+    assert_not_taken(claim.touch(secs(5)).wait(), id);
+    assert_not_taken(claim.ack().wait(), id);
     assert_eq!((case.tube.peek(id).unwrap(), case.tube.owner_of(id).unwrap()), before);
 }
 

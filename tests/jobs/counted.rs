@@ -144,9 +144,9 @@ fn take_many_of_values_that_cannot_be_decoded_uses_no_attempt_of_the_others() {
         tube.put(vec![u8::MAX; 3]).unwrap();
         numbers.put(4).unwrap();
         let refused = if blocking {
-            numbers.take_many(4, ZERO)
+            numbers.take_many(4, ZERO).map(drop)
         } else {
-            block_on(numbers.to_async().take_many(4, ZERO))
+            block_on(numbers.to_async().take_many(4, ZERO)).map(drop)
         };
         assert!(matches!(refused, Err(Error::Codec { .. })), "{refused:?}");
         stores::settle(&store);
@@ -172,9 +172,10 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
             tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
             let mut claims = vec![tube.try_take().unwrap().unwrap(), tube.claim(1).unwrap()];
             claims.extend(tube.take_many(2, ZERO).unwrap());
-            claims.push(block_on(tube.to_async().take(ZERO)).unwrap().unwrap());
-            claims.extend(block_on(tube.to_async().take_many(2, ZERO)).unwrap());
-            claims.push(block_on(tube.to_async().claim(7)).unwrap());
+            claims.push(block_on(tube.to_async().take(ZERO)).unwrap().unwrap().into_blocking());
+            let more = block_on(tube.to_async().take_many(2, ZERO)).unwrap();
+            claims.extend(more.into_iter().map(tubewell::AsyncClaim::into_blocking));
+            claims.push(block_on(tube.to_async().claim(7)).unwrap().into_blocking());
             claims.extend(store.take_any(&[&tube], ZERO).unwrap());
             let storage = disk.after_power_cut().storage();
             let cut = stores::serve(Store::options().open_on(storage).unwrap());

@@ -65,9 +65,9 @@ fn take_many_that_fails_midway_uses_no_attempt() {
                 tube.put_many(["x", "y", "z"]).unwrap();
                 disk.fail(Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true });
                 let refused = if blocking {
-                    tube.take_many(3, ZERO)
+                    tube.take_many(3, ZERO).map(drop)
                 } else {
-                    block_on(tube.to_async().take_many(3, ZERO))
+                    block_on(tube.to_async().take_many(3, ZERO)).map(drop)
                 };
                 assert!(matches!(refused, Err(Error::OutcomeUnknown { .. })), "{refused:?}");
                 disk.repair();

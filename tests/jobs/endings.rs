@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Ending, Error, Failure, Keep, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{Ending, Error, Failure, Keep, Store, Tube, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::support::*;
@@ -70,7 +70,7 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
         let commits = store.counters().unwrap().commits;
         let tickets = claims.map(|claim| {
             let result = format!("result {}", claim.id());
-            claim.ack_with_deferred(result, WhenFull::Refuse).unwrap()
+            claim.into_async().ack_with(result)
         });
         let forget = tube.to_async().refuse_when_full().forget(ids[2]);
         let after = ids.map(|id| wait_for(&tube, id));
@@ -125,8 +125,8 @@ fn waits_that_begin_during_a_flush_that_fails_return_errors() {
         let ids = ["a", "b"].map(|name| tube.put(name).unwrap().id);
         let claims = ids.map(|id| tube.claim(id).unwrap());
         let [first, second] = claims;
-        let ack = disk.block_flush_of(|| first.ack_with_deferred("a", WhenFull::Refuse).unwrap());
-        let late = second.ack_with_deferred("b", WhenFull::Refuse).unwrap();
+        let ack = disk.block_flush_of(|| first.into_async().ack_with("a"));
+        let late = second.into_async().ack_with("b");
         let waits = ids.map(|id| wait_for(&tube, id));
         disk.fail_flushes(true);
         stores::settle(&store);
@@ -211,8 +211,7 @@ fn close_during_the_flush_of_an_end_keeps_its_result() {
         let ids = ["acked", "open"].map(|name| tube.put(name).unwrap().id);
         let claim = tube.try_take().unwrap().unwrap();
         let waits = ids.map(|id| wait_for(&tube, id));
-        let ack =
-            disk.block_flush_of(|| claim.ack_with_deferred("result", WhenFull::Refuse).unwrap());
+        let ack = disk.block_flush_of(|| claim.into_async().ack_with("result"));
         let [acked, open] = waits;
         thread::scope(|scope| {
             let close = scope.spawn(|| stores::close(&store));
@@ -264,7 +263,7 @@ fn waiter_gets_the_first_of_several_ends_of_one_flush() {
         let claim = tube.claim(ids[0]).unwrap();
         let flush = disk.block_flush_of(|| deferred.put("begins a flush"));
         let waits = ids.map(|id| wait_for(&tube, id));
-        let failed = claim.bury_with_deferred(Failure::new("g", "m"), WhenFull::Refuse).unwrap();
+        let failed = claim.into_async().bury_with(Failure::new("g", "m"));
         let mut tickets = vec![deferred.bury(ids[1])];
         let kicked = deferred.kick(2);
         tickets.extend(ids.map(|id| deferred.bury(id)));
@@ -320,8 +319,8 @@ fn truncate_during_the_flush_of_kept_ends_answers_with_them() {
         let ids = ["a", "b", "open"].map(|name| tube.put(name).unwrap().id);
         let [first, second] = [ids[0], ids[1]].map(|id| tube.claim(id).unwrap());
         let waits = ids.map(|id| wait_for(&tube, id));
-        let ack = disk.block_flush_of(|| first.ack_with_deferred("a", WhenFull::Refuse).unwrap());
-        let later = second.ack_with_deferred("b", WhenFull::Refuse).unwrap();
+        let ack = disk.block_flush_of(|| first.into_async().ack_with("a"));
+        let later = second.into_async().ack_with("b");
         thread::scope(|scope| {
             let truncate = scope.spawn(|| tube.truncate());
             wait_until(|| tube.statistics().unwrap().tasks.total == 0);

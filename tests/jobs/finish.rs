@@ -3,9 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE};
-use tubewell::{
-    Durability, Ending, Error, EventKind, Finish, Keep, Put, TaskState, TubeOptions, WhenFull,
-};
+use tubewell::{Durability, Ending, Error, EventKind, Finish, Keep, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending, with_timeout};
 use super::files::{after_a_kill, create_with};
@@ -108,10 +106,8 @@ fn refused_finish_changes_nothing() {
             .fold(before.0.clone(), |finish, body| finish.put(&small, body));
         let full = Error::Full { tube: "small".into(), capacity: 2 };
         assert_eq!(case.tube.claim(id).unwrap().finish(all(three.clone())), Err(full.clone()));
-        let refused = case.tube.claim(id).unwrap().finish_deferred(three, WhenFull::Block);
-        let refused = refused.unwrap_err();
-        assert!(*refused.error() == full && refused.claim().is_current().unwrap());
-        drop(refused);
+        let refused = case.tube.claim(id).unwrap().into_async().finish(three);
+        assert_eq!(refused.wait(), Err(full));
         let unsupported = all(before.0.clone().put(&plain, Put::new("b").pri(1)));
         assert_unsupported(case.tube.claim(id).unwrap().finish(unsupported), FIFO);
         let dropped = case.tube.claim(id).unwrap().finish(all(before.0.clone().put(&gone, "b")));
@@ -188,8 +184,7 @@ fn takers_of_all_tubes_get_what_a_finish_puts() {
             WaitingTake::begin(next.to_async().take(NO_TIMEOUT)),
         ];
         let finish = Finish::new().advance(&next, "first").put(&next, Put::new("urgent"));
-        let ticket =
-            disk.block_flush_of(|| claim.finish_deferred(finish, WhenFull::Refuse).unwrap());
+        let ticket = disk.block_flush_of(|| claim.into_async().finish(finish));
         let mut takes = takes;
         assert!(takes.iter_mut().all(WaitingTake::is_pending));
         assert_eq!(tube.statistics().unwrap().tasks.taken, 1);
@@ -213,8 +208,7 @@ fn finish_with_a_flushed_tube_is_flushed() {
             let id = weak.put("x").unwrap().id;
             let claim = weak.try_take().unwrap().unwrap();
             let finish = Finish::new().result("R").put(&strong, "y");
-            let ticket =
-                disk.block_flush_of(|| claim.finish_deferred(finish, WhenFull::Refuse).unwrap());
+            let ticket = disk.block_flush_of(|| claim.into_async().finish(finish));
             let wait = wait_for(&weak, id);
             assert_eq!(weak.statistics().unwrap().tasks.taken, 1);
             stores::settle(&store);
@@ -269,10 +263,10 @@ fn typed_claims_advance_and_finish() {
         let seven = words.try_take().unwrap().unwrap();
         assert_eq!((seven.id(), seven.value().as_str()), (0, "seven"));
         let finish = Finish::new().put(&numbers, 8);
-        seven.finish_deferred(finish, WhenFull::Block).unwrap().wait().unwrap();
+        seven.into_async().finish(finish).wait().unwrap();
         let eight = numbers.try_take().unwrap().unwrap();
         let word = "eight".to_owned();
-        eight.advance_deferred(&words, &word, WhenFull::Block).unwrap().wait().unwrap();
+        eight.into_async().advance(&words, &word).wait().unwrap();
         assert_eq!(words.try_take().unwrap().unwrap().value(), "eight");
         let more = case.store.create_tube("more", case.driver, TubeOptions::new()).unwrap();
         let more = more.typed::<String>();

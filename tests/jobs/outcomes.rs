@@ -5,7 +5,7 @@ use std::time::Duration;
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
     Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Put, Restore, Store, TaskState,
-    Tube, TubeOptions, WhenFull,
+    Tube, TubeOptions,
 };
 
 use super::executor::with_timeout;
@@ -322,10 +322,12 @@ fn too_large_result_is_refused_and_changes_nothing() {
     let store = stores::in_memory_with(Store::options().max_body(8));
     let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
     tube.put("x").unwrap();
-    let claim = tube.try_take().unwrap().unwrap();
-    let refused = claim.ack_with_deferred("123456789", WhenFull::Block).unwrap_err();
-    assert!(matches!(refused.error(), Error::Invalid { .. }), "{refused}");
-    let _ = refused.into_claim().detach();
+    let claim = || tube.try_take().unwrap().unwrap();
+    let refused = claim().into_async().ack_with("123456789").wait();
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let refused = claim().ack_with("123456789");
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let _ = claim().detach();
     assert!(matches!(tube.ack_with(0, "123456789"), Err(Error::Invalid { .. })));
     assert!(matches!(tube.resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
     assert_eq!(state(&tube, 0), Some(TaskState::Taken));

@@ -3,8 +3,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, Store,
-    TaskState, Tube, TubeOptions, WhenFull,
+    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, Session, Store,
+    TaskState, Tube, TubeOptions,
 };
 
 use super::files::{attempts, failure};
@@ -25,9 +25,11 @@ fn place(store: &Store, key: &str) -> Option<(String, u64)> {
     store.by_key(key).unwrap().map(|task| (task.tube, task.id))
 }
 
-/// The refusal of a finish, which gives the claim back.
-fn refused_finish(claim: Claim, finish: Finish) -> (Claim, Error) {
-    claim.finish_deferred(finish, WhenFull::Block).err().unwrap().into_parts()
+/// The refusal of a finish, and the claim, which stands.
+fn refused_finish(session: &Session, claim: Claim, finish: Finish) -> (Claim, Error) {
+    let id = claim.detach().info.id;
+    let refused = session.claimed(id).unwrap().finish(finish).unwrap_err();
+    (session.claimed(id).unwrap(), refused)
 }
 
 fn is_in_use<T>(answer: tubewell::Result<T>, id: u64) -> bool {
@@ -240,9 +242,10 @@ fn moved_and_advanced_tasks_keep_their_keys() {
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.advance(&other, case.draft("y").key("k")).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
-        let claim = other.try_take().unwrap().unwrap();
+        let session = case.store.session();
+        let claim = session.take_any(&[&other], ZERO).unwrap().unwrap();
         let another = Finish::new().advance(&case.tube, case.draft("z").key("l"));
-        let (claim, refused) = refused_finish(claim, another);
+        let (claim, refused) = refused_finish(&session, claim, another);
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
         claim.ack().unwrap();
         assert_eq!(place(&case.store, "k"), None);
@@ -256,14 +259,15 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let old = other.put(case.draft("old").key("k")).unwrap().id;
         let put = |on_key| case.draft("new").key("k").on_key(on_key);
         let id = case.put("x");
-        let claim = case.tube.try_take().unwrap().unwrap();
+        let session = case.store.session();
+        let claim = session.take_any(&[&case.tube], ZERO).unwrap().unwrap();
         let rejected = Finish::new().put(&other, put(OnKey::Reject));
-        let (claim, refused) = refused_finish(claim, rejected);
+        let (claim, refused) = refused_finish(&session, claim, rejected);
         assert!(is_in_use(Err::<(), _>(refused), old));
         assert_eq!(case.state(id), Some(TaskState::Taken), "nothing has happened");
         let twice = Finish::new().put(&other, case.draft("a").key("a"));
         let twice = twice.put(&case.tube, case.draft("b").key("a"));
-        let (claim, refused) = refused_finish(claim, twice);
+        let (claim, refused) = refused_finish(&session, claim, twice);
         assert!(is_in_use(Err::<(), _>(refused), id + 1));
         assert_eq!((case.state(id), place(&case.store, "a")), (Some(TaskState::Taken), None));
         assert_sound(&case.store);
@@ -299,7 +303,8 @@ fn finished_task_passes_its_key_on() {
             assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), next)));
             assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
             assert_sound(&case.store);
-            let claim = case.tube.try_take().unwrap().unwrap();
+            let session = case.store.session();
+            let claim = session.take_any(&[&case.tube], ZERO).unwrap().unwrap();
             assert_eq!((claim.id(), claim.body()), (next, &b"next"[..]));
 
             // It goes on with its key, so that it cannot pass it on.
@@ -308,9 +313,9 @@ fn finished_task_passes_its_key_on() {
                 let put = case.draft("y").key("k").on_key(on_key);
                 Finish::new().put(&case.tube, put).advance(&other, case.draft("z"))
             };
-            let (claim, refused) = refused_finish(claim, go_on(OnKey::Replace));
+            let (claim, refused) = refused_finish(&session, claim, go_on(OnKey::Replace));
             assert!(is_in_use(Err::<(), _>(refused), next));
-            let (claim, refused) = refused_finish(claim, go_on(OnKey::Reject));
+            let (claim, refused) = refused_finish(&session, claim, go_on(OnKey::Reject));
             assert!(is_in_use(Err::<(), _>(refused), next));
             claim.finish(go_on(OnKey::Keep)).unwrap();
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), next)));

@@ -44,7 +44,8 @@ fn take_many_skips_spent_tasks() {
             }
         }
         let mut claims = case.tube.take_many(50, ZERO).unwrap();
-        claims.extend(block_on(case.tube.to_async().take_many(50, ZERO)).unwrap());
+        let more = block_on(case.tube.to_async().take_many(50, ZERO)).unwrap();
+        claims.extend(more.into_iter().map(tubewell::AsyncClaim::into_blocking));
         let ids: Vec<u64> = claims.iter().map(tubewell::Claim::id).collect();
         assert_eq!(ids, fresh);
         assert_eq!(case.tasks().get("buried"), Some(&133));
@@ -60,7 +61,7 @@ fn chosen_take_of_a_spent_task_buries_it() {
         assert_eq!(case.tube.kick(10).unwrap(), 1);
         let claim = block_on(case.tube.to_async().claim(id)).unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 4));
-        claim.ack().unwrap();
+        claim.ack().wait().unwrap();
     });
 }
 

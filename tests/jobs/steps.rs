@@ -273,21 +273,21 @@ fn futures_of_steps_store_what_blocking_ones_do() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         for is_new in [true, false] {
-            let job = claim(&case.tube);
+            let job = claim(&case.tube).into_async();
             let ran = RefCell::new(0);
             let (value, child) = block_on(async {
-                let value = job.step_async("sum", async || {
+                let value = job.step("sum", async || {
                     *ran.borrow_mut() += 1;
                     Ok::<u8, Error>(3)
                 });
                 let value = value.await.unwrap();
-                (value, job.spawn_async("child", &case.tube, case.draft("child")).await)
+                (value, job.spawn("child", &case.tube, case.draft("child")).await)
             });
             assert_eq!((value, child, *ran.borrow()), (3, Ok(1), i32::from(is_new)));
-            let twice = block_on(job.step_async("sum", async || Ok::<u8, Error>(1)));
+            let twice = block_on(job.step("sum", async || Ok::<u8, Error>(1)));
             assert_invalid(twice, "named twice");
             // A future that is dropped in the middle stores nothing, and its name is free.
-            let mut endless = Box::pin(job.step_async("endless", std::future::pending));
+            let mut endless = Box::pin(job.step("endless", std::future::pending));
             let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
             let polled: std::task::Poll<Result<u8>> = endless.as_mut().poll(context);
             assert!(polled.is_pending());
@@ -310,13 +310,14 @@ fn typed_claim_has_the_steps_of_its_claim() {
         assert_eq!(job.step("double", || Ok::<u64, Error>(job.value() * 2)), Ok(14));
         let with = job.step("with", || Ok::<u64, Error>(15));
         assert_eq!(with, Ok(15));
-        assert_eq!(block_on(job.step_async("async", async || Ok::<u64, Error>(16))), Ok(16));
-        let with = job.step_async("both", async || Ok::<u64, Error>(17));
-        assert_eq!(block_on(with), Ok(17));
         assert_eq!(job.spawn("child", &tube, "x"), Ok(1));
-        assert_eq!(block_on(job.spawn_async("second", &tube, "x")), Ok(2));
         assert_eq!(job.steps(), numbers.steps(0));
-        assert_eq!(block_on(job.steps_async()), numbers.steps(0));
+        let job = job.into_async();
+        assert_eq!(block_on(job.step("async", async || Ok::<u64, Error>(16))), Ok(16));
+        let with = job.step("both", async || Ok::<u64, Error>(17));
+        assert_eq!(block_on(with), Ok(17));
+        assert_eq!(block_on(job.spawn("second", &tube, "x")), Ok(2));
+        assert_eq!(block_on(job.steps()), numbers.steps(0));
         assert_eq!(block_on(numbers.to_async().steps(0)).unwrap().len(), 6);
     }
     assert_eq!(tube.statistics().unwrap().tasks.total, 3);

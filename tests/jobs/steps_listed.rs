@@ -30,7 +30,8 @@ fn list_of_large_steps_has_all_of_them() {
     same(block_on(tube.to_async().steps(0)).unwrap());
     let job = claim(&tube);
     same(job.steps().unwrap());
-    same(block_on(job.steps_async()).unwrap());
-    job.ack().unwrap();
+    let job = job.into_async();
+    same(block_on(job.steps()).unwrap());
+    job.ack().wait().unwrap();
     assert_not_found(tube.steps(0), 0);
 }

@@ -182,7 +182,7 @@ fn place_is_free_once_the_end_of_the_claim_is_flushed() {
         let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
         let mut tickets = Vec::new();
         for claim in claims {
-            tickets.push(claim.ack_deferred(tubewell::WhenFull::Block).unwrap());
+            tickets.push(claim.into_async().ack());
         }
         for ticket in tickets {
             ticket.wait().unwrap();

@@ -1,7 +1,7 @@
 //! Waits until a tube is drained.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, TubeOptions, WhenFull};
+use tubewell::{Error, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -65,7 +65,7 @@ fn wait_drained_sees_no_state_within_a_flush() {
         let ballast = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
         let deferred = tube.to_async().refuse_when_full();
         let flush = disk.block_flush_of(|| ballast.to_async().refuse_when_full().put("flushed"));
-        let ack = first.ack_deferred(WhenFull::Refuse).unwrap();
+        let ack = first.into_async().ack();
         let put = deferred.put("second");
         stores::settle(&store);
         disk.unblock_flushes();

@@ -4,9 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{
-    Durability, Ending, Error, Failure, Restore, Store, TaskState, TubeOptions, WhenFull,
-};
+use tubewell::{Durability, Ending, Error, Failure, Restore, Store, TaskState, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -184,8 +182,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
             .map(|name| tube.put(name).unwrap().id);
         let claim = tube.claim(ids[0]).unwrap();
         let before = ids.map(|id| wait_for(&tube, id));
-        let mut tickets =
-            vec![disk.block_flush_of(|| claim.ack_deferred(WhenFull::Refuse).unwrap())];
+        let mut tickets = vec![disk.block_flush_of(|| claim.into_async().ack())];
         tickets.push(deferred.delete(ids[1]));
         tickets.push(deferred.bury(ids[2]));
         tickets.push(deferred.bury(ids[3]));
@@ -264,8 +261,9 @@ fn truncate_during_a_flush_ends_waits_with_the_end_of_their_task() {
         let [acked, touched] = [ids[0], ids[1]].map(|id| tube.claim(id).unwrap());
         let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
         let waits = ids.map(|id| wait_for(&tube, id));
-        let ack = disk.block_flush_of(|| acked.ack_deferred(WhenFull::Refuse).unwrap());
-        let _touch = touched.touch_deferred(secs(1), WhenFull::Refuse).unwrap();
+        let ack = disk.block_flush_of(|| acked.into_async().ack());
+        let touched = touched.into_async();
+        let _touch = touched.touch(secs(1));
         // The task is of another tube, and has a change that is not yet visible.
         let of_other = wait_for(&other, ids[1]);
         thread::scope(|scope| {

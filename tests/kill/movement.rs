@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 
-use tubewell::{Error, FIFO, FIFOTTL, Finish, Put, Store, TaskState, Tube, UTUBE, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, Finish, Put, Store, TaskState, Tube, UTUBE};
 
 use crate::body;
 use crate::durability::options_of;
@@ -99,10 +99,7 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
         let report = format!("{} {id} {step}", line.name);
         reports.write(&format!("f {report}"));
         if rng.one_in(3) {
-            match claim.finish_deferred(finish, WhenFull::Block).map_err(Error::from) {
-                Ok(ticket) => tickets.push((report, ticket)),
-                Err(error) => assert_eq!(error, MOVED(id)),
-            }
+            tickets.push((report, id, claim.into_async().finish(finish)));
         } else {
             match claim.finish(finish) {
                 Ok(_) => reports.write(&format!("F {report}")),
@@ -110,9 +107,11 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
             }
         }
         if tickets.len() > 3 {
-            for (report, ticket) in tickets.drain(..) {
-                ticket.wait().unwrap();
-                reports.write(&format!("F {report}"));
+            for (report, id, ticket) in tickets.drain(..) {
+                match ticket.wait() {
+                    Ok(_) => reports.write(&format!("F {report}")),
+                    Err(error) => assert_eq!(error, MOVED(id)),
+                }
             }
         }
     }

@@ -17,9 +17,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{
-    Ending, Error, FIFO, Failure, Keep, Put, Restore, Store, TaskState, Tube, UTUBE, WhenFull,
-};
+use tubewell::{Ending, Error, FIFO, Failure, Keep, Put, Restore, Store, TaskState, Tube, UTUBE};
 
 use crate::body;
 use crate::durability::options_of;
@@ -118,7 +116,7 @@ fn end_tasks(
         reports.write(&format!("f {name} {id}"));
         match rng.range(0..4) {
             0 => {
-                let ticket = claim.ack_with_deferred(result, WhenFull::Block).unwrap();
+                let ticket = claim.into_async().ack_with(result);
                 tickets.push((name.to_owned(), id, ticket));
             }
             1 => {

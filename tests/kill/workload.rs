@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Receipt, Result, Store,
-    TaskState, Tube, TubeOptions, UTUBE, UTUBETTL, WhenFull,
+    TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::abort_points::{self, AbortPoint};
@@ -237,7 +237,7 @@ impl Workload<'_> {
             let label = self.report_taken(&claim);
             self.abort.abort_if_reached("holding");
             while rng.one_in(4) {
-                self.checkpoint(&mut rng, &mut claim);
+                claim = self.checkpoint(&mut rng, claim);
             }
             if tube.driver().ends_with("ttl") && rng.one_in(4) {
                 tube.set_priority(claim.id(), u32::try_from(rng.range(0..3)).unwrap()).unwrap();
@@ -250,7 +250,7 @@ impl Workload<'_> {
                     let _ = self.with_reports(["d", "D"], &label, || claim.release(2 * MS));
                 }
                 3 => {
-                    let call = || claim.ack_deferred(WhenFull::Block)?.wait();
+                    let call = || claim.into_async().ack().wait();
                     self.with_reports(["f", "F"], &label, call);
                 }
                 4 if rng.one_in(2) => {
@@ -268,7 +268,7 @@ impl Workload<'_> {
     fn park(&self, rng: &mut Rng, tube: &Tube, claim: Claim, label: &str) {
         self.reports.write(&format!("h {label}"));
         let token = if rng.one_in(3) {
-            claim.park_deferred(HOUR, WhenFull::Block).unwrap().wait().unwrap()
+            claim.into_async().park(HOUR).wait().unwrap()
         } else {
             claim.park(HOUR).unwrap()
         };
@@ -296,18 +296,23 @@ impl Workload<'_> {
     }
 
     /// Replaces the body of a taken task.
-    fn checkpoint(&self, rng: &mut Rng, claim: &mut Claim) {
+    fn checkpoint(&self, rng: &mut Rng, claim: Claim) -> Claim {
         let (label, version) = body::label_and_version(claim.body()).expect("a whole body");
         let version = version + 1;
         let body = body::with_version(&label, version, self.filler(rng));
         let is_deferred = rng.one_in(3);
+        let mut claim = Some(claim);
         self.with_reports(["v", "V"], &format!("{label} {version}"), || {
             if is_deferred {
-                claim.checkpoint_deferred(body, WhenFull::Block)?.wait()
+                let mut later = claim.take().unwrap().into_async();
+                let stored = later.checkpoint(body).wait();
+                claim = Some(later.into_blocking());
+                stored
             } else {
-                claim.checkpoint(body)
+                claim.as_mut().unwrap().checkpoint(body)
             }
         });
+        claim.unwrap()
     }
 
     fn report_taken(&self, claim: &Claim) -> String {

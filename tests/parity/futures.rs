@@ -445,7 +445,7 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             assert_eq!(claim.body(), b"alive");
             let calls = tube.statistics().unwrap().calls;
             assert!(calls.ttl >= EXPIRED / 2, "{} tasks expired", calls.ttl);
-            claim.ack().unwrap();
+            claim.ack().wait().unwrap();
             assert_eq!(store.verify().unwrap(), [""; 0]);
         }
     });

@@ -7,13 +7,13 @@ use crate::blocking_disk;
 use crate::executor;
 
 mod capacity;
+mod claims_later;
 mod close;
 mod deferred;
 mod futures;
 mod list;
 mod methods;
 mod put_wait;
-mod refused;
 mod stream;
 mod support;
 mod typed;

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Tube, TubeOptions, WhenFull,
+    AsyncClaim, Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::support::{
@@ -54,8 +54,9 @@ fn values_come_out_as_they_went_in() {
 
     let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
     claims.extend(jobs.take_many(2, None).unwrap());
-    claims.push(block_on(jobs.to_async().take(None)).unwrap().unwrap());
-    claims.extend(block_on(jobs.to_async().take_many(10, None)).unwrap());
+    claims.push(block_on(jobs.to_async().take(None)).unwrap().unwrap().into_blocking());
+    let more = block_on(jobs.to_async().take_many(10, None)).unwrap();
+    claims.extend(more.into_iter().map(AsyncClaim::into_blocking));
     let steps: Vec<u32> = claims.iter().map(|claim| claim.value().step).collect();
     assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(Claim::ack_many(claims).unwrap().iter().all(Result::is_ok));
@@ -74,7 +75,9 @@ fn claim_has_the_attributes_of_its_task() {
     assert_eq!(claim.body(), br#"{"name":"resize","step":1}"#);
     claim.renew(ms(20)).unwrap();
     claim.touch(ms(5)).unwrap();
-    claim.touch_deferred(ms(5), WhenFull::Block).unwrap().wait().unwrap();
+    let claim = claim.into_async();
+    claim.touch(ms(5)).wait().unwrap();
+    let claim = claim.into_blocking();
     let task = claim.detach();
     assert_eq!((task.value().unwrap(), task.info.state), (job(1), TaskState::Taken));
     assert_eq!(task.info.ttr, Some(ms(20)));
@@ -148,9 +151,9 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             let undecodable = put_undecodable(&tube);
             jobs.put(job(2)).unwrap();
             let taken = if asynchronous {
-                block_on(jobs.to_async().take_many(10, None))
+                block_on(jobs.to_async().take_many(10, None)).map(drop)
             } else {
-                jobs.take_many(10, None)
+                jobs.take_many(10, None).map(drop)
             };
             let Err(Error::Codec { what }) = taken else { panic!("{taken:?}") };
             assert!(what.contains("task 1 of tube \"jobs\"") && what.contains("buried"), "{what}");
@@ -221,28 +224,22 @@ fn endless_iterator_of_values_is_refused() {
 }
 
 #[test]
-fn refused_typed_claim_keeps_its_value() {
+fn tickets_of_typed_claims_stand_in_line() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let jobs = small.tube.typed::<Job>();
-        jobs.put_many(&[job(1), job(2)]).unwrap();
-        let mut claims = jobs.take_many(2, None).unwrap();
+        jobs.put_many(&[job(1), job(2), job(3)]).unwrap();
+        let mut claims = jobs.to_async().take_many(3, None).wait().unwrap();
         let tickets = small.fill();
-        let refused = Claim::ack_many_deferred(claims, WhenFull::Refuse).unwrap_err();
-        claims = refused.into_claim();
-        let second = claims.pop().unwrap();
-        let refused = second.ack_deferred(WhenFull::Refuse).unwrap_err();
-        let refused = refused.into_claim().bury_deferred(WhenFull::Refuse).unwrap_err();
-        let again = refused.into_claim().release_deferred(ms(1), WhenFull::Refuse);
-        let again = again.unwrap_err().into_claim().ack_deferred(WhenFull::Refuse);
-        let (second, error) = again.unwrap_err().into_parts();
-        assert_eq!((second.value(), error), (&job(2), Error::Overloaded));
-        assert_eq!(claims[0].value(), &job(1));
-        claims.push(second);
+        let mut last = claims.pop().unwrap();
+        let stored = last.checkpoint(job(4));
+        assert_eq!(last.value(), &job(4));
+        let (acked, ended) = (Claim::ack_many(claims), last.ack());
         small.disk.unblock_flushes();
         wait_all(tickets);
-        let acked = Claim::ack_many_deferred(claims, WhenFull::Block).unwrap();
         assert!(acked.wait().unwrap().iter().all(Result::is_ok));
+        assert!(stored.wait().is_ok() && ended.wait().is_ok());
+        assert_eq!(small.tube.statistics().unwrap().tasks.done, 3);
         small.assert_verified();
     });
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    AsyncTube, Claim, Clock, Durability, Error, ManualClock, Receipt, Result, Store, StoreOptions,
-    Ticket, Tube,
+    AsyncClaim, AsyncTube, Claim, Clock, Durability, Error, ManualClock, Receipt, Result, Store,
+    StoreOptions, Ticket, Tube,
 };
 
 use crate::check::clock_at;
@@ -302,6 +302,18 @@ impl Load {
                 None => return Ok(ticket),
             }
         }
+    }
+
+    /// As [`Load::given`], for a change of a claim.
+    fn given_of<R>(
+        &self,
+        claim: Claim,
+        change: impl FnOnce(AsyncClaim) -> Ticket<R>,
+    ) -> Result<Ticket<R>> {
+        // Nobody else fills the buffer.
+        self.store.capacity_async().wait()?;
+        let ticket = change(claim.into_async());
+        ticket.refusal().map_or(Ok(()), |refusal| Err(refusal.clone())).map(|()| ticket)
     }
 
     fn contents(&mut self) -> &mut Contents {

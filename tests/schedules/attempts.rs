@@ -8,7 +8,8 @@ use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::explored::pass;
 use tubewell::{
-    Claim, Counting, Error, FIFO, FIFOTTL, Failure, Put, Store, TaskState, Tube, TubeOptions,
+    AsyncClaim, Claim, Counting, Error, FIFO, FIFOTTL, Failure, Put, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -59,7 +60,7 @@ fn counted_take_beside_flush_of_other_call_survives_crash() {
             assert!(claim.attempt() == 1 && other.attempt() == 1 && claim.id() != other.id());
             assert_eq!(attempts_on(&crashed, FIFO, claim.id()), 1);
             claim.ack().unwrap();
-            other.ack().unwrap();
+            other.ack().wait().unwrap();
             verify_and_close(&store);
         }
     });
@@ -144,7 +145,10 @@ fn close_beside_counted_takes_keeps_attempts_of_handed_out_tasks() {
             let tube = tube(&store, FIFO, counting);
             tube.put_many(["x", "y"]).unwrap();
             let takes = spawn_with(&tube, |tube| tube.try_take());
-            let awaits = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)));
+            let awaits = spawn_with(&tube, |tube| {
+                block_on(tube.to_async().take(NO_TIMEOUT))
+                    .map(|it| it.map(AsyncClaim::into_blocking))
+            });
             store.close().unwrap();
             let answers = [takes.join().unwrap(), awaits.join().unwrap()];
             let mut handed_out = Vec::new();

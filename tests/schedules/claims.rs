@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Claim, Error, FIFO, Result, Store, TaskState, Tube, UTUBE};
+use tubewell::{AsyncClaim, Claim, Error, FIFO, Result, Store, TaskState, Tube, UTUBE};
 
 use crate::disk::Disk;
 use crate::explore::explore;
@@ -15,6 +15,10 @@ use crate::support::{
 /// A body that has a row of its own, which is read without the lock.
 fn large(byte: u8) -> Vec<u8> {
     vec![byte; 5000]
+}
+
+fn claim_later(tube: &Tube, id: u64) -> Result<Claim> {
+    block_on(tube.to_async().claim(id)).map(AsyncClaim::into_blocking)
 }
 
 /// Whether the call returned a claim. Otherwise the task was taken.
@@ -33,7 +37,7 @@ fn concurrent_claims_of_one_task_have_one_winner() {
         let tube = tube(&store, UTUBE);
         let id = tube.put(large(7)).unwrap().id;
         let claims = spawn_with(&tube, move |tube| tube.claim(id));
-        let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
+        let awaits = spawn_with(&tube, move |tube| claim_later(&tube, id));
         let takes = spawn_with(&tube, |tube| tube.try_take().unwrap());
         // The claims are kept until all threads have returned.
         let claimed = [claims.join().unwrap(), awaits.join().unwrap()];
@@ -130,7 +134,7 @@ fn claims_of_unflushed_task_return_beside_the_leader() {
         let puts = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
         let at_claim = Arc::clone(&disk);
         let claims = spawn_with(&tube, move |tube| (tube.claim(id), at_claim.after_power_cut()));
-        let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
+        let awaits = spawn_with(&tube, move |tube| claim_later(&tube, id));
         let (claimed, flushed) = claims.join().unwrap();
         let claimed = [claimed, awaits.join().unwrap()];
         assert_eq!(claimed.iter().filter(|answer| has_claimed(answer)).count(), 1);
@@ -151,7 +155,7 @@ fn claims_of_unflushed_task_return_when_storage_fails() {
         let disk = Disk::new();
         let (store, tube, id, ticket) = store_with_deferred_put(&disk);
         let claims = spawn_with(&tube, move |tube| tube.claim(id));
-        let awaits = spawn_with(&tube, move |tube| block_on(tube.to_async().claim(id)));
+        let awaits = spawn_with(&tube, move |tube| claim_later(&tube, id));
         disk.is_broken.raise();
         let answers = [claims.join().unwrap(), awaits.join().unwrap()];
         let is_put = ticket.wait().is_ok();
@@ -186,7 +190,7 @@ fn waiting_taker_or_claim_gets_the_task_put_beside_them() {
         }
         let claim = block_on(waiting).unwrap().unwrap();
         assert_eq!(claim.id(), id);
-        claim.ack().unwrap();
+        claim.ack().wait().unwrap();
         verify_and_close(&store);
     });
 }

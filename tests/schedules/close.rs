@@ -176,7 +176,7 @@ fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
             }
             Err(error) => assert_eq!(error, Error::SessionUnknown { id: name }),
         }
-        block_on(waits).unwrap().unwrap().ack().unwrap();
+        block_on(waits).unwrap().unwrap().ack().wait().unwrap();
         verify_and_close(&store);
     });
 }

@@ -2,7 +2,7 @@
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Error, FIFO, FIFOTTL, Put, TubeOptions, UTUBETTL, WhenFull};
+use tubewell::{Error, FIFO, FIFOTTL, Put, TubeOptions, UTUBETTL};
 
 use crate::explore::explore;
 use crate::support::{
@@ -129,7 +129,7 @@ fn ack_with_dropped_ticket_frees_its_sub_queue() {
         let next = taker(&tube);
         let awaits =
             spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)).unwrap().unwrap());
-        let acks = thread::spawn(move || drop(first.ack_deferred(WhenFull::Block).unwrap()));
+        let acks = thread::spawn(move || drop(first.into_async().ack()));
         tube.put(Put::new("c").sub_queue("other")).unwrap();
         acks.join().unwrap();
         let mut got = [body(&next.join().unwrap()), body(&awaits.join().unwrap())];

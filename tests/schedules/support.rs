@@ -7,7 +7,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use shuttle::thread::{self, JoinHandle};
-use tubewell::{Claim, Error, ManualClock, Result, Store, StoreOptions, Ticket, Tube, TubeOptions};
+use tubewell::{
+    AsyncClaim, Bytes, Claim, Error, ManualClock, Mode, Result, Store, StoreOptions, Ticket, Tube,
+    TubeOptions,
+};
 
 pub const NO_TIMEOUT: Option<Duration> = None;
 
@@ -52,7 +55,7 @@ pub fn taker(tube: &Tube) -> JoinHandle<Claim> {
 }
 
 /// A take that already waits.
-pub fn waiting_take(tube: &Tube) -> Pin<Box<Ticket<Option<Claim>>>> {
+pub fn waiting_take(tube: &Tube) -> Pin<Box<Ticket<Option<AsyncClaim>>>> {
     let mut future = Box::pin(tube.to_async().take(NO_TIMEOUT));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "the take must wait");
@@ -77,7 +80,7 @@ impl Flag {
     }
 }
 
-pub fn body(claim: &Claim) -> String {
+pub fn body<M: Mode>(claim: &Claim<Bytes, M>) -> String {
     String::from_utf8(claim.body().to_vec()).unwrap()
 }
 

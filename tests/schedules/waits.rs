@@ -107,7 +107,7 @@ fn task_of_dropped_take_future_goes_to_next_waiting_taker() {
         let claim = next.join().unwrap();
         assert_eq!(claim.id(), putter.join().unwrap());
         dropper.join().unwrap();
-        claim.ack().unwrap();
+        claim.ack().wait().unwrap();
         verify_and_close(&store);
     });
 }

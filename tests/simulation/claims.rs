@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::WhenFull;
-
+use crate::deferred_calls::unless_refused;
 use crate::model::{Body, STORE_SESSION, Stored, TubeNo};
 use crate::rng::Rng;
 use crate::simulator::{Expected, HeldClaim, Outcome, Simulator};
@@ -87,12 +86,14 @@ impl Simulator {
         let may_call = !task.in_flight && fits(self, task.tube);
         let body = self.random_body(rng);
         let expected = self.if_claimed_with_body(&held, body);
-        let Some(claim) = held.claim.as_mut().filter(|_| may_call) else {
+        if !may_call || held.claim.is_none() {
             self.claims.push(held);
             return None;
-        };
-        let answer = claim.checkpoint_deferred(body.text(held.seq), WhenFull::Block);
-        Some((held, expected, answer))
+        }
+        let mut claim = held.claim.take()?.into_async();
+        let answer = claim.checkpoint(body.text(held.seq));
+        held.claim = Some(claim.into_blocking());
+        Some((held, expected, unless_refused(answer)))
     }
 
     /// After a new body, a claim lasts at least the ttr of its task.

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tubewell::{Error, Receipt, Result, Ticket, WhenFull};
+use tubewell::{Receipt, Result, Ticket};
 
 use crate::disk::BlockedWriter;
 use crate::model::{Edit, Level, STORE_SESSION, Seq, TubeNo};
@@ -107,7 +107,8 @@ impl Simulator {
                 return None;
             }
             let expected = self.if_claimed(&held, None);
-            let answer = held.claim.take()?.ack_deferred(WhenFull::Block).map_err(Error::from);
+            let answer = held.claim.take()?.into_async().ack();
+            let answer = unless_refused(answer);
             let started = self.start_call("ack deferred", held.seq, expected, answer);
             if started.is_none() {
                 self.end_claim(&held);
@@ -196,6 +197,6 @@ impl Simulator {
 }
 
 /// The ticket of a call that was not refused at once.
-fn unless_refused<R>(ticket: Ticket<R>) -> Result<Ticket<R>> {
+pub fn unless_refused<R>(ticket: Ticket<R>) -> Result<Ticket<R>> {
     ticket.refusal().cloned().map_or(Ok(ticket), Err)
 }

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Result, Ticket, Tube};
+use tubewell::{AsyncClaim, Claim, Error, Result, Ticket, Tube};
 
 use crate::model::{Micros, NEVER, STORE_SESSION, SessionNo, TubeNo};
 use crate::rng::Rng;
 use crate::simulator::{Outcome, Simulator, micros};
 
 pub struct Waiter {
-    future: Ticket<Option<Claim>>,
+    future: Ticket<Option<AsyncClaim>>,
     woken: Arc<WokenFlag>,
     pub session: SessionNo,
     pub tubes: Vec<TubeNo>,
@@ -33,7 +33,8 @@ impl Wake for WokenFlag {
 impl Waiter {
     fn poll(&mut self) -> Poll<Result<Option<Claim>>> {
         let waker = Waker::from(self.woken.clone());
-        Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker))
+        let answer = Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker));
+        answer.map_ok(|claim| claim.map(AsyncClaim::into_blocking))
     }
 }
 

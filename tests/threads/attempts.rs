@@ -91,7 +91,7 @@ fn dropped_future_and_revoke_forgive_take_that_is_being_counted() {
         assert_eq!(attempts(&tube), (TaskState::Ready, 0));
         disk.unblock_flushes();
         match block_on(revoked) {
-            Ok(claim) => assert!(!claim.is_current().unwrap()),
+            Ok(claim) => assert_eq!(claim.is_current().wait(), Ok(false)),
             Err(error) => assert_eq!(error, Error::NotTaken { id: 0 }),
         }
         assert_eq!(attempts(&tube), (TaskState::Ready, 0));

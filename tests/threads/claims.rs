@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::task::Waker;
 use std::thread;
 
-use tubewell::{Durability, Error, FIFO, Store, TaskState, Tube, TubeOptions, WhenFull};
+use tubewell::{AsyncClaim, Durability, Error, FIFO, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, poll_pending, with_timeout};
@@ -89,7 +89,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
                 matches!(refused, Error::NotReady { state: TaskState::Taken, .. }),
                 "{refused:?}"
             );
-            claim.ack().unwrap();
+            claim.ack().wait().unwrap();
             ticket.wait().unwrap();
             assert_eq!(store.verify().unwrap(), [""; 0]);
         });
@@ -109,7 +109,10 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
             thread::scope(|scope| {
                 let tube = &tube;
                 scope.spawn(move || {
-                    let claimed = [tube.claim(id), block_on(tube.to_async().claim(0))];
+                    let claimed = [
+                        tube.claim(id),
+                        block_on(tube.to_async().claim(0)).map(AsyncClaim::into_blocking),
+                    ];
                     answer
                         .send(claimed.map(|claim| claim.unwrap().detach().body.to_vec()))
                         .unwrap();
@@ -145,11 +148,10 @@ fn claim_of_deleted_task_returns_not_found_after_flush() {
 fn claim_after_release_gets_new_body_after_its_flush() {
     with_timeout(|| {
         let (disk, store, tube) = store(Durability::Flush);
-        let mut claim = tube.claim(0).unwrap();
+        let mut claim = tube.claim(0).unwrap().into_async();
         let body = vec![7; 5000];
-        let ticket = disk
-            .block_flush_of(|| claim.checkpoint_deferred(body.clone(), WhenFull::Block).unwrap());
-        claim.release(ms(0)).unwrap();
+        let ticket = disk.block_flush_of(|| claim.checkpoint(body.clone()));
+        claim.release(ms(0)).wait().unwrap();
         assert!(tube.try_take().unwrap().is_none(), "a take got a body that is not flushed");
         let mut next = tube.to_async().claim(0);
         poll_pending(&mut next, Waker::noop());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 use std::{io, thread};
 
-use tubewell::{Claim, Error, FIFO, Storage, Store, TaskState, TubeOptions, WhenFull};
+use tubewell::{Claim, Error, FIFO, Storage, Store, TaskState, TubeOptions};
 
 use super::support::{ALL_DRIVERS, FileStore, HANGS_AFTER, block_on, drain, eventually, task};
 use crate::stores;
@@ -32,8 +32,7 @@ fn hundreds_of_deferred_calls_share_commits() {
 
         let claims = tube.take_many(CALLS, Duration::ZERO).unwrap();
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), ids);
-        let acks: Vec<_> =
-            claims.into_iter().map(|claim| claim.ack_deferred(WhenFull::Block).unwrap()).collect();
+        let acks: Vec<_> = claims.into_iter().map(|claim| claim.into_async().ack()).collect();
         // Every third ticket is dropped. Its call still takes effect.
         let kept: Vec<_> =
             acks.into_iter().enumerate().filter(|(n, _)| n % 3 > 0).map(|(_, ack)| ack).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tubewell::{Claim, Durability, Error, FIFO, TaskState, UTUBETTL};
 
 use super::support::{
-    ALL_DRIVERS, FileStore, HANGS_AFTER, SUB_QUEUE_DRIVERS, all_durabilities, block_on, body,
+    ALL_DRIVERS, FileStore, HANGS_AFTER, SUB_QUEUE_DRIVERS, all_durabilities, blocking, body,
     drain, eventually, task,
 };
 use crate::stores;
@@ -41,7 +41,7 @@ fn every_task_is_acked_exactly_once() {
                 scope.spawn(move || {
                     loop {
                         let taken = if consumer == 0 {
-                            block_on(tube.to_async().take(HANGS_AFTER))
+                            blocking(tube.to_async().take(HANGS_AFTER))
                         } else {
                             tube.take(HANGS_AFTER)
                         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tubewell::{FIFO, OnParent, Put, Store, Tube, TubeOptions, WhenFull};
+use tubewell::{FIFO, OnParent, Put, Store, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::with_timeout;
@@ -64,7 +64,7 @@ fn children_become_free_with_commits_of_calls_that_never_pause() {
         let (claim, calls) = (tube.claim(0).unwrap(), busy.to_async());
         let blocked = || tube.statistics().unwrap().tasks.blocked;
         let mut tickets = vec![disk.block_flush_of(|| calls.put("busy"))];
-        let ack = claim.ack_deferred(WhenFull::Block).unwrap();
+        let ack = claim.into_async().ack();
         let mut flushes = 0;
         while blocked() > 0 && flushes < 40 {
             disk.step_flush();

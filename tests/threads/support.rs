@@ -7,14 +7,19 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, Ticket, Tube, TubeInfo, TubeOptions,
-    UTUBE, UTUBETTL,
+    AsyncClaim, Claim, Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, Ticket, Tube, TubeInfo,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::stores;
 
 use super::executor::wait_until;
 pub use super::executor::{HANGS_AFTER, block_on};
+
+/// The task of a take that is a future.
+pub fn blocking(take: Ticket<Option<AsyncClaim>>) -> tubewell::Result<Option<Claim>> {
+    block_on(take).map(|claim| claim.map(AsyncClaim::into_blocking))
+}
 
 pub const ALL_DRIVERS: [&str; 5] = [FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL];
 pub const SUB_QUEUE_DRIVERS: [&str; 2] = [UTUBE, UTUBETTL];
@@ -126,7 +131,7 @@ pub fn drain(tube: &Tube) -> Vec<String> {
 pub fn waiting_take(
     tube: &Tube,
     timeout: impl Into<Option<Duration>>,
-) -> Pin<Box<Ticket<Option<Claim>>>> {
+) -> Pin<Box<Ticket<Option<AsyncClaim>>>> {
     let mut future = Box::pin(tube.to_async().take(timeout));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "the take must wait");

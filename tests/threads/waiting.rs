@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use tubewell::{Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Tube, TubeOptions, UTUBE, UTUBETTL};
 
 use super::support::{
-    ALL_DRIVERS, FileStore, HANGS_AFTER, NO_TIMEOUT, block_on, eventually, ms, task, waiting_take,
+    ALL_DRIVERS, FileStore, HANGS_AFTER, NO_TIMEOUT, block_on, blocking, eventually, ms, task,
+    waiting_take,
 };
 use crate::stores;
 
@@ -26,7 +27,7 @@ fn waiting_takers_are_served_in_order_of_arrival() {
                         let claim = match n % 3 {
                             0 => tube.take(NO_TIMEOUT),
                             1 => tube.take(HANGS_AFTER),
-                            _ => block_on(tube.to_async().take(HANGS_AFTER)),
+                            _ => blocking(tube.to_async().take(HANGS_AFTER)),
                         };
                         claim.unwrap().unwrap().detach().info.id
                     });
@@ -73,7 +74,7 @@ fn dropped_take_future_passes_its_task_to_next_waiting_taker() {
             assert_eq!(overtaker, None);
             let claim = block_on(second).unwrap().expect("the task is lost");
             assert_eq!(claim.id(), id);
-            claim.ack().unwrap();
+            claim.ack().wait().unwrap();
         }
         assert_eq!(tube.statistics().unwrap().tasks.total, 0);
     }
@@ -96,7 +97,7 @@ fn task_put_as_a_wait_times_out_is_taken_or_stays_ready() {
                 tube.put("x").unwrap().id
             });
             start.wait();
-            let claim = block_on(late).unwrap();
+            let claim = blocking(late).unwrap();
             (putter.join().unwrap(), claim)
         });
         // Approaches the timeout from both sides.
@@ -130,7 +131,7 @@ fn take_any_takes_from_each_of_its_tubes() {
                 wanted.rotate_left(consumer);
                 loop {
                     let claim = if consumer == 0 {
-                        block_on(file.store.take_any_async(&wanted, HANGS_AFTER))
+                        blocking(file.store.take_any_async(&wanted, HANGS_AFTER))
                     } else {
                         file.store.take_any(&wanted, HANGS_AFTER)
                     };
@@ -167,7 +168,7 @@ fn ended_session_wakes_only_its_own_waiting_takers() {
                 let its = &its;
                 scope.spawn(move || {
                     if n == 0 {
-                        block_on(its.to_async().take(NO_TIMEOUT))
+                        blocking(its.to_async().take(NO_TIMEOUT))
                     } else {
                         its.take(NO_TIMEOUT)
                     }
@@ -202,9 +203,9 @@ fn close_wakes_every_waiter() {
                 let (a, b, store) = (&a, &b, &file.store);
                 scope.spawn(move || match n {
                     0 => a.take(NO_TIMEOUT),
-                    1 => block_on(a.to_async().take(NO_TIMEOUT)),
+                    1 => blocking(a.to_async().take(NO_TIMEOUT)),
                     2 => store.take_any(&[a, b], NO_TIMEOUT),
-                    _ => block_on(store.take_any_async(&[b, a], NO_TIMEOUT)),
+                    _ => blocking(store.take_any_async(&[b, a], NO_TIMEOUT)),
                 })
             })
             .collect();

@@ -129,7 +129,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         assert_eq!(worker.wait().unwrap().panicked, 1);
         let claim = eventually_ready(&mut taker).unwrap().unwrap();
         assert_eq!((claim.id(), claim.attempt(), claim.attempts_left()), (id, 2, Some(0)));
-        claim.snooze(Duration::ZERO).unwrap();
+        claim.snooze(Duration::ZERO).wait().unwrap();
         // The last attempt buries the task, and wakes no taker.
         assert_eq!(start().wait().unwrap().panicked, 1);
         assert_eq!(case.state(id), Some(TaskState::Buried));
@@ -165,7 +165,7 @@ fn dropped_worker_uses_an_attempt_and_wakes_the_next_taker() {
         for (taker, id) in takers.iter_mut().zip(ids) {
             let claim = eventually_ready(taker).unwrap().unwrap();
             assert_eq!((claim.id(), claim.attempt()), (id, 2));
-            claim.ack().unwrap();
+            claim.ack().wait().unwrap();
         }
         poll_pending(&mut takers[2], Waker::noop());
     });

@@ -153,7 +153,12 @@ fn check_delay(store: &Store, token: &ClaimToken, option: &str, delay: Duration)
 }
 
 pub fn resume(store: &Store, token: &ClaimToken) -> CommandResult<Claim> {
-    store.resume_claim(token).map_err(|error| match error {
+    store.resume_claim(token).map_err(|error| explain(store, token, error))
+}
+
+/// Why a claim cannot be resumed.
+pub fn explain(store: &Store, token: &ClaimToken, error: Error) -> Failure {
+    match error {
         Error::NotTaken { id } => {
             let why = format!("the claim on task {id} of {} has ended", token.tube());
             Failure::new(Exit::NoTask, why)
@@ -161,7 +166,7 @@ pub fn resume(store: &Store, token: &ClaimToken) -> CommandResult<Claim> {
         }
         Error::TubeNotFound { .. } => store::unknown_tube(store, token.tube()),
         error => error.into(),
-    })
+    }
 }
 
 /// Prints what became of a task.

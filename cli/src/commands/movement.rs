@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Put, Receipt, Store, TaskState, Tube, WhenFull};
+use tubewell::{Put, Receipt, Store, TaskState, Tube};
 
 use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
@@ -29,17 +29,18 @@ pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandRes
 pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandResult {
     let body = args.body.as_deref().map(|body| put::body(Some(body))).transpose()?;
     let to = store::tube(store, &args.to)?;
-    let claim = claims::resume(store, &args.token)?;
+    let session = store.session();
+    let claim = session.resume_claim(&args.token);
+    let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
-    let receipt = match claim.advance_deferred(&to, task, WhenFull::Block) {
-        Ok(ticket) => ticket.wait()?,
-        Err(refused) => {
-            let (claim, error) = refused.into_parts();
+    let id = claim.detach().info.id;
+    let receipt = session.claimed(id)?.advance(&to, task).or_else(|refused| {
+        if let Ok(claim) = session.claimed(id) {
             let left = claim.expires_in()?.unwrap_or(Duration::MAX);
             claim.park(left)?;
-            return Err(error.into());
         }
-    };
+        Err(refused)
+    })?;
     print(args, receipt, output).map_err(Failure::after_the_change)
 }
 

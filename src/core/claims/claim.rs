@@ -9,11 +9,11 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 use super::fate::End;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Holder, Timer};
+use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Grant, Holder, Timer};
 use crate::core::verb::{Claimed, Decide, verb};
 use crate::signal::Signal;
 use crate::storage::FailureCause;
-use crate::{Error, EventKind, Result, TaskInfo, TaskState};
+use crate::{Error, EventKind, Result, SessionId, TaskInfo, TaskState};
 
 verb! {
     /// The end of a claim whose handle is dropped. Does nothing if the claim has ended.
@@ -39,6 +39,13 @@ verb! {
     }
 }
 
+verb! {
+    /// A task that the session has claimed, with its body.
+    23 InStore Read: ClaimOf { session: SessionId, id: u64 } -> Grant {
+        const AT_ONCE: bool = true;
+    }
+}
+
 impl Decide for DropClaim {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
         core.release_if_current(self.id, self.epoch, self.forgive).map(Decided::now)
@@ -51,6 +58,22 @@ impl Decide for DescribeHeld {
         core.check_claim(on.key)?;
         let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
         Ok(Decided::now(core.describe(tube, id, Shelf::Ready, &claim.header)))
+    }
+}
+
+impl Decide for ClaimOf {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Grant>> {
+        let ClaimOf { session, id } = *self;
+        let number = core.claims.get(&id).map(|claim| claim.tube).ok_or(Error::NotTaken { id })?;
+        core.check_claim(ClaimKey { tube: number, by: Holder { session, epoch: None }, id })?;
+        let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
+        let (epoch, mut header) = (claim.epoch, claim.header.clone());
+        let found = core.find(number, id)?;
+        let row = core.edit(number, |ledger| ledger.row_with_body(id, &found))?;
+        // A checkpoint may have replaced the body.
+        header.size = found.record.header.size;
+        header.body_checksum = found.record.header.body_checksum;
+        Ok(Decided::now(core.grant(number, id, epoch, session, header, Some(row))))
     }
 }
 

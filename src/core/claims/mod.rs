@@ -13,7 +13,7 @@ mod session;
 
 pub(crate) use choose::{Chosen, OwnerOf, OwnerOfClaim, Revoke};
 pub(in crate::core) use choose::{IS_DONE, IS_SCHEDULE};
-pub(crate) use claim::{DescribeHeld, DropClaim};
+pub(crate) use claim::{ClaimOf, DescribeHeld, DropClaim};
 pub(crate) use failure::decode_failure;
 pub(in crate::core) use failure::encode_failure;
 #[cfg(feature = "redb")]

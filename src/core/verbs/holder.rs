@@ -35,6 +35,7 @@ verb! {
     /// As `Release`. The attempt does not count.
     9 OfClaim Memory: Snooze {} -> Receipt {
         const ENDS_CLAIM: bool = true;
+        const FORGIVES: bool = true;
     }
 }
 
@@ -42,6 +43,7 @@ verb! {
     /// As `ReleaseIn`. The attempt does not count.
     31 OfClaim Edit: SnoozeIn { delay: u64 } -> Receipt {
         const ENDS_CLAIM: bool = true;
+        const FORGIVES: bool = true;
     }
 }
 

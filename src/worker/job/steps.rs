@@ -82,7 +82,9 @@ impl<T> Job<T> {
         tube: &Tube<U>,
         task: impl IntoPut<U>,
     ) -> Result<u64> {
-        self.core.note(self.core.claim.spawn_async(name, tube, task).await)
+        self.core.note(
+            self.core.claim.held.spawn_async(name, self.core.claim.held.child(tube, task)).await,
+        )
     }
 
     /// Returns the steps of the task that are stored, by name. As

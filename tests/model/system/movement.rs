@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use tubewell::{Tube, WhenFull};
+use tubewell::Tube;
 
 use super::convert::{agree, agree_on_receipt, state_of};
 use super::outcomes::result_of;
 use super::reference::{Finish, Holder, Refusal, TaskNo, TubeNo};
 use super::steps::TaskTemplate;
-use super::verbs::{drop_if_refused, settle};
+use super::verbs::drop_if_refused;
 use super::{HeldClaim, System};
 
 /// More tasks may be moved in several steps, between which other callers are served.
@@ -87,11 +87,9 @@ impl System {
         }
         let (id, next_id) = (claim.id(), self.store.next_id().unwrap());
         let got = match plain_advance {
-            Some((target, put)) if deferred => {
-                settle(claim.advance_deferred(&target, put, WhenFull::Block))
-            }
+            Some((target, put)) if deferred => claim.into_async().advance(&target, put).wait(),
             Some((target, put)) => claim.advance(&target, put),
-            None if deferred => settle(claim.finish_deferred(given, WhenFull::Block)),
+            None if deferred => claim.into_async().finish(given).wait(),
             None => claim.finish(given),
         };
         let holder = Holder { session, claim: Some(taken.claim) };

@@ -1,6 +1,6 @@
 //! Claims that are parked, and resumed with their tokens.
 
-use tubewell::{Claim, ClaimToken, Error, Ticket, WhenFull};
+use tubewell::{Claim, ClaimToken};
 
 use super::convert::{agree, duration};
 use super::reference::{Holder, Micros, Taken};
@@ -20,8 +20,7 @@ impl System {
         let HeldClaim { taken, tube, session, claim } = held;
         let (id, epoch, name) = (claim.id(), claim.epoch(), claim.tube().to_owned());
         let got = if deferred {
-            let ticket = claim.park_deferred(duration(hold), WhenFull::Block);
-            ticket.map_err(Error::from).and_then(Ticket::wait)
+            claim.into_async().park(duration(hold)).wait()
         } else {
             Claim::park(claim, duration(hold))
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use tubewell::{Claim, Result, Ticket, Tube};
+use tubewell::{AsyncClaim, Claim, Result, Ticket, Tube};
 
 use super::convert::{agree, timeout};
 use super::put_wait::MAX_YIELDS;
@@ -16,7 +16,7 @@ use super::{System, stores};
 
 /// A waiting take. Its future is polled only after its waker was called.
 pub(super) struct WaitingTake {
-    pub(super) future: Option<Pin<Box<Ticket<Option<Claim>>>>>,
+    pub(super) future: Option<Pin<Box<Ticket<Option<AsyncClaim>>>>>,
     pub(super) wake_flag: Arc<WakeFlag>,
     pub(super) answer: Option<Result<Option<Claim>>>,
     pub(super) session: SessionNo,
@@ -62,7 +62,7 @@ impl WaitingTake {
             let waker = Waker::from(Arc::clone(&self.wake_flag));
             if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 self.future = None;
-                self.answer = Some(answer);
+                self.answer = Some(answer.map(|claim| claim.map(AsyncClaim::into_blocking)));
             }
         }
         is_woken

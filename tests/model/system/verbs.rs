@@ -1,6 +1,6 @@
 //! Puts, and verbs on existing tasks.
 
-use tubewell::{Claim, Error, Failure, Put, Receipt, Refused, Result, Ticket, WhenFull};
+use tubewell::{Claim, Failure, Put, Receipt, Result};
 
 use super::checks::REPORTED;
 use super::convert::{
@@ -288,7 +288,7 @@ impl System {
                 let result = result_of(steps, size);
                 let want = model.ack_with(tube, no, holder, result.clone());
                 let got = if deferred {
-                    settle(claim.ack_with_deferred(result, WhenFull::Block))
+                    claim.into_async().ack_with(result).wait()
                 } else {
                     claim.ack_with(result)
                 };
@@ -311,22 +311,17 @@ impl System {
             }
             ByClaim::Snooze { delay, deferred } => {
                 let got = if deferred {
-                    settle(claim.snooze_deferred(duration(delay), WhenFull::Block))
+                    claim.into_async().snooze(duration(delay)).wait()
                 } else {
                     claim.snooze(duration(delay))
                 };
                 let snooze = |model: &mut Model| model.snooze(tube, no, holder, delay);
-                let want = if deferred {
-                    drop_if_refused(model, taken, snooze)
-                } else {
-                    give_back_if_refused(model, taken, snooze)
-                };
-                (got, want)
+                (got, give_back_if_refused(model, taken, snooze))
             }
             ByClaim::BuryWith { group, deferred } => {
                 let failure = report(group, steps);
                 let got = if deferred {
-                    settle(claim.bury_with_deferred(failure_of(&failure), WhenFull::Block))
+                    claim.into_async().bury_with(failure_of(&failure)).wait()
                 } else {
                     claim.bury_with(failure_of(&failure))
                 };
@@ -345,8 +340,7 @@ impl System {
             ByClaim::Checkpoint { size, deferred } => {
                 let mut data = format!("{steps}.checkpoint").into_bytes();
                 data.resize(size, b'+');
-                let mut claim = claim;
-                let got = checkpoint(&mut claim, &data, deferred);
+                let (claim, got) = checkpoint(claim, &data, deferred);
                 agree_on_receipt(got, model.checkpoint(tube, no, holder, data), id);
                 self.claims.insert(taken.claim, held(claim));
                 return;
@@ -375,7 +369,9 @@ impl System {
 
     fn log_held(&mut self, held: HeldClaim, deferred: bool) {
         let text = format!("step {} of a worker", self.steps);
-        let got = log(&held.claim, &text, deferred);
+        let HeldClaim { claim, .. } = held;
+        let (claim, got) = log(claim, &text, deferred);
+        let held = HeldClaim { claim, ..held };
         let (no, id) = (held.taken.task, held.claim.id());
         let holder = Holder { session: held.session, claim: Some(held.taken.claim) };
         agree_on_receipt(got, self.model.log_held((held.tube, no), holder, &text), id);
@@ -399,23 +395,29 @@ impl System {
     }
 }
 
-fn log(claim: &Claim, text: &str, deferred: bool) -> Result<Receipt> {
-    if deferred {
-        return claim.log_deferred(text, WhenFull::Block).and_then(Ticket::wait);
+fn log(claim: Claim, text: &str, later: bool) -> (Claim, Result<Receipt>) {
+    if later {
+        let claim = claim.into_async();
+        let got = claim.log(text).wait();
+        return (claim.into_blocking(), got);
     }
-    claim.log(text)
+    let got = claim.log(text);
+    (claim, got)
 }
 
-fn checkpoint(claim: &mut Claim, data: &[u8], deferred: bool) -> Result<Receipt> {
-    let got = if deferred {
-        claim.checkpoint_deferred(data, WhenFull::Block).and_then(Ticket::wait)
+fn checkpoint(mut claim: Claim, data: &[u8], later: bool) -> (Claim, Result<Receipt>) {
+    let got = if later {
+        let mut asynchronous = claim.into_async();
+        let got = asynchronous.checkpoint(data).wait();
+        claim = asynchronous.into_blocking();
+        got
     } else {
         claim.checkpoint(data)
     };
     if got.is_ok() {
         assert_eq!(claim.body(), data);
     }
-    got
+    (claim, got)
 }
 
 /// Among which tasks a verb is tried, which may need no claim.
@@ -455,14 +457,14 @@ fn failure_of(failure: &reference::Failure) -> Failure {
 }
 
 fn ack(claim: Claim, deferred: bool) -> Result<Receipt> {
-    if deferred { settle(claim.ack_deferred(WhenFull::Block)) } else { claim.ack() }
+    if deferred { claim.into_async().ack().wait() } else { claim.ack() }
 }
 
 fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -> Result<Receipt> {
     match delay.map(duration) {
-        None if deferred => settle(claim.fail_deferred(failure, WhenFull::Block)),
+        None if deferred => claim.into_async().fail(failure).wait(),
         None => claim.fail(failure),
-        Some(delay) if deferred => settle(claim.fail_in_deferred(delay, failure, WhenFull::Block)),
+        Some(delay) if deferred => claim.into_async().fail_in(delay, failure).wait(),
         Some(delay) => claim.fail_in(delay, failure),
     }
 }
@@ -478,11 +480,6 @@ fn give_back_if_refused(
         model.give_back(taken);
     }
     want
-}
-
-/// The answer of a deferred call. The claim of a refused one is dropped.
-pub(super) fn settle(ticket: Result<Ticket<Receipt>, Refused>) -> Result<Receipt> {
-    ticket.map_err(Error::from).and_then(Ticket::wait)
 }
 
 /// A call that is refused before the claim is looked at, or with a claim that stands, consumes the

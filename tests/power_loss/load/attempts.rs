@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Failure, Receipt, Result, TaskState, Tube, WhenFull};
+use tubewell::{Claim, Failure, Receipt, Result, TaskState, Tube};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
@@ -62,10 +62,8 @@ impl Load {
         let issued = self.disk.position();
         let failed = match held {
             Held::Claim(claim) if self.rng.one_in(3) => {
-                let ticket = claim.fail_in_deferred(delay, failure, WhenFull::Block);
-                let Some(ticket) = unless_ended(ticket.map_err(Error::from))? else {
-                    return Ok(());
-                };
+                let ticket = self.given_of(claim, |claim| claim.fail_in(delay, failure));
+                let Some(ticket) = unless_ended(ticket)? else { return Ok(()) };
                 if self.contents().end_attempt(id, End::Failed, after) {
                     self.deferred("deferred fail", issued, ticket, kind);
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Result, TaskState, WhenFull};
+use tubewell::{Claim, Error, Result, TaskState};
 
 use super::attempts::Held;
 use super::verbs::unless_ended;
@@ -87,8 +87,14 @@ impl Load {
         let (id, body) = (claim.id(), self.body());
         let issued = self.disk.position();
         if self.rng.one_in(3) {
-            let stored = claim.checkpoint_deferred(&*body, WhenFull::Block);
+            let mut later = None;
+            let stored = self.given_of(claim, |mut claim| {
+                let ticket = claim.checkpoint(&*body);
+                later = Some(claim);
+                ticket
+            });
             let Some(ticket) = unless_ended(stored)? else { return Ok(()) };
+            claim = later.unwrap().into_blocking();
             self.contents().change(id, |task| task.body = body);
             if !kind.temporary {
                 self.deferred("deferred checkpoint", issued, ticket, kind);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Claim, Error, Finish, Put, Receipt, Result, TaskState, Tube, WhenFull};
+use tubewell::{Claim, Error, Finish, Put, Receipt, Result, TaskState, Tube};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
@@ -149,18 +149,17 @@ impl Load {
         if let Some(result) = &result {
             finish = finish.result(&**result);
         }
+        let is_current = claim.is_current()?;
+        let name = claim.tube().to_owned();
         let issued = self.disk.position();
-        let ticket = match claim.finish_deferred(finish, WhenFull::Block) {
-            Ok(ticket) => ticket,
-            Err(refused) => {
-                let (claim, error) = refused.into_parts();
-                if let Error::Full { .. } = error {
-                    self.claims.push(claim);
-                    return Ok(());
-                }
-                return unless_ended(Err(error)).map(|_: Option<()>| ());
+        let ticket = match self.given_of(claim, |claim| claim.finish(finish)) {
+            Err(Error::Full { .. }) => {
+                self.claim_was_dropped(id, &name, issued, is_current);
+                return Ok(());
             }
+            finished => finished,
         };
+        let Some(ticket) = unless_ended(ticket)? else { return Ok(()) };
         match advanced {
             Some(task) => {
                 // An advanced task keeps its key, and its tags if it gets no others.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Claim, Error, Result, TaskState, WhenFull};
+use tubewell::{Claim, Error, Result, TaskState};
 
 use super::Load;
 use super::attempts::Held;
@@ -30,11 +30,11 @@ impl Load {
     pub(super) fn ack_deferred(&mut self, claim: Claim, kind: &Kind) -> Result<()> {
         let (id, result) = (claim.id(), self.result());
         let issued = self.disk.position();
-        let acked = match &result {
-            Some(result) => claim.ack_with_deferred(&**result, WhenFull::Block),
-            None => claim.ack_deferred(WhenFull::Block),
-        };
-        let Some(ticket) = unless_ended(acked.map_err(Error::from))? else { return Ok(()) };
+        let acked = self.given_of(claim, |claim| match &result {
+            Some(result) => claim.ack_with(&**result),
+            None => claim.ack(),
+        });
+        let Some(ticket) = unless_ended(acked)? else { return Ok(()) };
         self.contents().finish(id, result);
         if !kind.temporary {
             self.deferred("deferred ack", issued, ticket, kind);

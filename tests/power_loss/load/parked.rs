@@ -86,13 +86,23 @@ impl Load {
         let is_current = claim.is_current().unwrap();
         let issued = self.disk.position();
         drop(claim);
+        self.claim_was_dropped(id, &name, issued, is_current);
+    }
+
+    pub(super) fn claim_was_dropped(
+        &mut self,
+        id: u64,
+        name: &str,
+        issued: usize,
+        is_current: bool,
+    ) {
         if !is_current || !self.contents.has_stored_claim(id) {
             return;
         }
         let was_parked = self.contents.tasks[&id].parked.is_some();
         self.contents().end_attempt(id, End::Released, None);
         if was_parked {
-            self.swept("drop of a parked claim", issued, &name);
+            self.swept("drop of a parked claim", issued, name);
         } else {
             self.step("drop of a counted claim", issued, Answer::default());
         }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{
-    Failure, Filter, Put, Reschedule, Schedule, TaskState, TubeOptions, Update, WhenFull,
-};
+use tubewell::{Failure, Filter, Put, Reschedule, Schedule, TaskState, TubeOptions, Update};
 
 use super::puts::moment;
 use super::{HOUR, MINUTE, SECOND, Script, put};
@@ -118,7 +116,7 @@ impl Script<'_> {
         self.note("put", refusing.put("refused if full").wait());
         self.note("not found", deferred.delete(4000).wait());
         let claim = written.try_take().unwrap().unwrap();
-        let parked = claim.park_deferred(MINUTE, WhenFull::Block).unwrap().wait();
+        let parked = claim.into_async().park(MINUTE).wait();
         self.note("park", parked.map(|token| token.id()));
         self.note("capacity", crate::executor::block_on(self.store.capacity_async()));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Failure, Finish, Put, WhenFull};
+use tubewell::{Claim, Failure, Finish, Put};
 
 use super::{HOUR, MINUTE, SECOND, Script, begin, put};
 use crate::recording::Act;
@@ -31,7 +31,7 @@ impl Script<'_> {
         let take = begin(plain.to_async().take(None));
         self.act(Act::Waiting("plain".into(), 1));
         self.note("put", plain.put("late"));
-        let late = take.end();
+        let late = take.end().map(|late| late.map(Claim::into_blocking));
         self.note("take", &late);
         self.note("release", late.unwrap().unwrap().release(Duration::ZERO));
         self.note("truncate", plain.truncate());
@@ -39,7 +39,7 @@ impl Script<'_> {
         let take = begin(plain.to_async().take(5 * SECOND));
         self.act(Act::Waiting("plain".into(), 1));
         self.advance(5 * SECOND);
-        self.note("timeout", take.end());
+        self.note("timeout", take.end().map(|late| late.map(Claim::into_blocking)));
 
         self.about("a take that is cancelled");
         let take = begin(plain.to_async().take(None));
@@ -93,7 +93,7 @@ impl Script<'_> {
         self.advance(61 * SECOND);
         self.note("overdue", claim.owner().unwrap());
         self.note("late ack", claim.ack());
-        let deferred = take("deferred").ack_deferred(WhenFull::Block).unwrap();
+        let deferred = take("deferred").into_async().ack();
         self.note("deferred", deferred.wait());
     }
 }

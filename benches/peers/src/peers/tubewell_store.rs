@@ -5,10 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tubewell::{
-    Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube,
-    TubeOptions, UTUBE, UTUBETTL, WhenFull,
-};
+use tubewell::{Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL};
 
 use crate::ledger::Ledger;
 use crate::queue::{
