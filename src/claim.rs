@@ -24,7 +24,7 @@ use crate::micros::micros_ceil;
 use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
-pub(crate) use held::{Held, ended_if_closed};
+pub(crate) use held::Held;
 pub(crate) use read::{UNDECODABLE, Undecodable};
 
 /// A taken task, with its body as a value of `T`, and the claim (lease) on it.
@@ -251,7 +251,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> M::Answer<Receipt> {
-        M::end(self.held, Ok(Ack { result: None }))
+        self.held.end::<M, _>(Ok(Ack { result: None }))
     }
 
     /// Finishes many tasks of any tubes of one store, with one commit.
@@ -323,9 +323,9 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "retry")]
     pub fn release(self, delay: Duration) -> M::Answer<Receipt> {
         if delay.is_zero() {
-            return M::end(self.held, Ok(Release {}));
+            return self.held.end::<M, _>(Ok(Release {}));
         }
-        M::end(self.held, Ok(ReleaseIn { delay: micros_ceil(delay) }))
+        self.held.end::<M, _>(Ok(ReleaseIn { delay: micros_ceil(delay) }))
     }
 
     /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
@@ -357,7 +357,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "dead letter")]
     #[doc(alias = "fail")]
     pub fn bury(self) -> M::Answer<Receipt> {
-        M::end(self.held, Ok(BuryHeld { failure: None }))
+        self.held.end::<M, _>(Ok(BuryHeld { failure: None }))
     }
 
     /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
@@ -408,7 +408,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "lease")]
     pub fn park(self, hold: Duration) -> M::Answer<ClaimToken> {
         let (tube, id) = (self.tube().to_owned(), self.id());
-        let parked = M::end(self.held, Ok(Park { hold: micros_ceil(hold) }));
+        let parked = self.held.end::<M, _>(Ok(Park { hold: micros_ceil(hold) }));
         M::map(parked, move |epoch| ClaimToken { tube, id, epoch })
     }
 

@@ -130,7 +130,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "pipeline")]
     pub fn advance<U, N: Mode>(self, to: &Tube<U, N>, task: impl IntoPut<U>) -> M::Answer<Receipt> {
         let into = to.encode(task).and_then(|put| put_into(&self.held.handle, to, put));
-        M::end(self.held, into.map(|into| FinishTask { request: FinishRequest::advance(into) }))
+        self.held.end::<M, _>(into.map(|into| FinishTask { request: FinishRequest::advance(into) }))
     }
 
     /// Finishes the task, and puts further tasks, all with one commit: its result, any number of
@@ -182,6 +182,6 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "exactly once")]
     pub fn finish(self, finish: Finish) -> M::Answer<Receipt> {
         let request = finish.into_request(&self.held.handle);
-        M::end(self.held, request.map(|request| FinishTask { request }))
+        self.held.end::<M, _>(request.map(|request| FinishTask { request }))
     }
 }

@@ -303,6 +303,7 @@
 
 mod backup;
 mod body;
+mod call;
 #[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
 mod claim;
 mod clock;
@@ -356,6 +357,7 @@ mod steps;
 mod storage;
 mod store;
 mod sync;
+mod take;
 mod task;
 mod task_state;
 mod text;
@@ -367,7 +369,6 @@ mod transact;
 mod tube;
 mod update;
 mod user_code;
-mod wait;
 mod when_full;
 pub mod worker;
 

@@ -4,16 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::claim::Held;
+use crate::call;
 use crate::connection::{Mode as Sent, answered_already};
-use crate::core::verb::{Begin, Begun, Named, OfClaim, Target};
+use crate::core::verb::{Begin, Begun, Named, Target};
 use crate::core::{Decided, Wait};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
 use crate::pipeline::{Given, LineSlot};
 use crate::ticket::Standing;
-use crate::wait;
 use crate::when_full::WhenFull;
 use crate::{Result, Ticket};
 
@@ -27,10 +26,6 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     /// Makes a call.
     #[doc(hidden)]
     fn make<V: Begin>(call: Call<'_, V>, verb: Result<V>) -> Self::Answer<V::Answer>;
-
-    /// Ends a claim. A call that is refused releases the task.
-    #[doc(hidden)]
-    fn end<V: Begin<On = OfClaim>>(held: Held, verb: Result<V>) -> Self::Answer<V::Answer>;
 
     /// Whether an answer is known to be an error.
     #[doc(hidden)]
@@ -103,11 +98,6 @@ impl Mode for Blocking {
         call.handle.make(call.buffer, call.on, &verb?)
     }
 
-    #[inline]
-    fn end<V: Begin<On = OfClaim>>(held: Held, verb: Result<V>) -> Result<V::Answer> {
-        held.make_end(&verb?)
-    }
-
     fn is_refused<R>(answer: &Result<R>) -> bool {
         answer.is_err()
     }
@@ -156,13 +146,6 @@ impl Mode for Async {
         }
     }
 
-    fn end<V: Begin<On = OfClaim>>(held: Held, verb: Result<V>) -> Ticket<V::Answer> {
-        let mut held = held;
-        let ticket = Async::make(held.call(), verb);
-        held.was_ended::<V>(Async::is_refused(&ticket));
-        ticket
-    }
-
     fn is_refused<R>(answer: &Ticket<R>) -> bool {
         answer.refusal().is_some()
     }
@@ -201,7 +184,7 @@ impl<V: Begin> Call<'_, V> {
         let Call { handle, buffer, on, guard, .. } = self;
         let (handle, on, guard) = (handle.clone(), V::On::to_owned(on), guard.cloned());
         Ticket::of_future(async move {
-            let answer = wait::make(&handle, buffer, V::On::as_ref(&on), &verb).await;
+            let answer = call::make(&handle, buffer, V::On::as_ref(&on), &verb).await;
             drop(guard);
             answer
         })
@@ -292,7 +275,7 @@ fn begun<V: Begin>(
         Begun::Done(answer) => Ticket::decided(store, Decided { answer: Ok(answer), wait }),
         later @ Begun::Later(_) => {
             let guard = guard.cloned();
-            let answer = wait::answer(store, Decided { answer: Ok(later), wait });
+            let answer = call::answer(store, Decided { answer: Ok(later), wait });
             Ticket::of_future(async move {
                 let answer = answer.await;
                 drop(guard);

@@ -7,8 +7,8 @@ use crate::core::list::{ClaimOf, CreateTube, DescribeSession, FindTube};
 use crate::core::{About, FILE};
 use crate::handle::SessionGuard;
 use crate::mode::Call;
+use crate::take;
 use crate::tube::{take_any, take_any_async};
-use crate::wait;
 use crate::when_full::WhenFull;
 use crate::{
     Async, AsyncClaim, Claim, ClaimToken, Mode, Result, SessionId, Ticket, Tube, TubeOptions,
@@ -117,7 +117,7 @@ impl Session {
     /// [`SessionEnded`](crate::Error::SessionEnded).
     pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
         let session = self.begun()?;
-        wait::resume_claim(&session.handle, session.id, Some(session.clone()), token)
+        take::resume_claim(&session.handle, session.id, Some(session.clone()), token)
     }
 
     /// The claim of this session on a task, by the id of the task: in another place than where it was

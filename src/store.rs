@@ -26,12 +26,12 @@ use crate::session::Session;
 use crate::storage::Engine;
 use crate::sync::Mutex;
 use crate::tube::{take_any, take_any_async};
-use crate::wait;
 use crate::when_full::WhenFull;
 use crate::{
     Async, AsyncClaim, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Ticket, Tube,
     TubeInfo, TubeOptions,
 };
+use crate::{call, take};
 
 pub use connect::{ConnectOptions, connect};
 pub use options::StoreOptions;
@@ -388,7 +388,7 @@ impl Store {
     /// was removed or buried, or a session has resumed it. [`TubeNotFound`](Error::TubeNotFound).
     /// [`Corrupt`](Error::Corrupt): the body is damaged, and the task was buried.
     pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
-        wait::resume_claim(&self.handle, self.handle.own_session(), None, token)
+        take::resume_claim(&self.handle, self.handle.own_session(), None, token)
     }
 
     /// Takes the next task of the first of these tubes that has one, in the given order, or waits
@@ -482,7 +482,7 @@ impl Store {
         let handle = self.handle.clone();
         Ticket::of_future(async move {
             match &handle {
-                StoreHandle::Here(store) => wait::commit(store.inner()?.defer_flush()?).await,
+                StoreHandle::Here(store) => call::commit(store.inner()?.defer_flush()?).await,
                 StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
             }
         })
@@ -501,7 +501,7 @@ impl Store {
         let handle = self.handle.clone();
         Ticket::of_future(async move {
             for buffer in [FILE, MEMORY] {
-                wait::make(&handle, buffer, (), &Space {}).await?;
+                call::make(&handle, buffer, (), &Space {}).await?;
             }
             Ok(())
         })
@@ -586,7 +586,7 @@ impl Store {
     /// }
     /// ```
     pub fn close_async(&self) -> Ticket<()> {
-        Ticket::of_future(wait::close(self.handle.clone()))
+        Ticket::of_future(call::close(self.handle.clone()))
     }
 
     pub(crate) fn start(

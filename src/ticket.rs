@@ -4,11 +4,11 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::call::CallFuture;
 use crate::connection::{RemotePromise, answered_already};
 use crate::core::Decided;
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
-use crate::wait::CallFuture;
 use crate::{Error, Result};
 
 /// The answer to a call of a handle from [`to_async`](crate::Tube::to_async): a future for any runtime or

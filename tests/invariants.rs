@@ -200,7 +200,8 @@ fn the_core_knows_no_threads_and_no_clock() {
         "crate::tube",
         "crate::claim",
         "crate::store",
-        "crate::wait",
+        "crate::call",
+        "crate::take",
     ] {
         only("src/core", word, &[]);
     }
@@ -210,14 +211,14 @@ fn the_core_knows_no_threads_and_no_clock() {
 }
 
 #[test]
-fn only_handle_wait_and_serve_give_verbs_to_the_core() {
+fn only_handle_call_and_serve_give_verbs_to_the_core() {
     let callers = [
         "src/core",
         "src/handle.rs",
         "src/open_store.rs",
         "src/pipeline/inner.rs",
         "src/pipeline/line.rs",
-        "src/wait/call.rs",
+        "src/call.rs",
         "src/serve/verbs.rs",
         "src/serve/service/tests.rs",
     ];
@@ -240,7 +241,8 @@ fn storage_and_pipeline_do_not_know_the_handles() {
         "crate::session::",
         "crate::mode",
         "crate::ticket",
-        "crate::wait",
+        "crate::call",
+        "crate::take",
     ] {
         only("src/storage", word, &[]);
         only("src/pipeline", word, &[]);

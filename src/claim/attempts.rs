@@ -62,7 +62,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn fail(self, failure: Failure) -> M::Answer<Receipt> {
-        M::end(self.held, Ok(Fail { delay: None, failure }))
+        self.held.end::<M, _>(Ok(Fail { delay: None, failure }))
     }
 
     /// As [`fail`](Claim::fail), with this delay instead of the backoff of the tube: for a server
@@ -73,7 +73,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// delays; the task is released.
     #[doc(alias = "retry after")]
     pub fn fail_in(self, delay: Duration, failure: Failure) -> M::Answer<Receipt> {
-        M::end(self.held, Ok(Fail { delay: Some(micros_ceil(delay)), failure }))
+        self.held.end::<M, _>(Ok(Fail { delay: Some(micros_ceil(delay)), failure }))
     }
 
     /// Gives the task back for a while, through no fault of its own: ready in its old place, or
@@ -101,9 +101,9 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "reschedule")]
     pub fn snooze(self, delay: Duration) -> M::Answer<Receipt> {
         if delay.is_zero() {
-            return M::end(self.held, Ok(Snooze {}));
+            return self.held.end::<M, _>(Ok(Snooze {}));
         }
-        M::end(self.held, Ok(SnoozeIn { delay: micros_ceil(delay) }))
+        self.held.end::<M, _>(Ok(SnoozeIn { delay: micros_ceil(delay) }))
     }
 
     /// Buries the task in the group of this failure, whatever attempts are left: for a task that no
@@ -114,6 +114,6 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "discard")]
     #[doc(alias = "dead letter")]
     pub fn bury_with(self, failure: Failure) -> M::Answer<Receipt> {
-        M::end(self.held, Ok(BuryHeld { failure: Some(failure) }))
+        self.held.end::<M, _>(Ok(BuryHeld { failure: Some(failure) }))
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tubewell_drivers::Body;
 
+use crate::call;
 use crate::connection::Mode;
-use crate::core::list::{AckClaims, Checkpoint, Limit, OwnerOfClaim, Park, Snooze};
+use crate::core::list::{AckClaims, Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
 use crate::core::verb::{Begin, Claimed, OfClaim, Verb};
 use crate::core::{ClaimKey, Grant, Holder};
 use crate::handle::{SessionGuard, StoreHandle};
@@ -17,7 +18,6 @@ use crate::mode::Call;
 use crate::park::block_on_for;
 use crate::signal::Signal;
 use crate::sync::Mutex;
-use crate::wait;
 use crate::when_full::WhenFull;
 use crate::{ClaimToken, Error, Owner, Receipt, Result};
 
@@ -98,12 +98,36 @@ impl Held {
         Call { handle, buffer, when_full: WhenFull::Wait, on: keys, guard }
     }
 
-    /// Makes a call that ends the claim. If it fails, the task is released.
+    /// Makes a call that ends the claim. If it is refused, the task is released.
     #[inline]
-    pub(crate) fn make_end<V: Begin<On = OfClaim>>(mut self, verb: &V) -> Result<V::Answer> {
-        let ended = self.make(verb);
-        self.was_ended::<V>(ended.is_err());
-        ended
+    pub(crate) fn end<M: crate::Mode, V: Begin<On = OfClaim>>(
+        mut self,
+        verb: Result<V>,
+    ) -> M::Answer<V::Answer> {
+        let answer = M::make(self.call(), verb);
+        self.was_ended::<V>(M::is_refused(&answer));
+        answer
+    }
+
+    /// As `make`, as a future that blocks no thread.
+    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        call::make(&self.handle, self.grant.buffer, self.claimed(), verb).await
+    }
+
+    /// Whether the claim stands, as a future that blocks no thread.
+    pub(crate) async fn is_current_async(&self) -> Result<bool> {
+        let owner = call::make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
+        Ok(ended_if_closed(owner)?.is_some())
+    }
+
+    /// As [`Claim::renew`](crate::Claim::renew), as a future that blocks no thread.
+    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
+        self.make_async(&Renew { hold: micros_ceil(hold) }).await
+    }
+
+    /// As `limit`, as a future that blocks no thread.
+    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
+        self.make_async(&Limit { most: micros_ceil(most) }).await
     }
 
     /// The session that holds the claim, or `None` if the claim has ended.
@@ -114,7 +138,7 @@ impl Held {
     /// As `owner`, as a future that blocks no thread.
     pub(super) fn await_owner(&self) -> impl Future<Output = Result<Option<Owner>>> + use<> {
         let (handle, buffer, ask) = (self.handle.clone(), self.grant.buffer, self.ask_owner());
-        async move { ended_if_closed(wait::make(&handle, buffer, (), &ask).await) }
+        async move { ended_if_closed(call::make(&handle, buffer, (), &ask).await) }
     }
 
     pub(crate) fn ask_owner(&self) -> OwnerOfClaim {

@@ -32,6 +32,6 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "complete")]
     #[doc(alias = "result")]
     pub fn ack_with(self, result: impl Into<Vec<u8>>) -> M::Answer<Receipt> {
-        M::end(self.held, Ok(Ack { result: Some(result.into()) }))
+        self.held.end::<M, _>(Ok(Ack { result: Some(result.into()) }))
     }
 }

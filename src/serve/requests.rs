@@ -19,7 +19,7 @@ use crate::core::{ByteBudget, to_bytes};
 use crate::events::EventStream;
 use crate::filter::Filter;
 use crate::signal::{Signal, raised};
-use crate::wait::{self, TakeFuture};
+use crate::take::{self, TakeFuture};
 use crate::{Error, Result, SessionId, Store};
 
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
@@ -57,7 +57,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
             grants(peer.recipient(), permit.hold(claim))
         }
         Request::ResumeClaim(session, token) => {
-            let claim = wait::resume_claim(&store.handle, session, None, &token);
+            let claim = take::resume_claim(&store.handle, session, None, &token);
             grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
         }
         Request::BeginSession(id, label) => now(&peer.begin_session(id, label.as_ref())),

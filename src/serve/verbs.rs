@@ -12,7 +12,7 @@ use crate::core::list::with_verb;
 use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb};
 use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
 use crate::open_store::LocalHandle;
-use crate::{Error, Result, wait};
+use crate::{Error, Result};
 
 /// Makes a call.
 pub(super) fn call(peer: &Arc<Peer>, mode: Mode, mut input: Input<'_>) -> Answering {
@@ -95,7 +95,7 @@ async fn make_once_free<V: Begin>(
     verb: V,
 ) -> Reply {
     let on = V::On::as_ref(&on);
-    match wait::decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits()).await {
+    match crate::call::decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits()).await {
         Ok(decided) => {
             let decided = begun::<V>(decided);
             if decided.answer.is_err() {
@@ -148,7 +148,7 @@ async fn wait_for<T: Wire>(
     changes: bool,
     decided: Decided<Result<Begun<T>>>,
 ) -> Reply {
-    reply(changes, &wait::answer(store, decided).await)
+    reply(changes, &crate::call::answer(store, decided).await)
 }
 
 /// The answer to a call that has changed nothing.

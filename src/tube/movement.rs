@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{Steps, Tube};
+use crate::call::make;
 use crate::core::list::{MoveSome, MoveTo, NextId};
 use crate::core::verb::TubeName;
 use crate::core::{FILE, MoveStep};
 use crate::handle::StoreHandle;
-use crate::wait::make;
 use crate::{Error, Mode, Receipt, Result};
 
 impl<T, M: Mode> Tube<T, M> {

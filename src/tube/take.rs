@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use super::Tube;
 use crate::body::Coder;
+use crate::call::{CallFuture, commit, expiry};
 use crate::claim::{Collected, Undecodable};
 use crate::connection::Request;
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
-use crate::wait::{
-    CallFuture, CountedTake, TakeFuture, commit, counted, expiry, read_bodies, read_claim,
-    remote_claims, take, take_request,
+use crate::take::{
+    CountedTake, TakeFuture, counted, read_bodies, read_claim, remote_claims, take, take_request,
 };
 use crate::{AsyncClaim, Bytes, Claim, Error, Mode, Result, SessionId, Ticket};
 

@@ -10,8 +10,8 @@ use crate::core::{Decided, PutRequest};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
-use crate::wait;
 use crate::{Ending, IntoPut, Mode, Receipt, Result};
+use crate::{call, take};
 
 impl<T, M: Mode> Tube<T, M> {
     /// Waits for the end of a task, and returns how it ended: acked, buried, deleted, or expired.
@@ -189,7 +189,7 @@ impl<T, M: Mode> Tube<T, M> {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.ask(&self.ready_request(timeout)),
         };
-        let until = wait::deadline(store, timeout);
+        let until = take::deadline(store, timeout);
         loop {
             match self.look_for_ready(store, until)? {
                 Some(begun) => return Ok(store.inner()?.finish(begun)?.is_some()),
@@ -204,13 +204,13 @@ impl<T, M: Mode> Tube<T, M> {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.request(&self.ready_request(timeout)).await,
         };
-        let until = wait::deadline(store, timeout);
+        let until = take::deadline(store, timeout);
         loop {
             match self.look_for_ready(store, until)? {
                 Some(begun) => {
-                    return Ok(wait::answer(store, Decided::now(Ok(begun))).await?.is_some());
+                    return Ok(call::answer(store, Decided::now(Ok(begun))).await?.is_some());
                 }
-                None => wait::expiry(store, self.buffer()).await?,
+                None => call::expiry(store, self.buffer()).await?,
             }
         }
     }

@@ -24,8 +24,8 @@ use super::spawned;
 use super::stop::Taking;
 use crate::core::TubeHead;
 use crate::signal::SignalWait;
+use crate::take::{TakeFrom, take};
 use crate::user_code::{catch_panic, panic_to_error};
-use crate::wait::{TakeFrom, take};
 use crate::{Claim, Error, Result};
 
 /// Runs until the worker stops, its limit is reached, or it is idle and ends then.

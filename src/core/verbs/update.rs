@@ -323,7 +323,7 @@ mod tests {
     use crate::core::verb::Claimed;
     use crate::core::verbs::Ack;
     use crate::core::{FILE, Grant, TakeAttempt};
-    use crate::wait::read_claim;
+    use crate::take::read_claim;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL, Update};
 
     /// More than the window keeps of the rows of ready tasks, so that a take reads the last of them.

@@ -79,6 +79,8 @@ impl Script<'_> {
         // The session is in its grace, and its claim stands.
         let resumed = store.resume_session(id).unwrap();
         self.note("owner of its task", jobs.owner_of(task));
+        self.note("claimed", resumed.claimed(task));
+        self.note("not claimed", resumed.claimed(task + 1));
         self.note("end", resumed.end());
         self.note("released", jobs.peek(task));
         let last = store.session_named("last").unwrap();

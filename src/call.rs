@@ -1,26 +1,25 @@
 //! Calls as futures: space in the write buffer, the decision, and the commit are awaited in turn.
 
+mod capacity;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tubewell_wire::HomeProcess;
 
-use super::capacity::CapacityWait;
-use crate::claim::{Held, ended_if_closed};
 use crate::connection::Mode;
-use crate::core::list::{Limit, Renew};
-use crate::core::verb::{Begin, Begun, Later, Named, OfClaim};
+use crate::core::verb::{Begin, Begun, Later, Named};
 use crate::core::{Core, Decided, WaitSlot};
 use crate::handle::StoreHandle;
-use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::sync::thread;
 use crate::user_code::panic_to_error;
 use crate::{Error, Result};
+
+pub(crate) use capacity::CapacityWait;
 
 /// The future of a call, for any runtime or none.
 ///
@@ -34,7 +33,7 @@ use crate::{Error, Result};
 /// The future keeps the store open, as every handle does. It must not be polled again once it has
 /// returned its result.
 #[must_use = "a future does nothing until it is polled"]
-pub struct CallFuture<T> {
+pub(crate) struct CallFuture<T> {
     call: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
     /// In a fork, no thread would end its waits.
     home: HomeProcess,
@@ -69,29 +68,6 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
         poll_fn(|context| wait.batch().poll(context.waker())).await?;
     }
     Ok(decided.answer)
-}
-
-impl Held {
-    /// As `make`, as a future that blocks no thread.
-    pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        make(&self.handle, self.grant.buffer, self.claimed(), verb).await
-    }
-
-    /// Whether the claim stands, as a future that blocks no thread.
-    pub(crate) async fn is_current_async(&self) -> Result<bool> {
-        let owner = make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
-        Ok(ended_if_closed(owner)?.is_some())
-    }
-
-    /// As [`Claim::renew`](crate::Claim::renew), as a future that blocks no thread.
-    pub(crate) async fn renew_async(&self, hold: Duration) -> Result<()> {
-        self.make_async(&Renew { hold: micros_ceil(hold) }).await
-    }
-
-    /// As `limit`, as a future that blocks no thread.
-    pub(crate) async fn limit_async(&self, most: Duration) -> Result<()> {
-        self.make_async(&Limit { most: micros_ceil(most) }).await
-    }
 }
 
 /// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the

@@ -1,7 +1,5 @@
 //! Taking, with or without waiting: on a thread, or as a future.
 
-mod call;
-mod capacity;
 mod counted;
 
 use std::borrow::Cow;
@@ -15,6 +13,7 @@ use std::time::Duration;
 use tubewell_drivers::{NEVER, Reads, Value, check_body};
 
 use crate::body::Coder;
+use crate::call::{CallFuture, CapacityWait};
 use crate::connection::{Connection, RemotePromise, Request, answered_already};
 use crate::core::verb::TubeName;
 use crate::core::{Core, Grant, TakeAttempt, TakeSlot, TubeHead};
@@ -24,9 +23,6 @@ use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
 use crate::{Bytes, Claim, ClaimToken, Error, Result, SessionId};
 
-pub use call::CallFuture;
-pub(crate) use call::{answer, close, commit, decide_verb, expiry, make};
-use capacity::CapacityWait;
 pub(crate) use counted::{CountedTake, counted};
 
 /// Takes from the first of these tubes that has a task, or waits in all of them.
