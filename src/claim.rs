@@ -47,9 +47,16 @@ pub(crate) use read::{UNDECODABLE, Undecodable};
 /// [`SessionEnded`](crate::Error::SessionEnded).
 ///
 /// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle.
-/// If they fail while the claim still stands, the handle is dropped and the task is released: it is
-/// ready, and its work is done again. The deferred forms return the claim with the error instead;
-/// see [`Refused`](crate::Refused).
+/// If they are refused while the claim still stands, the handle is dropped and the task is released: it
+/// is ready, and its work is done again. The claim of
+/// [`Session::claimed`](crate::Session::claimed) stands then.
+///
+/// # Without blocking
+/// The calls of an [`AsyncClaim`], which a take of an [`AsyncTube`](crate::AsyncTube) returns, answer with a
+/// [`Ticket`](crate::Ticket) and block no thread. A change has been made when its method returns, or stands in
+/// line while the write buffer is full: the claim has ended in the eyes of its caller, and the ticket says
+/// how it went. A refusal that comes with the ticket releases the task, as above.
+/// [`into_async`](Claim::into_async) and [`into_blocking`](Claim::into_blocking) turn one into the other.
 #[must_use = "a claim that is dropped releases its task"]
 #[doc(alias = "lease")]
 #[doc(alias = "reservation")]
@@ -228,7 +235,6 @@ impl<T, M: Mode> Claim<T, M> {
     /// back after a killed process, and the call blocks for a write. In a relaxed or temporary tube
     /// the call does not block; see [what survives a crash](crate::Tube#what-survives-a-crash). An
     /// ack before the claim's deadline is valid, however long the flush takes.
-    /// [`ack_deferred`](Claim::ack_deferred) does not block.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
@@ -258,8 +264,7 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// Returns one result for each claim, in their order. A claim that has ended does not affect
     /// the others. Once this returns, the acked tasks do not come back after a killed process or a
-    /// power cut. The call blocks for one flush. [`ack_many_deferred`](Claim::ack_many_deferred)
-    /// does not.
+    /// power cut. The call blocks for one flush.
     ///
     /// # Errors
     /// An error of the whole call: all claims are dropped and their tasks released, except after
@@ -297,7 +302,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// Without a delay only memory changes and the call does not block: after a crash the task is
     /// ready anyway. With a delay the task is delayed and its ttl is extended by `delay`. The call
     /// then blocks for a flush, and the delay survives a killed process and a power cut once this
-    /// returns. [`release_deferred`](Claim::release_deferred) does not block.
+    /// returns.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
@@ -332,8 +337,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// It is removed if it is deleted or its ttl elapses.
     ///
     /// Once this returns, the task is buried after a killed process and a power cut too. The call
-    /// blocks for a flush as [`ack`](Claim::ack) does. [`bury_deferred`](Claim::bury_deferred) does
-    /// not block.
+    /// blocks for a flush as [`ack`](Claim::ack) does.
     ///
     /// # Errors
     /// Those of [`ack`](Claim::ack), with the same state after each.
@@ -416,9 +420,8 @@ impl<T, M: Mode> Claim<T, M> {
     /// checks nothing and changes nothing.
     ///
     /// The longer ttl and ttr are stored, and so is the number of takes. They survive a killed
-    /// process and a power cut once this returns. The call blocks for a flush;
-    /// [`touch_deferred`](Claim::touch_deferred) does not. For a heartbeat [`renew`](Claim::renew)
-    /// is cheaper.
+    /// process and a power cut once this returns. The call blocks for a flush. For a heartbeat
+    /// [`renew`](Claim::renew) is cheaper.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended.
@@ -452,9 +455,8 @@ impl<T, M: Mode> Claim<T, M> {
     /// results so far. The claim then lasts at least its ttr from now.
     ///
     /// Once this returns, the new body survives what a put survives, and [`body`](Claim::body)
-    /// returns it. The call blocks for a flush, and in a written tube for a write. The task keeps
+    /// returns it; that of an [`AsyncClaim`] returns it as soon as the call is made. The call blocks for a flush, and in a written tube for a write. The task keeps
     /// its place, its options and its count of takes.
-    /// [`checkpoint_deferred`](Claim::checkpoint_deferred) does not block.
     ///
     /// # Errors
     /// [`NotTaken`](Error::NotTaken); [`Invalid`](Error::Invalid) for a body over its limit;

@@ -107,8 +107,7 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// Both are one commit. The call blocks until that is flushed, or written, as the stronger
     /// [durability](crate::Durability) of the two tubes says; after a crash the task is in one of
-    /// them. [`advance_deferred`](Claim::advance_deferred) does not block. With
-    /// [`finish`](Claim::finish), further tasks are put in the same commit.
+    /// them. With [`finish`](Claim::finish), further tasks are put in the same commit.
     ///
     /// # Errors
     /// Those of [`finish`](Claim::finish), with the same state after each.
@@ -143,7 +142,6 @@ impl<T, M: Mode> Claim<T, M> {
     /// The call blocks for one flush, if one of the tubes has durability flush; it blocks for a
     /// write if one of them is written, and does not block otherwise. Once it returns, all of it
     /// survives what a put survives. Takers of all tubes see it together.
-    /// [`finish_deferred`](Claim::finish_deferred) does not block.
     ///
     /// # Errors
     /// Nothing of it has happened, and the task is released, except after

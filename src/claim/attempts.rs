@@ -32,7 +32,6 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// Once this returns, the failure and what becomes of the task survive what a put survives. The
     /// call blocks for a flush, and in a written tube for a write.
-    /// [`fail_deferred`](Claim::fail_deferred) does not block.
     ///
     /// # Errors
     /// Those of [`ack`](Claim::ack), with the same state after each. [`Invalid`](crate::Error::Invalid):

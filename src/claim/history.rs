@@ -8,7 +8,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// [history](crate::Tube::history) of the task. The claim goes on.
     ///
     /// Once this returns, the entry survives what a put survives. The call blocks for a flush, and in a
-    /// written tube for a write. [`log_deferred`](Claim::log_deferred) does not block.
+    /// written tube for a write.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): the claim had ended. [`Invalid`](crate::Error::Invalid):

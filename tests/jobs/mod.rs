@@ -43,6 +43,7 @@ mod attempts;
 mod budgets;
 mod budgets_at_random;
 mod cancel;
+mod claimed;
 mod claims;
 mod complete;
 mod counted;

@@ -1,0 +1,137 @@
+//! The claim that a session has on a task, by the id of the task.
+
+use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::{AsyncClaim, Error, Put, Session, TaskState, Tube, TubeOptions};
+
+use super::support::*;
+
+/// A session, and the tube in it.
+fn session(case: &Case) -> (Session, Tube) {
+    let session = case.store.session();
+    let tube = session.tube("case").unwrap();
+    (session, tube)
+}
+
+/// Takes the next task, and leaves it to the session.
+fn take(tube: &Tube) -> u64 {
+    tube.try_take().unwrap().unwrap().detach().info.id
+}
+
+#[test]
+fn claimed_task_has_its_body_and_attempts_and_ends_by_its_claim() {
+    for_each_driver_with(ALL, TubeOptions::default().max_attempts(3), |case| {
+        let (session, tube) = session(case);
+        for body in ["small".to_owned(), "large ".repeat(2000)] {
+            let id = case.add(case.draft(&body).tag("red"));
+            assert_not_taken(session.claimed(id), id);
+            assert_eq!(take(&tube), id);
+            let claim = session.claimed(id).unwrap();
+            assert_eq!((claim.id(), claim.tube(), claim.body()), (id, "case", body.as_bytes()));
+            assert_eq!((claim.attempt(), claim.attempts_left(), claim.takes()), (1, Some(2), 1));
+            assert_eq!(claim.tags().collect::<Vec<_>>(), ["red"]);
+            assert!(claim.is_current().unwrap());
+            assert_eq!(claim.owner().unwrap(), case.tube.owner_of(id).unwrap());
+            drop(claim);
+            assert_eq!(case.state(id), Some(TaskState::Taken));
+            drop(session.claimed(id).unwrap().into_async());
+            let (_, claim) = session.claimed(id).unwrap().into_parts();
+            let _ = claim.detach();
+            assert_eq!(case.state(id), Some(TaskState::Taken));
+            session.claimed(id).unwrap().ack().unwrap();
+            assert_not_taken(session.claimed(id), id);
+        }
+        assert_sound(&case.store);
+    });
+}
+
+#[test]
+fn claimed_task_has_the_body_of_the_last_checkpoint() {
+    for_each_driver(ALL, |case| {
+        let (session, tube) = session(case);
+        let id = case.put("small");
+        take(&tube);
+        for body in ["large ".repeat(2000), "small again".to_owned(), "larger ".repeat(3000)] {
+            let mut claim = session.claimed(id).unwrap();
+            claim.checkpoint(body.as_str()).unwrap();
+            assert_eq!(claim.body(), body.as_bytes());
+            assert_eq!(session.claimed(id).unwrap().body(), body.as_bytes());
+        }
+        session.claimed(id).unwrap().ack().unwrap();
+        assert_sound(&case.store);
+    });
+}
+
+/// Nobody else may end it, and it ends as any claim does.
+#[test]
+fn task_is_claimed_by_its_session_until_the_claim_ends() {
+    for_each_driver(&[FIFOTTL], |case| {
+        let (session, tube) = session(case);
+        let id = case.add(Put::new("x").ttr(secs(10)));
+        take(&tube);
+        assert_not_taken(case.store.session().claimed(id), id);
+        assert_not_taken(session.claimed(id + 1), id + 1);
+        let claim = session.claimed(id).unwrap();
+        claim.renew(secs(20)).unwrap();
+        case.advance(10_000);
+        assert_eq!(claim.expires_in().unwrap(), Some(secs(10)));
+        let token = claim.park(secs(30)).unwrap();
+        assert_not_taken(session.claimed(id), id);
+        let _ = session.resume_claim(&token).unwrap().detach();
+        case.advance(30_000);
+        assert_not_taken(session.claimed(id), id);
+        assert_eq!(case.state(id), Some(TaskState::Ready));
+        take(&tube);
+        let other = session.clone();
+        session.end().unwrap();
+        assert_eq!(other.claimed(id).err(), Some(Error::SessionEnded));
+        assert_eq!(case.state(id), Some(TaskState::Ready));
+        let session = case.store.session();
+        case.store.close().unwrap();
+        assert_eq!(session.claimed(id).err(), Some(Error::Closed));
+    });
+}
+
+#[test]
+fn refused_end_leaves_the_claimed_task_to_its_session() {
+    for_each_driver(&[FIFO], |case| {
+        let (session, tube) = session(case);
+        let full = TubeOptions::new().capacity(1);
+        let full = case.store.create_tube("full", tubewell::driver::LIMFIFOTTL, full).unwrap();
+        full.put("fills it").unwrap();
+        let id = case.put("x");
+        take(&tube);
+        let claim = || session.claimed(id).unwrap();
+        assert_unsupported(claim().release(secs(1)), FIFO);
+        assert_unsupported(claim().snooze(secs(1)), FIFO);
+        assert!(matches!(claim().advance(&full, "y"), Err(Error::Full { .. })));
+        let later = || claim().into_async();
+        assert_unsupported(later().release(secs(1)).wait(), FIFO);
+        assert!(matches!(later().advance(&full, "y").wait(), Err(Error::Full { .. })));
+        let elsewhere = tubewell::Store::in_memory().unwrap();
+        elsewhere.create_tube("case", FIFO, TubeOptions::new()).unwrap().put("z").unwrap();
+        let other = elsewhere.tube("case").unwrap().to_async().try_take().wait().unwrap().unwrap();
+        let refused = AsyncClaim::ack_many(vec![later(), other]).wait();
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        assert_eq!((case.state(id), claim().attempt()), (Some(TaskState::Taken), 1));
+        later().ack().wait().unwrap();
+        assert_sound(&case.store);
+    });
+}
+
+/// The claim of the first take is found, and has ended when it is used.
+#[test]
+fn claim_that_was_found_is_that_of_the_next_take_of_its_session() {
+    for_each_driver(ALL, |case| {
+        let (session, tube) = session(case);
+        let id = case.put("x");
+        take(&tube);
+        let first = session.claimed(id).unwrap();
+        session.claimed(id).unwrap().release(ZERO).unwrap();
+        assert!(!first.is_current().unwrap());
+        assert_eq!(take(&tube), id);
+        assert!(first.is_current().unwrap());
+        first.ack().unwrap();
+        assert_eq!(case.state(id), None);
+        assert_sound(&case.store);
+    });
+}
