@@ -6,8 +6,8 @@ use std::task::{Poll, Waker};
 
 use crate::call;
 use crate::connection::{Mode as Sent, answered_already};
-use crate::core::verb::{Begin, Begun, Named, Target};
-use crate::core::{Decided, Wait};
+use crate::core::verb::{Begin, Begun, InStore, Named, Target};
+use crate::core::{Decided, FILE, Wait};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
@@ -175,6 +175,12 @@ impl Mode for Async {
         F: Future<Output = Result<R>> + Send + 'static,
     {
         Ticket::of_future(later(with))
+    }
+}
+
+impl<'a, V: Begin<On = InStore>> Call<'a, V> {
+    pub(crate) fn on_store(handle: &'a StoreHandle) -> Call<'a, V> {
+        Call { handle, buffer: FILE, when_full: WhenFull::Wait, on: (), guard: None }
     }
 }
 

@@ -1,17 +1,19 @@
 //! Sessions: owners of claims.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::list::{ClaimOf, CreateTube, DescribeSession, FindTube};
-use crate::core::{About, FILE};
+use crate::core::verb::{Begin, InStore};
+use crate::core::{About, TubeHead};
 use crate::handle::SessionGuard;
 use crate::mode::Call;
 use crate::take;
-use crate::tube::{take_any, take_any_async};
-use crate::when_full::WhenFull;
+use crate::tube::take_any;
 use crate::{
-    Async, AsyncClaim, Claim, ClaimToken, Mode, Result, SessionId, Ticket, Tube, TubeOptions,
+    Async, Blocking, Bytes, Claim, ClaimToken, Mode, Result, SessionId, Tube, TubeOptions,
 };
 
 /// An owner of claims. Clones are handles of the same session.
@@ -38,14 +40,29 @@ use crate::{
 /// ann.tube("jobs")?.ack(id)?;
 /// # Ok::<(), Error>(())
 /// ```
-#[derive(Clone, Debug)]
 #[doc(alias = "consumer")]
 #[doc(alias = "worker")]
-pub struct Session(Arc<SessionGuard>);
+pub struct Session<M: Mode = Blocking>(Arc<SessionGuard>, PhantomData<fn() -> M>);
 
-impl Session {
-    pub(crate) fn new(guard: SessionGuard) -> Session {
-        Session(Arc::new(guard))
+/// A session whose calls return a [`Ticket`](crate::Ticket) and block no thread: a session after
+/// [`to_async`](Session::to_async).
+pub type AsyncSession = Session<Async>;
+
+impl<M: Mode> Clone for Session<M> {
+    fn clone(&self) -> Session<M> {
+        Session(self.0.clone(), PhantomData)
+    }
+}
+
+impl<M: Mode> fmt::Debug for Session<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(&self.0).finish()
+    }
+}
+
+impl<M: Mode> Session<M> {
+    pub(crate) fn new(guard: SessionGuard) -> Session<M> {
+        Session(Arc::new(guard), PhantomData)
     }
 
     pub(crate) fn guard(&self) -> &Arc<SessionGuard> {
@@ -68,10 +85,8 @@ impl Session {
     ///
     /// # Errors
     /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
-    pub fn tube(&self, name: &str) -> Result<Tube> {
-        let session = self.begun()?;
-        let head = session.handle.make(FILE, (), &FindTube { name: name.into() })?;
-        Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
+    pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
+        self.with_tube(self.make(FindTube { name: name.into() }))
     }
 
     /// Creates a tube and opens it for this session. As
@@ -79,45 +94,14 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`Store::create_tube`](crate::Store::create_tube).
-    pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
-        let session = self.begun()?;
-        let create = CreateTube { name: name.into(), driver: driver.into(), options };
-        let head = session.handle.make(FILE, (), &create)?;
-        Ok(Tube::new(session.handle.clone(), session.id, Some(session.clone()), head))
-    }
-
-    /// As [`create_tube`](Session::create_tube), with a [`Ticket`](crate::Ticket): the change is made when this is called.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`Store::create_tube`](crate::Store::create_tube).
-    pub fn create_tube_async(
+    pub fn create_tube(
         &self,
         name: &str,
         driver: &str,
         options: TubeOptions,
-    ) -> Ticket<Tube> {
+    ) -> M::Answer<Tube<Bytes, M>> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
-        let guard = self.0.clone();
-        let call = Call {
-            handle: &self.0.handle,
-            buffer: FILE,
-            when_full: WhenFull::Wait,
-            on: (),
-            guard: None,
-        };
-        Async::make(call, guard.begun().map(|()| create))
-            .map(move |head| Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
-    }
-
-    /// Takes up a parked claim again, for this session. As
-    /// [`Store::resume_claim`](crate::Store::resume_claim).
-    ///
-    /// # Errors
-    /// Those of [`Store::resume_claim`](crate::Store::resume_claim);
-    /// [`SessionEnded`](crate::Error::SessionEnded).
-    pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
-        let session = self.begun()?;
-        take::resume_claim(&session.handle, session.id, Some(session.clone()), token)
+        self.with_tube(self.make(create))
     }
 
     /// The claim of this session on a task, by the id of the task: in another place than where it was
@@ -146,10 +130,10 @@ impl Session {
     /// session.claimed(id)?.ack()?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn claimed(&self, id: u64) -> Result<Claim> {
-        let session = self.begun()?;
-        let grant = session.handle.make(FILE, (), &ClaimOf { session: session.id, id })?;
-        Ok(Claim::found(session.handle.clone(), session.clone(), grant))
+    pub fn claimed(&self, id: u64) -> M::Answer<Claim<Bytes, M>> {
+        let guard = self.0.clone();
+        let grant = self.make(ClaimOf { session: guard.id, id });
+        M::map(grant, move |grant| Claim::found(guard.handle.clone(), guard, grant).with_mode())
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
@@ -174,27 +158,18 @@ impl Session {
     /// assert_eq!(calls.try_take()?.unwrap().id(), task.info.id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn take_any(
+    pub fn take_any<N: Mode>(
         &self,
-        tubes: &[&Tube],
+        tubes: &[&Tube<Bytes, N>],
         timeout: impl Into<Option<Duration>>,
-    ) -> Result<Option<Claim>> {
-        let session = self.begun()?;
-        take_any(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
-    }
-
-    /// As [`take_any`](Session::take_any), as a future that blocks no thread; see
-    /// [`Tube::take`] of a handle from [`to_async`](Tube::to_async).
-    pub fn take_any_async(
-        &self,
-        tubes: &[&Tube],
-        timeout: impl Into<Option<Duration>>,
-    ) -> Ticket<Option<AsyncClaim>> {
-        let session = &self.0;
-        if let Err(refused) = session.begun() {
-            return Ticket::known(Err(refused));
+    ) -> M::Answer<Option<Claim<Bytes, M>>> {
+        match self.begun() {
+            Ok(session) => {
+                let guard = Some(session.clone());
+                take_any::<M, N>(&session.handle, tubes, session.id, guard, timeout.into())
+            }
+            Err(refused) => M::answer(Err(refused)),
         }
-        take_any_async(&session.handle, tubes, session.id, Some(session.clone()), timeout.into())
     }
 
     /// Says what this session is, for [`Store::owners`](crate::Store::owners): a kind, such as
@@ -222,9 +197,44 @@ impl Session {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "register")]
-    pub fn describe(&self, kind: &str, metadata: &str) -> Result<()> {
+    pub fn describe(&self, kind: &str, metadata: &str) -> M::Answer<()> {
         let about = About { kind: kind.into(), metadata: metadata.into() };
-        self.begun()?.handle.make(FILE, (), &DescribeSession { id: self.0.id, about })
+        self.make(DescribeSession { id: self.0.id, about })
+    }
+
+    /// A handle of the same session whose calls return a [`Ticket`](crate::Ticket) and block no thread, as do
+    /// those of the tubes and claims that it returns.
+    #[must_use]
+    pub fn to_async(&self) -> Session<Async> {
+        Session(self.0.clone(), PhantomData)
+    }
+
+    /// A handle of the same session whose calls block.
+    #[must_use]
+    pub fn to_blocking(&self) -> Session<Blocking> {
+        Session(self.0.clone(), PhantomData)
+    }
+
+    fn with_tube(&self, head: M::Answer<TubeHead>) -> M::Answer<Tube<Bytes, M>> {
+        let guard = self.0.clone();
+        M::map(head, move |head| Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
+    }
+
+    fn make<V: Begin<On = InStore>>(&self, verb: V) -> M::Answer<V::Answer> {
+        M::make(Call::on_store(&self.0.handle), self.begun().map(|_| verb))
+    }
+}
+
+impl Session {
+    /// Takes up a parked claim again, for this session. As
+    /// [`Store::resume_claim`](crate::Store::resume_claim).
+    ///
+    /// # Errors
+    /// Those of [`Store::resume_claim`](crate::Store::resume_claim);
+    /// [`SessionEnded`](crate::Error::SessionEnded).
+    pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
+        let session = self.begun()?;
+        take::resume_claim(&session.handle, session.id, Some(session.clone()), token)
     }
 
     /// Ends the session now, without a grace, even if it has other handles.

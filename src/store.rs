@@ -7,6 +7,7 @@ mod labels;
 mod limits;
 mod options;
 
+use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::clock::{Clock, TimeDriven};
 use crate::connection::Request;
 use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
 use crate::core::verb::{Begin, InStore};
-use crate::core::{Config, Core, FILE, MEMORY};
+use crate::core::{Config, Core, FILE, MEMORY, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::mode::Call;
 use crate::open_store::{LocalHandle, OpenStore, Threads};
@@ -25,10 +26,9 @@ use crate::pipeline::StoreInner;
 use crate::session::Session;
 use crate::storage::Engine;
 use crate::sync::Mutex;
-use crate::tube::{take_any, take_any_async};
-use crate::when_full::WhenFull;
+use crate::tube::take_any;
 use crate::{
-    Async, AsyncClaim, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Ticket, Tube,
+    Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Tube,
     TubeInfo, TubeOptions,
 };
 use crate::{call, take};
@@ -56,30 +56,39 @@ pub use options::StoreOptions;
 /// }
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-#[derive(Clone)]
-pub struct Store {
+pub struct Store<M: Mode = Blocking> {
     pub(crate) handle: StoreHandle,
+    mode: PhantomData<fn() -> M>,
 }
 
-impl std::fmt::Debug for Store {
+/// A store whose calls return a [`Ticket`](crate::Ticket) and block no thread: a store after
+/// [`to_async`](Store::to_async).
+pub type AsyncStore = Store<Async>;
+
+impl<M: Mode> Clone for Store<M> {
+    fn clone(&self) -> Store<M> {
+        Store::of(self.handle.clone())
+    }
+}
+
+impl<M: Mode> std::fmt::Debug for Store<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut fields = f.debug_struct("Store");
-        if let Ok(tubes) = self.tubes() {
+        if let Ok(tubes) = self.to_blocking().tubes() {
             fields.field("tubes", &tubes.len());
         }
         fields.finish_non_exhaustive()
     }
 }
 
-impl Store {
+impl<M: Mode> Store<M> {
     /// Creates a tube with the driver of this name.
     ///
     /// With [`if_not_exists`](crate::TubeOptions::if_not_exists), a tube that exists with the same
     /// driver and options is opened instead, and with [`or_alter`](crate::TubeOptions::or_alter) one
     /// with the same driver is altered.
     /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
-    /// survives a killed process and a power cut. The call blocks for a flush;
-    /// [`create_tube_async`](Store::create_tube_async) blocks no thread.
+    /// survives a killed process and a power cut. The call blocks for a flush.
     ///
     /// # Errors
     /// [`TubeExists`](Error::TubeExists); [`TubeDiffers`](Error::TubeDiffers), which names the
@@ -104,37 +113,14 @@ impl Store {
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "create_queue")]
-    pub fn create_tube(&self, name: &str, driver: &str, options: TubeOptions) -> Result<Tube> {
-        let create = CreateTube { name: name.into(), driver: driver.into(), options };
-        let head = self.make(&create)?;
-        Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
-    }
-
-    /// As [`create_tube`](Store::create_tube), with a [`Ticket`](crate::Ticket): the change is made when this is called.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`create_tube`](Store::create_tube).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Result, Store, Tube, TubeOptions};
-    ///
-    /// async fn inbox(store: &Store) -> Result<Tube> {
-    ///     store.create_tube_async("inbox", FIFO, TubeOptions::new().if_not_exists(true)).await
-    /// }
-    /// ```
-    pub fn create_tube_async(
+    pub fn create_tube(
         &self,
         name: &str,
         driver: &str,
         options: TubeOptions,
-    ) -> Ticket<Tube> {
+    ) -> M::Answer<Tube<Bytes, M>> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
-        let handle = self.handle.clone();
-        self.make_async(create).map(move |head| {
-            let session = handle.own_session();
-            Tube::new(handle, session, None, head)
-        })
+        self.with_tube(self.make(create))
     }
 
     /// Opens a tube that exists. Writes nothing and does not block.
@@ -156,9 +142,8 @@ impl Store {
     /// assert!(matches!(store.tube("job"), Err(Error::TubeNotFound { .. })));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn tube(&self, name: &str) -> Result<Tube> {
-        let head = self.make(&FindTube { name: name.into() })?;
-        Ok(Tube::new(self.handle.clone(), self.handle.own_session(), None, head))
+    pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
+        self.with_tube(self.make(FindTube { name: name.into() }))
     }
 
     /// All tubes, by name, with their options and the number of waiters. Does not block.
@@ -166,8 +151,8 @@ impl Store {
     /// # Errors
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
     /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
-    pub fn tubes(&self) -> Result<Vec<TubeInfo>> {
-        self.make(&Tubes {})
+    pub fn tubes(&self) -> M::Answer<Vec<TubeInfo>> {
+        self.make(Tubes {})
     }
 
     /// The sessions that have tasks or have [described](Session::describe) themselves, and those
@@ -196,8 +181,8 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "workers")]
-    pub fn owners(&self) -> Result<Vec<OwnerInfo>> {
-        self.make(&Owners {})
+    pub fn owners(&self) -> M::Answer<Vec<OwnerInfo>> {
+        self.make(Owners {})
     }
 
     /// The id of the next task that is put. Waits for nothing.
@@ -217,15 +202,14 @@ impl Store {
     /// assert_eq!(store.next_id()?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn next_id(&self) -> Result<u64> {
-        self.make(&NextId {})
+    pub fn next_id(&self) -> M::Answer<u64> {
+        self.make(NextId {})
     }
 
     /// Drops a tube with all its tasks, unless it is in use.
     ///
     /// Once this returns, the tube does not come back after a killed process or a power cut. The
-    /// call blocks for a flush, however many tasks there were;
-    /// [`drop_tube_async`](Store::drop_tube_async) blocks no thread. The rows of the tasks are
+    /// call blocks for a flush, however many tasks there were. The rows of the tasks are
     /// removed later, in steps. Handles of the tube return [`TubeDropped`](Error::TubeDropped),
     /// even if a new tube has the name.
     ///
@@ -243,18 +227,174 @@ impl Store {
     /// assert!(store.tubes()?.is_empty());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn drop_tube(&self, name: &str) -> Result<()> {
-        self.make(&DropTube { name: name.into() })
+    pub fn drop_tube(&self, name: &str) -> M::Answer<()> {
+        self.make(DropTube { name: name.into() })
     }
 
-    /// As [`drop_tube`](Store::drop_tube), with a [`Ticket`](crate::Ticket): the change is made when this is called.
+    /// Takes the next task of the first of these tubes that has one, in the given order, or waits
+    /// in all of them. The taker has one place in the order of arrival for all tubes. As
+    /// [`Tube::take`] otherwise. The claim belongs to the store's own session; see
+    /// [`Session::take_any`] for others.
     ///
     /// # Errors
-    /// The future resolves to those of [`drop_tube`](Store::drop_tube).
-    pub fn drop_tube_async(&self, name: &str) -> Ticket<()> {
-        self.make_async(DropTube { name: name.into() })
+    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two
+    /// stores.
+    ///
+    /// # Example: urgent tasks first
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let urgent = store.create_tube("urgent", FIFO, TubeOptions::new())?;
+    /// let other = store.create_tube("other", FIFO, TubeOptions::new())?;
+    /// other.put("a")?;
+    /// urgent.put("b")?;
+    /// let first = store.take_any(&[&urgent, &other], Duration::from_secs(1))?.unwrap();
+    /// assert_eq!(first.tube(), "urgent");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn take_any<N: Mode>(
+        &self,
+        tubes: &[&Tube<Bytes, N>],
+        timeout: impl Into<Option<Duration>>,
+    ) -> M::Answer<Option<Claim<Bytes, M>>> {
+        take_any::<M, N>(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
     }
 
+    /// Flushes (fsync) every change that was decided before the call, written and relaxed changes
+    /// included, and returns the number of the last commit that is flushed.
+    ///
+    /// Once this returns, those changes survive a killed process and a power cut. Does nothing if
+    /// everything is flushed. The call blocks for the flush. That of an [`AsyncStore`] begins when its ticket
+    /// is awaited.
+    ///
+    /// # Errors
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by
+    /// itself. [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
+    ///
+    /// # Example: a barrier
+    /// ```
+    /// use tubewell::Durability;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    ///
+    /// let options = TubeOptions::new().durability(Durability::relaxed());
+    /// let clicks = store.create_tube("clicks", FIFO, options)?;
+    /// let receipt = clicks.put("at 3, 4")?;
+    /// assert!(store.flush()? >= receipt.commit);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "fsync")]
+    pub fn flush(&self) -> M::Answer<u64> {
+        M::either(
+            self.handle.clone(),
+            |handle| match &handle {
+                StoreHandle::Here(store) => store.inner()?.flush(),
+                StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
+            },
+            |handle| async move {
+                match &handle {
+                    StoreHandle::Here(store) => call::commit(store.inner()?.defer_flush()?).await,
+                    StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
+                }
+            },
+        )
+    }
+
+    /// Waits until a change would be accepted in any tube by a handle that is
+    /// [refused when the write buffer is full](Tube::refuse_when_full), and would not stand in line.
+    ///
+    /// Waiting futures are served in order of arrival, no more at a time than there are free rows. The space
+    /// is not reserved: if another call fills it first, the next call is refused again. Through a
+    /// [connection](crate::connect) it also waits until the owner has received all calls before it.
+    ///
+    /// # Errors
+    /// The store is closed or its storage has failed.
+    pub fn capacity(&self) -> M::Answer<()> {
+        let handle = self.handle.clone();
+        M::run(async move {
+            for buffer in [FILE, MEMORY] {
+                call::make(&handle, buffer, (), &Space {}).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Closes the store for every handle (graceful shutdown).
+    ///
+    /// Changes of written and relaxed tubes are flushed. Every waiter gets
+    /// [`Closed`](Error::Closed). Tasks that are taken are ready at the next open. Once this
+    /// returns, another process may open the file. The call blocks for the last flush, for
+    /// callbacks that run, and, if the file is large and mostly empty, for the return of its free
+    /// space to the file system, where that takes an estimated 50 ms at most.
+    /// That of an [`AsyncStore`] begins when its ticket is awaited, and runs on a thread of its own.
+    /// Closing again changes nothing, and returns when the file is free.
+    ///
+    /// Dropping the last handle closes the store too, and discards the errors.
+    ///
+    /// # Errors
+    /// The last flush failed. Acknowledged changes of tubes with
+    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Written and relaxed changes since
+    /// the last flush may be lost. The store is closed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Error;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    ///
+    /// store.close()?;
+    /// assert_eq!(tube.put("too late"), Err(Error::Closed));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "graceful shutdown")]
+    pub fn close(&self) -> M::Answer<()> {
+        M::either(self.handle.clone(), |handle| handle.close(), call::close)
+    }
+
+    /// A handle of the same store whose calls return a [`Ticket`](crate::Ticket) and block no thread, as do those of
+    /// the tubes that it returns.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Result, Store, TubeOptions};
+    ///
+    /// async fn enqueue(store: &Store, urls: &[&str]) -> Result<()> {
+    ///     let pages = store.to_async().create_tube("pages", FIFO, TubeOptions::new()).await?;
+    ///     pages.put_many(urls.iter().copied()).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn to_async(&self) -> Store<Async> {
+        Store::of(self.handle.clone())
+    }
+
+    /// A handle of the same store whose calls block.
+    #[must_use]
+    pub fn to_blocking(&self) -> Store<Blocking> {
+        Store::of(self.handle.clone())
+    }
+
+    pub(crate) fn of(handle: StoreHandle) -> Store<M> {
+        Store { handle, mode: PhantomData }
+    }
+
+    fn with_tube(&self, head: M::Answer<TubeHead>) -> M::Answer<Tube<Bytes, M>> {
+        let handle = self.handle.clone();
+        M::map(head, move |head| {
+            let session = handle.own_session();
+            Tube::new(handle, session, None, head)
+        })
+    }
+
+    fn make<V: Begin<On = InStore>>(&self, verb: V) -> M::Answer<V::Answer> {
+        M::make(Call::on_store(&self.handle), Ok(verb))
+    }
+}
+
+impl Store {
     /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
     ///
     /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`]
@@ -391,122 +531,6 @@ impl Store {
         take::resume_claim(&self.handle, self.handle.own_session(), None, token)
     }
 
-    /// Takes the next task of the first of these tubes that has one, in the given order, or waits
-    /// in all of them. The taker has one place in the order of arrival for all tubes. As
-    /// [`Tube::take`] otherwise. The claim belongs to the store's own session; see
-    /// [`Session::take_any`] for others.
-    ///
-    /// # Errors
-    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two
-    /// stores.
-    ///
-    /// # Example: urgent tasks first
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// let urgent = store.create_tube("urgent", FIFO, TubeOptions::new())?;
-    /// let other = store.create_tube("other", FIFO, TubeOptions::new())?;
-    /// other.put("a")?;
-    /// urgent.put("b")?;
-    /// let first = store.take_any(&[&urgent, &other], Duration::from_secs(1))?.unwrap();
-    /// assert_eq!(first.tube(), "urgent");
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn take_any(
-        &self,
-        tubes: &[&Tube],
-        timeout: impl Into<Option<Duration>>,
-    ) -> Result<Option<Claim>> {
-        take_any(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
-    }
-
-    /// As [`take_any`](Store::take_any), as a future that blocks no thread; see
-    /// [`Tube::take`] of a handle from [`to_async`](Tube::to_async).
-    pub fn take_any_async(
-        &self,
-        tubes: &[&Tube],
-        timeout: impl Into<Option<Duration>>,
-    ) -> Ticket<Option<AsyncClaim>> {
-        take_any_async(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
-    }
-
-    /// Flushes (fsync) every change that was decided before the call, written and relaxed changes
-    /// included, and returns the number of the last commit that is flushed.
-    ///
-    /// Once this returns, those changes survive a killed process and a power cut. Does nothing if
-    /// everything is flushed. The call blocks for the flush;
-    /// [`flush_async`](Store::flush_async) blocks no thread.
-    ///
-    /// # Errors
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by
-    /// itself. [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
-    ///
-    /// # Example: a barrier
-    /// ```
-    /// use tubewell::Durability;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    ///
-    /// let options = TubeOptions::new().durability(Durability::relaxed());
-    /// let clicks = store.create_tube("clicks", FIFO, options)?;
-    /// let receipt = clicks.put("at 3, 4")?;
-    /// assert!(store.flush()? >= receipt.commit);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "fsync")]
-    pub fn flush(&self) -> Result<u64> {
-        match &self.handle {
-            StoreHandle::Here(store) => store.inner()?.flush(),
-            StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
-        }
-    }
-
-    /// As [`flush`](Store::flush), as a future that blocks no thread: the writer thread leads the
-    /// commit. It covers every change that was decided before its first poll.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`flush`](Store::flush).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Result, Store};
-    ///
-    /// async fn checkpoint(store: &Store) -> Result<()> {
-    ///     let commit = store.flush_async().await?;
-    ///     println!("all changes up to commit {commit} are on the disk");
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn flush_async(&self) -> Ticket<u64> {
-        let handle = self.handle.clone();
-        Ticket::of_future(async move {
-            match &handle {
-                StoreHandle::Here(store) => call::commit(store.inner()?.defer_flush()?).await,
-                StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
-            }
-        })
-    }
-
-    /// Waits until a change would be accepted in any tube by a handle that is
-    /// [refused when the write buffer is full](Tube::refuse_when_full), and by a deferred call of a claim.
-    ///
-    /// Waiting futures are served in order of arrival, no more at a time than there are free rows. The space
-    /// is not reserved: if another call fills it first, the next call is refused again. Through a
-    /// [connection](crate::connect) it also waits until the owner has received all calls before it.
-    ///
-    /// # Errors
-    /// The store is closed or its storage has failed.
-    pub fn capacity_async(&self) -> Ticket<()> {
-        let handle = self.handle.clone();
-        Ticket::of_future(async move {
-            for buffer in [FILE, MEMORY] {
-                call::make(&handle, buffer, (), &Space {}).await?;
-            }
-            Ok(())
-        })
-    }
-
     /// Processes everything that is due now (delays, ttls, expired claims), as the store does by
     /// itself, and returns when that is done. The tasks that wait for parents which were acked, buried
     /// or removed are told of it, too.
@@ -531,62 +555,6 @@ impl Store {
     /// Those of [`catch_up`](Store::catch_up).
     pub fn catch_up_with(&self, mut progress: impl FnMut(u64)) -> Result<()> {
         self.handle.catch_up(&mut progress)
-    }
-
-    /// Closes the store for every handle (graceful shutdown).
-    ///
-    /// Changes of written and relaxed tubes are flushed. Every waiter gets
-    /// [`Closed`](Error::Closed). Tasks that are taken are ready at the next open. Once this
-    /// returns, another process may open the file. The call blocks for the last flush, for
-    /// callbacks that run, and, if the file is large and mostly empty, for the return of its free
-    /// space to the file system, where that takes an estimated 50 ms at most.
-    /// [`close_async`](Store::close_async) blocks no thread of an executor.
-    /// Closing again changes nothing, and returns when the file is free.
-    ///
-    /// Dropping the last handle closes the store too, and discards the errors.
-    ///
-    /// # Errors
-    /// The last flush failed. Acknowledged changes of tubes with
-    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Written and relaxed changes since
-    /// the last flush may be lost. The store is closed.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::Error;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    ///
-    /// store.close()?;
-    /// assert_eq!(tube.put("too late"), Err(Error::Closed));
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "graceful shutdown")]
-    pub fn close(&self) -> Result<()> {
-        self.handle.close()
-    }
-
-    /// As [`close`](Store::close), as a future that blocks no thread of the executor.
-    ///
-    /// The first poll starts a thread that closes the store and then ends. If the future is dropped
-    /// after that, the store is closed all the same.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`close`](Store::close). [`Io`](Error::Io) if the operating
-    /// system cannot start a thread: the store is still open.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{Result, Store};
-    ///
-    /// async fn shut_down(store: Store) -> Result<()> {
-    ///     store.close_async().await?;
-    ///     println!("every acknowledged change is on the disk");
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn close_async(&self) -> Ticket<()> {
-        Ticket::of_future(call::close(self.handle.clone()))
     }
 
     pub(crate) fn start(
@@ -618,28 +586,11 @@ impl Store {
         if store.inner()?.run(|core| last_commit(core)) == 0 {
             store.inner()?.call(None, Core::store_id)?;
         }
-        Ok(Store { handle: StoreHandle::Here(store) })
+        Ok(Store::of(StoreHandle::Here(store)))
     }
 
     /// Makes a call on the store.
-    fn make<V: Begin<On = InStore>>(&self, verb: &V) -> Result<V::Answer> {
-        self.handle.make(FILE, (), verb)
-    }
-
     /// As `make`, as a future that blocks no thread.
-    fn make_async<V: Begin<On = InStore>>(&self, verb: V) -> Ticket<V::Answer> {
-        Async::make(
-            Call {
-                handle: &self.handle,
-                buffer: FILE,
-                when_full: WhenFull::Wait,
-                on: (),
-                guard: None,
-            },
-            Ok(verb),
-        )
-    }
-
     /// The store, for what only its owner can do.
     pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
         self.handle.here(what)

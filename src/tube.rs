@@ -20,9 +20,9 @@ mod take;
 mod typed;
 mod watch;
 
+pub(crate) use take::take_any;
 #[cfg(test)]
 pub(crate) use take::take_more;
-pub(crate) use take::{take_any, take_any_async};
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -108,13 +108,13 @@ impl<T, M: Mode> std::fmt::Debug for Tube<T, M> {
     }
 }
 
-impl Tube {
+impl<M: Mode> Tube<Bytes, M> {
     pub(crate) fn new(
         handle: StoreHandle,
         session: SessionId,
         guard: Option<Arc<SessionGuard>>,
         head: TubeHead,
-    ) -> Tube {
+    ) -> Tube<Bytes, M> {
         Tube {
             handle,
             session,

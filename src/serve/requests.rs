@@ -40,7 +40,7 @@ pub(super) fn answer(peer: &Arc<Peer>, body: &[u8]) -> Answering {
 }
 
 fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
-    let store = Store { handle: peer.handle() };
+    let store: Store = Store::of(peer.handle());
     Ok(match request {
         Request::Take { tubes, session, timeout, most } => {
             take(peer, &tubes, session, timeout, most)?
@@ -71,7 +71,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
                 Err(_) => now(&Ok(())),
             }
         }
-        Request::Flush => value(store.flush_async()),
+        Request::Flush => value(store.to_async().flush()),
         Request::CatchUp => peer.on_thread(Share::CatchUps, move || store.catch_up()),
         Request::Verify => peer.on_thread(Share::Copies, move || store.verify()),
         Request::Backup(path) => peer.on_thread(Share::Copies, move || store.backup(path)),

@@ -130,6 +130,6 @@ impl ConnectOptions {
             options.connect_timeout = timeout;
         }
         let connection = Connection::open(&address, options, self.label)?;
-        Ok(Store { handle: StoreHandle::Remote(connection) })
+        Ok(Store::of(StoreHandle::Remote(connection)))
     }
 }

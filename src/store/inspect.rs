@@ -15,9 +15,9 @@ use crate::micros::{duration, micros_ceil};
 use crate::pipeline::StoreInner;
 use crate::statistics::Statistics;
 use crate::storage::Engine;
-use crate::{ClockReport, Counters, Date, Error, Result};
+use crate::{ClockReport, Counters, Date, Error, Mode, Result};
 
-impl Store {
+impl<M: Mode> Store<M> {
     /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does not
     /// block. The cost does not depend on the number of tasks.
     ///
@@ -34,10 +34,12 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "metrics")]
-    pub fn statistics(&self) -> Result<BTreeMap<String, Statistics>> {
-        self.make(&AllCounts {})
+    pub fn statistics(&self) -> M::Answer<BTreeMap<String, Statistics>> {
+        self.make(AllCounts {})
     }
+}
 
+impl Store {
     /// Subscribes to the events of all tubes from now on: one for each change of a task.
     ///
     /// An event is delivered after the commit that holds the change, in the order of the changes.

@@ -1,11 +1,11 @@
 //! Tasks by their keys.
 
 use super::Store;
+use crate::Mode;
 use crate::core::list::ByKey;
 use crate::task::TaskInfo;
-use crate::{Result, Ticket};
 
-impl Store {
+impl<M: Mode> Store<M> {
     /// The task that has this [key](crate::Put::key), with its tube; `None` if no task
     /// has it. A task that is done and [kept](crate::TubeOptions::keep_done) has its key.
     ///
@@ -14,7 +14,6 @@ impl Store {
     /// tube it blocks for a write, and returns nothing that a killed process could undo. In a relaxed
     /// tube it does not block, and a crash may undo what it returns. If no task has the key, it blocks
     /// for the flush of changes of flushed tubes that is under way. Otherwise it does not block.
-    /// [`by_key_async`](Store::by_key_async) blocks no thread.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): no key has so many bytes, or none.
@@ -32,15 +31,7 @@ impl Store {
     /// assert_eq!(store.by_key("welcome bob")?, None);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn by_key(&self, key: &str) -> Result<Option<TaskInfo>> {
-        self.make(&ByKey { key: key.into() })
-    }
-
-    /// As [`by_key`](Store::by_key), as a future that blocks no thread.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`by_key`](Store::by_key).
-    pub fn by_key_async(&self, key: &str) -> Ticket<Option<TaskInfo>> {
-        self.make_async(ByKey { key: key.into() })
+    pub fn by_key(&self, key: &str) -> M::Answer<Option<TaskInfo>> {
+        self.make(ByKey { key: key.into() })
     }
 }

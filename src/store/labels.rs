@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::Store;
+use crate::Mode;
 use crate::core::TAG_COUNTS_PAGE;
 use crate::core::list::{Find, ListInStore, TagCounts};
 use crate::filter::Filter;
 use crate::listing::{Page, TagCount};
 use crate::task::{Cursor, TaskInfo};
-use crate::{Result, Ticket};
 
-impl Store {
+impl<M: Mode> Store<M> {
     /// The tasks of any tube that meet all conditions of `filter`, a page at a time: up to `limit` of them,
     /// after the cursor `after`. The filter has a [`tag`](Filter::tag) or a [`tube`](Filter::tube).
     ///
@@ -51,8 +51,8 @@ impl Store {
         filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page<TaskInfo>> {
-        self.make(&ListInStore { filter: filter.into(), after, limit })
+    ) -> M::Answer<Page<TaskInfo>> {
+        self.make(ListInStore { filter: filter.into(), after, limit })
     }
 
     /// The tags that several tasks have, with their numbers of tasks: those that are used most first,
@@ -82,28 +82,32 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
-    pub fn tags(&self, after: Option<&TagCount>, limit: usize) -> Result<Vec<TagCount>> {
-        let rank = |count: &TagCount| (Reverse(count.tasks), count.tag.clone());
-        let after = after.map(rank);
-        let mut first = BTreeSet::new();
-        let mut last: Option<String> = None;
-        loop {
-            let page = self.make(&TagCounts { after: last.as_deref().map(Box::from) })?;
-            last = page.last().filter(|_| page.len() >= TAG_COUNTS_PAGE).map(|tag| tag.tag.clone());
-            for count in page.iter().filter(|count| count.tasks > 1) {
-                let rank = rank(count);
-                if after.as_ref().is_none_or(|after| rank > *after) {
-                    first.insert(rank);
-                    if first.len() > limit {
-                        first.pop_last();
+    pub fn tags(&self, after: Option<&TagCount>, limit: usize) -> M::Answer<Vec<TagCount>> {
+        let (store, after) = (self.to_async(), after.map(rank));
+        M::run(async move {
+            let mut first = BTreeSet::new();
+            let mut last: Option<String> = None;
+            loop {
+                let page = store.make(TagCounts { after: last.as_deref().map(Box::from) }).await?;
+                let is_full = page.len() >= TAG_COUNTS_PAGE;
+                last = page.last().filter(|_| is_full).map(|tag| tag.tag.clone());
+                for count in page.iter().filter(|count| count.tasks > 1) {
+                    let rank = rank(count);
+                    if after.as_ref().is_none_or(|after| rank > *after) {
+                        first.insert(rank);
+                        if first.len() > limit {
+                            first.pop_last();
+                        }
                     }
                 }
+                if last.is_none() {
+                    let counts = first.into_iter();
+                    return Ok(counts
+                        .map(|(Reverse(tasks), tag)| TagCount { tag, tasks })
+                        .collect());
+                }
             }
-            if last.is_none() {
-                let counts = first.into_iter();
-                return Ok(counts.map(|(Reverse(tasks), tag)| TagCount { tag, tasks }).collect());
-            }
-        }
+        })
     }
 
     /// The task with this id, with its tube; `None` if no tube has it.
@@ -113,8 +117,7 @@ impl Store {
     /// still to be flushed, the call blocks for that flush, so that in a tube with durability flush it
     /// returns nothing that a crash could undo. If there is no such task, it blocks for the flush of
     /// changes of flushed tubes that is under way. In a store with more
-    /// tubes, a task that moves during the call may not be found. [`find_async`](Store::find_async)
-    /// blocks no thread.
+    /// tubes, a task that moves during the call may not be found.
     ///
     /// # Errors
     /// [`Corrupt`](crate::Error::Corrupt) if the task is damaged. [`Closed`](crate::Error::Closed);
@@ -131,27 +134,12 @@ impl Store {
     /// assert_eq!(store.find(id + 1)?, None);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn find(&self, id: u64) -> Result<Option<TaskInfo>> {
-        let mut after = None;
-        loop {
-            let step = self.make(&Find { id, after })?;
-            after = step.next;
-            if step.task.is_some() || after.is_none() {
-                return Ok(step.task);
-            }
-        }
-    }
-
-    /// As [`find`](Store::find), as a future that blocks no thread.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`find`](Store::find).
-    pub fn find_async(&self, id: u64) -> Ticket<Option<TaskInfo>> {
-        let store = self.clone();
-        Ticket::of_future(async move {
+    pub fn find(&self, id: u64) -> M::Answer<Option<TaskInfo>> {
+        let store = self.to_async();
+        M::run(async move {
             let mut after = None;
             loop {
-                let step = store.make_async(Find { id, after }).await?;
+                let step = store.make(Find { id, after }).await?;
                 after = step.next;
                 if step.task.is_some() || after.is_none() {
                     return Ok(step.task);
@@ -159,4 +147,9 @@ impl Store {
             }
         })
     }
+}
+
+/// The order of tags: those of the most tasks first.
+fn rank(count: &TagCount) -> (Reverse<u64>, String) {
+    (Reverse(count.tasks), count.tag.clone())
 }

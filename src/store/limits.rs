@@ -2,9 +2,9 @@
 
 use super::Store;
 use crate::core::list::{AllLimits, SetLimit};
-use crate::{Limit, Result, Ticket};
+use crate::{Limit, Mode};
 
-impl Store {
+impl<M: Mode> Store<M> {
     /// Limits how many tasks of the sub-queues with this name may be taken at a time, in all tubes with
     /// [`shared_limits`](crate::TubeOptions::shared_limits) together. With 0, none may be taken.
     ///
@@ -13,7 +13,7 @@ impl Store {
     /// exist.
     ///
     /// Once this returns, the limit survives a killed process and a power cut. The call blocks for a
-    /// flush; [`set_limit_async`](Store::set_limit_async) blocks no thread. An open reads all limits.
+    /// flush. An open reads all limits.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid) for a name of more than 255 bytes;
@@ -33,16 +33,8 @@ impl Store {
     /// ```
     #[doc(alias = "throttle")]
     #[doc(alias = "semaphore")]
-    pub fn set_limit(&self, name: &str, most: u32) -> Result<()> {
-        self.make(&SetLimit { name: name.into(), most: Some(most) })
-    }
-
-    /// As [`set_limit`](Store::set_limit), with a [`Ticket`](crate::Ticket): the change is made when this is called.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`set_limit`](Store::set_limit).
-    pub fn set_limit_async(&self, name: &str, most: u32) -> Ticket<()> {
-        self.make_async(SetLimit { name: name.into(), most: Some(most) })
+    pub fn set_limit(&self, name: &str, most: u32) -> M::Answer<()> {
+        self.make(SetLimit { name: name.into(), most: Some(most) })
     }
 
     /// Removes a limit. The sub-queues with this name have the
@@ -50,20 +42,12 @@ impl Store {
     /// not an error.
     ///
     /// Once this returns, the limit does not come back after a killed process or a power cut. The call
-    /// blocks for a flush; [`remove_limit_async`](Store::remove_limit_async) blocks no thread.
+    /// blocks for a flush.
     ///
     /// # Errors
     /// Those of [`set_limit`](Store::set_limit), with the opposite effect.
-    pub fn remove_limit(&self, name: &str) -> Result<()> {
-        self.make(&SetLimit { name: name.into(), most: None })
-    }
-
-    /// As [`remove_limit`](Store::remove_limit), with a [`Ticket`](crate::Ticket): the change is made when this is called.
-    ///
-    /// # Errors
-    /// The future resolves to those of [`remove_limit`](Store::remove_limit).
-    pub fn remove_limit_async(&self, name: &str) -> Ticket<()> {
-        self.make_async(SetLimit { name: name.into(), most: None })
+    pub fn remove_limit(&self, name: &str) -> M::Answer<()> {
+        self.make(SetLimit { name: name.into(), most: None })
     }
 
     /// The limits that are set, by name, and how many tasks hold them. Does not block.
@@ -71,7 +55,7 @@ impl Store {
     /// # Errors
     /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
     /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
-    pub fn limits(&self) -> Result<Vec<Limit>> {
-        self.make(&AllLimits {})
+    pub fn limits(&self) -> M::Answer<Vec<Limit>> {
+        self.make(AllLimits {})
     }
 }

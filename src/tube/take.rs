@@ -15,7 +15,7 @@ use crate::open_store::LocalHandle;
 use crate::take::{
     CountedTake, TakeFuture, counted, read_bodies, read_claim, remote_claims, take, take_request,
 };
-use crate::{AsyncClaim, Bytes, Claim, Error, Mode, Result, SessionId, Ticket};
+use crate::{Bytes, Claim, Error, Mode, Result, SessionId};
 
 impl<T, M: Mode> Tube<T, M> {
     /// Takes the next ready task for this handle's session, and returns a claim on it.
@@ -306,26 +306,21 @@ impl<M: Mode> Tube<Bytes, M> {
 }
 
 /// Takes from the first of these tubes that has a task, or waits in all of them.
-pub(crate) fn take_any(
+pub(crate) fn take_any<M: Mode, N: Mode>(
     handle: &StoreHandle,
-    tubes: &[&Tube],
+    tubes: &[&Tube<Bytes, N>],
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
     timeout: Option<Duration>,
-) -> Result<Option<Claim>> {
-    take(handle, &heads(handle, tubes)?, session, guard, timeout)
-}
-
-/// As [`take_any`], as a future.
-pub(crate) fn take_any_async(
-    handle: &StoreHandle,
-    tubes: &[&Tube],
-    session: SessionId,
-    guard: Option<Arc<SessionGuard>>,
-    timeout: Option<Duration>,
-) -> Ticket<Option<AsyncClaim>> {
-    let take = TakeFuture::new(handle, heads(handle, tubes), session, guard, timeout);
-    Ticket::of_future(async move { Ok(take.await?.map(Claim::into_async)) })
+) -> M::Answer<Option<Claim<Bytes, M>>> {
+    M::either(
+        (heads(handle, tubes), guard),
+        |(heads, guard)| Ok(take(handle, &heads?, session, guard, timeout)?.map(Claim::with_mode)),
+        |(heads, guard)| {
+            let take = TakeFuture::new(handle, heads, session, guard, timeout);
+            async move { Ok(take.await?.map(Claim::with_mode)) }
+        },
+    )
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
@@ -441,12 +436,12 @@ fn decode_all<T>(
     Ok(claims.hand_out())
 }
 
-fn heads(handle: &StoreHandle, tubes: &[&Tube]) -> Result<Vec<TubeHead>> {
+fn heads<M: Mode>(handle: &StoreHandle, tubes: &[&Tube<Bytes, M>]) -> Result<Vec<TubeHead>> {
     check_tubes(handle, tubes)?;
     Ok(tubes.iter().map(|tube| tube.head.clone()).collect())
 }
 
-fn check_tubes(handle: &StoreHandle, tubes: &[&Tube]) -> Result<()> {
+fn check_tubes<M: Mode>(handle: &StoreHandle, tubes: &[&Tube<Bytes, M>]) -> Result<()> {
     if tubes.is_empty() {
         return Err(Error::invalid("a take needs at least one tube"));
     }

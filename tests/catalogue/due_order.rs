@@ -93,7 +93,7 @@ fn tasks_due_at_same_time_are_processed_in_id_order() {
     let later = || tubewell::Put::new("later").delay(ms(7));
     new.put(later()).unwrap();
     old.put(later()).unwrap();
-    let waiting = WaitingTake::begin(store.take_any_async(&[&old, &new], None));
+    let waiting = WaitingTake::begin(store.to_async().take_any(&[&old, &new], None));
     clock.advance(ms(7));
     assert_eq!(waiting.id(), Some(0), "the task that was put first must be served first");
 }

@@ -334,10 +334,11 @@ fn take_any_waits_at_several_tubes() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         let first =
-            WaitingTake::begin(case.store.take_any_async(&[&case.tube, &other], NO_TIMEOUT));
+            WaitingTake::begin(case.store.to_async().take_any(&[&case.tube, &other], NO_TIMEOUT));
         let second =
-            WaitingTake::begin(case.store.take_any_async(&[&case.tube, &other], NO_TIMEOUT));
-        let third = WaitingTake::begin(case.store.take_any_async(&[&case.tube, &other], secs(1)));
+            WaitingTake::begin(case.store.to_async().take_any(&[&case.tube, &other], NO_TIMEOUT));
+        let third =
+            WaitingTake::begin(case.store.to_async().take_any(&[&case.tube, &other], secs(1)));
         other.put("for the first").unwrap();
         case.put("for the second");
         let (first, second) = (first.answer().unwrap().unwrap(), second.answer().unwrap().unwrap());
@@ -358,14 +359,15 @@ fn session_take_any_waits_at_several_tubes() {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         let session = case.store.session();
         assert!(session.take_any(&[&case.tube, &other], ZERO).unwrap().is_none());
-        let waiting = WaitingTake::begin(session.take_any_async(&[&case.tube, &other], NO_TIMEOUT));
+        let waiting =
+            WaitingTake::begin(session.to_async().take_any(&[&case.tube, &other], NO_TIMEOUT));
         let id = other.put(case.draft("x")).unwrap().id;
         assert_eq!(waiting.id(), Some(id));
         assert_not_taken(other.ack(id), id);
         session.tube("other").unwrap().release(id, ZERO).unwrap();
         let claim = session.take_any(&[&case.tube, &other], NO_TIMEOUT).unwrap().unwrap();
         assert_eq!((claim.tube().to_owned(), keep(claim)), ("other".to_owned(), id));
-        let waiting = WaitingTake::begin(session.take_any_async(&[&case.tube], NO_TIMEOUT));
+        let waiting = WaitingTake::begin(session.to_async().take_any(&[&case.tube], NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
         assert_eq!(take(&other), Some(id));
@@ -412,7 +414,7 @@ fn take_any_gets_task_of_first_named_tube() {
             tube.try_take().unwrap().unwrap()
         })
         .into();
-    let mut waiting = WaitingTake::begin(store.take_any_async(&[&first, &last], None));
+    let mut waiting = WaitingTake::begin(store.to_async().take_any(&[&first, &last], None));
     assert!(waiting.is_pending());
     // One commit frees both sub-queues, the one of `last` first.
     let acked = tubewell::Claim::ack_many(claims).unwrap();

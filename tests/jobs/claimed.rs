@@ -135,3 +135,24 @@ fn claim_that_was_found_is_that_of_the_next_take_of_its_session() {
         assert_sound(&case.store);
     });
 }
+
+#[test]
+fn resumed_claim_is_parked_again_after_a_refused_end() {
+    for_each_driver(&[FIFOTTL], |case| {
+        let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let id = case.put("x");
+        let token = case.tube.try_take().unwrap().unwrap().park(secs(60)).unwrap();
+        let session = case.store.session();
+        let _ = session.resume_claim(&token).unwrap().detach();
+        let refused = session.claimed(id).unwrap().advance(&plain, Put::new("y").delay(secs(1)));
+        assert_unsupported(refused, FIFO);
+        let claim = session.claimed(id).unwrap();
+        let left = claim.expires_in().unwrap();
+        assert_eq!(left, Some(secs(60)));
+        assert_eq!(claim.park(secs(60)).unwrap(), token);
+        drop(session);
+        assert_eq!(case.state(id), Some(TaskState::Taken));
+        case.store.resume_claim(&token).unwrap().ack().unwrap();
+        assert_sound(&case.store);
+    });
+}

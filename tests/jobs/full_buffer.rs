@@ -120,9 +120,9 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert!(tube.owner_of(first.id()).unwrap().is_some());
         // Of all tubes.
         assert_eq!(store.by_key("the key").unwrap().unwrap().id, ready);
-        assert_eq!(block_on(store.by_key_async("the key")).unwrap().unwrap().id, ready);
+        assert_eq!(block_on(store.to_async().by_key("the key")).unwrap().unwrap().id, ready);
         assert_eq!(store.find(ready).unwrap().unwrap().tube, "case");
-        assert_eq!(block_on(store.find_async(ready)).unwrap().unwrap().tube, "case");
+        assert_eq!(block_on(store.to_async().find(ready)).unwrap().unwrap().tube, "case");
         assert_eq!(store.list(Filter::new().tag("red"), None, 9).unwrap().items.len(), 1);
         assert!(store.tags(None, 9).unwrap().is_empty(), "no tag has two tasks");
         assert_eq!(store.tubes().unwrap().len(), 1);

@@ -26,7 +26,7 @@ fn keep(put: Put) -> Put {
 /// The id of the task that has a key.
 fn id_of(store: &Store, key: &str) -> Option<u64> {
     let found = store.by_key(key).unwrap();
-    assert_eq!(block_on(store.by_key_async(key)).unwrap(), found);
+    assert_eq!(block_on(store.to_async().by_key(key)).unwrap(), found);
     found.map(|task| task.id)
 }
 
@@ -233,7 +233,7 @@ fn invalid_keys_are_refused() {
             let refused = case.tube.put(case.draft("x").key(key)).err();
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
             assert_eq!(case.store.by_key(key).err(), refused);
-            assert_eq!(block_on(case.store.by_key_async(key)).err(), refused);
+            assert_eq!(block_on(case.store.to_async().by_key(key)).err(), refused);
             assert_eq!(case.tube.requeue(key, "x").err(), refused);
         }
         let other = case.tube.requeue("k", case.draft("x").key("l")).err();
@@ -328,7 +328,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         let deferred = tube.to_async().refuse_when_full();
         let put = || Put::new("x".into()).key("k");
         let ticket = disk.block_flush_of(|| deferred.put(put()));
-        let found = Wait::begin(store.by_key_async("k"));
+        let found = Wait::begin(store.to_async().by_key("k"));
         let kept = Wait::begin(tube.to_async().put_wait(keep(put()), NO_TIMEOUT));
         let rejected = Wait::begin(tube.to_async().put_wait(put(), NO_TIMEOUT));
         let joined = Wait::begin(tube.to_async().put_and_wait(put(), NO_TIMEOUT));
@@ -343,7 +343,7 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
 
         let _ = tube.try_take().unwrap().unwrap().detach();
         let ack = disk.block_flush_of(|| deferred.ack(id));
-        let found = Wait::begin(store.by_key_async("k"));
+        let found = Wait::begin(store.to_async().by_key("k"));
         stores::settle(&store);
         disk.unblock_flushes();
         ack.wait().unwrap();

@@ -260,7 +260,7 @@ fn take_of_several_tubes_skips_the_paused_ones() {
         let tubes = ["case", "other"].map(|name| session.tube(name).unwrap());
         let taken = session.take_any(&[&tubes[0], &tubes[1]], ZERO).unwrap().unwrap();
         assert_eq!((taken.tube(), taken.id()), ("other", 1));
-        let any = session.take_any_async(&[&tubes[0], &tubes[1]], NO_TIMEOUT);
+        let any = session.to_async().take_any(&[&tubes[0], &tubes[1]], NO_TIMEOUT);
         let take = WaitingTake::begin(any);
         case.tube.unpause().unwrap();
         assert_eq!(take.answer().unwrap().unwrap().tube(), "case");
@@ -277,7 +277,7 @@ fn take_of_several_tubes_gets_a_task_of_the_first_one_if_their_pauses_end_togeth
             tube.pause_for(secs(1)).unwrap();
         }
         for (tubes, wanted) in [([&second, &case.tube], id - 1), ([&case.tube, &second], id)] {
-            let take = WaitingTake::begin(case.store.take_any_async(&tubes, NO_TIMEOUT));
+            let take = WaitingTake::begin(case.store.to_async().take_any(&tubes, NO_TIMEOUT));
             case.advance(1_000);
             assert_eq!(claim_of(take).id(), wanted);
             for tube in [&case.tube, &second] {

@@ -161,7 +161,7 @@ fn find_returns_the_task_and_its_tube() {
         let [here, there] = [case.put("x"), other.put("y").unwrap().id];
         let find = |id| {
             let found = case.store.find(id).unwrap();
-            assert_eq!(super::executor::block_on(case.store.find_async(id)).unwrap(), found);
+            assert_eq!(super::executor::block_on(case.store.to_async().find(id)).unwrap(), found);
             found.map(|task| (task.tube, task.state))
         };
         assert_eq!(find(here), Some(("case".to_owned(), TaskState::Ready)));

@@ -17,7 +17,7 @@ use crate::stores;
 async fn put(small: &SmallBuffer, body: String) -> Result<()> {
     let deferred = small.tube.to_async().refuse_when_full();
     loop {
-        small.store.capacity_async().await?;
+        small.store.to_async().capacity().await?;
         match deferred.put(body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) => assert_eq!(error, Error::Overloaded),
@@ -30,10 +30,10 @@ fn capacity_is_there_when_a_call_would_be_accepted() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let deferred = small.tube.to_async().refuse_when_full();
-        block_on(small.store.capacity_async()).unwrap();
+        block_on(small.store.to_async().capacity()).unwrap();
         let tickets = small.fill();
         let wakes = WakeCount::default();
-        let mut waits = [small.store.capacity_async(), small.store.capacity_async()];
+        let mut waits = [small.store.to_async().capacity(), small.store.to_async().capacity()];
         for wait in &mut waits {
             poll_pending(wait, &wakes.waker());
             poll_pending(wait, &wakes.waker());
@@ -60,7 +60,7 @@ fn waiting_futures_are_served_in_order_of_arrival() {
         let first = disk.block_flush_of(|| deferred.put("in flight"));
         let second = deferred.put("pending");
         let woken = Arc::new(Mutex::new(Vec::new()));
-        let mut waits: Vec<Ticket<()>> = (0..5).map(|_| store.capacity_async()).collect();
+        let mut waits: Vec<Ticket<()>> = (0..5).map(|_| store.to_async().capacity()).collect();
         for (n, wait) in waits.iter_mut().enumerate() {
             let woken = woken.clone();
             poll_pending(wait, &waker_calling(move || woken.lock().unwrap().push(n)));
@@ -92,7 +92,7 @@ fn call_that_lost_its_space_stays_first_in_the_queue() {
         let in_flight = disk.block_flush_of(|| deferred.put("in flight"));
         let pending = deferred.put("pending");
         let wakes = [WakeCount::default(), WakeCount::default()];
-        let mut waits = [store.capacity_async(), store.capacity_async()];
+        let mut waits = [store.to_async().capacity(), store.to_async().capacity()];
         for (wait, wakes) in waits.iter_mut().zip(&wakes) {
             poll_pending(wait, &wakes.waker());
         }
@@ -118,7 +118,7 @@ fn close_ends_waits_for_capacity() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut wait = small.store.capacity_async();
+        let mut wait = small.store.to_async().capacity();
         let wakes = WakeCount::default();
         poll_pending(&mut wait, &wakes.waker());
         thread::scope(|scope| {
@@ -129,7 +129,7 @@ fn close_ends_waits_for_capacity() {
             closer.join().unwrap().unwrap();
         });
         wait_all(tickets);
-        assert_eq!(block_on(small.store.capacity_async()), Err(Error::Closed));
+        assert_eq!(block_on(small.store.to_async().capacity()), Err(Error::Closed));
     });
 }
 
@@ -138,7 +138,7 @@ fn failed_flush_ends_waits_for_capacity() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let wait = small.store.capacity_async();
+        let wait = small.store.to_async().capacity();
         small.disk.fail_flushes(true);
         thread::scope(|scope| {
             let waiter = scope.spawn(|| block_on(wait));
@@ -148,7 +148,7 @@ fn failed_flush_ends_waits_for_capacity() {
             assert!(matches!(answer, Err(Error::Unavailable { .. })), "{answer:?}");
         });
         small.disk.fail_flushes(false);
-        wait_until(|| block_on(small.store.flush_async()).is_ok());
+        wait_until(|| block_on(small.store.to_async().flush()).is_ok());
         assert_eq!(small.tube.statistics().unwrap().tasks.ready, tickets.len() as u64);
         small.assert_verified();
     });
@@ -167,7 +167,7 @@ fn no_future_waits_forever_when_threads_share_a_small_buffer() {
                 scope.spawn(move || {
                     for m in 0..EACH {
                         // A dropped wait must not keep a turn.
-                        let mut dropped = small.store.capacity_async();
+                        let mut dropped = small.store.to_async().capacity();
                         let _ = poll(&mut dropped, &WakeCount::default().waker());
                         drop(dropped);
                         if n == 0 {
@@ -192,7 +192,7 @@ fn waker_of_a_waiting_future_may_call_the_store() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut wait = small.store.capacity_async();
+        let mut wait = small.store.to_async().capacity();
         let (tube, calls) = (small.tube.clone(), WakeCount::default());
         let called = calls.waker();
         let waker = waker_calling(move || {

@@ -23,7 +23,7 @@ fn close_flushes_and_frees_the_file() {
         tube.put("relaxed").unwrap();
         let ticket = tube.to_async().put("deferred");
         let waiting = tube.to_async().take_many(3, None);
-        block_on(store.close_async()).unwrap();
+        block_on(store.to_async().close()).unwrap();
         assert_eq!(tube.put("late"), Err(Error::Closed));
         assert!(ticket.is_done());
         assert_eq!(block_on(waiting).map(drop), Err(Error::Closed));
@@ -50,7 +50,7 @@ fn close_does_not_block_its_executor() {
         let small = SmallBuffer::new();
         let mut ticket = small.tube.to_async().put("x");
         small.disk.block_flushes();
-        let mut closing = [small.store.close_async(), small.store.close_async()];
+        let mut closing = [small.store.to_async().close(), small.store.to_async().close()];
         let wakes = WakeCount::default();
         for close in &mut closing {
             poll_pending(close, &wakes.waker());
@@ -67,7 +67,11 @@ fn close_does_not_block_its_executor() {
             block_on(close).unwrap();
             assert!(small.disk.is_closed.load(Ordering::SeqCst));
         }
-        assert_eq!(block_on(small.store.close_async()), Ok(()), "closing again changes nothing");
+        assert_eq!(
+            block_on(small.store.to_async().close()),
+            Ok(()),
+            "closing again changes nothing"
+        );
         assert_eq!(small.store.close(), Ok(()));
     });
 }
@@ -76,9 +80,9 @@ fn close_does_not_block_its_executor() {
 fn store_is_closed_when_the_future_is_dropped_after_its_first_poll() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        drop(small.store.close_async());
+        drop(small.store.to_async().close());
         small.tube.put("a future that was never polled closes nothing").unwrap();
-        let mut close = small.store.close_async();
+        let mut close = small.store.to_async().close();
         let _ = poll(&mut close, Waker::noop());
         drop(close);
         wait_until(|| small.disk.is_closed.load(Ordering::SeqCst));
@@ -95,7 +99,7 @@ fn close_resolves_to_the_error_of_the_last_flush() {
         let tube = store.create_tube("work", FIFO, relaxed).unwrap();
         tube.put("relaxed").unwrap();
         disk.fail_flushes(true);
-        let closed = block_on(store.close_async());
+        let closed = block_on(store.to_async().close());
         assert!(closed.is_err(), "the flush failed");
         assert_eq!(tube.put("late"), Err(Error::Closed));
     });
@@ -105,7 +109,7 @@ fn close_resolves_to_the_error_of_the_last_flush() {
 fn waker_of_a_close_may_call_the_store() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let mut close = small.store.close_async();
+        let mut close = small.store.to_async().close();
         let (store, tube) = (small.store.clone(), small.tube.clone());
         let wakes = WakeCount::default();
         let woken = wakes.waker();
@@ -156,7 +160,7 @@ fn waker_of_a_ticket_that_the_close_flushes_may_call_the_store() {
 fn last_handle_may_be_the_close_future() {
     with_timeout(|| {
         let SmallBuffer { disk, store, tube } = SmallBuffer::new();
-        let close = store.close_async();
+        let close = store.to_async().close();
         drop((store, tube));
         thread::spawn(|| block_on(close).unwrap()).join().unwrap();
         assert!(disk.is_closed.load(Ordering::SeqCst));

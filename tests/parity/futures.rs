@@ -40,11 +40,11 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
         let calls: Vec<Box<dyn FnOnce()>> = vec![
             begin(tube.to_async().put_wait("x", NO_TIMEOUT)),
             begin(tube.to_async().kick(10)),
-            begin(store.create_tube_async("a", FIFO, options())),
-            begin(session.create_tube_async("b", FIFO, options())),
-            begin(store.drop_tube_async("a")),
-            begin(store.flush_async()),
-            begin(store.capacity_async()),
+            begin(store.to_async().create_tube("a", FIFO, options())),
+            begin(session.to_async().create_tube("b", FIFO, options())),
+            begin(store.to_async().drop_tube("a")),
+            begin(store.to_async().flush()),
+            begin(store.to_async().capacity()),
         ];
         disk.unblock_flushes();
         for finish in calls {
@@ -65,7 +65,7 @@ fn dropped_ticket_leaves_its_change_in_line() {
         let small = SmallBuffer::new();
         let tickets = small.fill();
         let jobs = small.tube.to_async();
-        let create = small.store.create_tube_async("new", FIFO, TubeOptions::new());
+        let create = small.store.to_async().create_tube("new", FIFO, TubeOptions::new());
         let mut polled = jobs.put("polled and dropped");
         poll_pending(&mut polled, Waker::noop());
         let waited = jobs.put("waited for");
@@ -284,7 +284,7 @@ fn close_leaves_no_change_in_line() {
 fn future_dropped_after_its_decision_takes_effect() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let create = || small.store.create_tube_async("new", FIFO, TubeOptions::new());
+        let create = || small.store.to_async().create_tube("new", FIFO, TubeOptions::new());
         drop(small.disk.block_flush_of(create));
         small.disk.unblock_flushes();
         small.store.flush().unwrap();
@@ -298,14 +298,18 @@ fn flush_resolves_after_the_flush() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let commit = small.store.flush().unwrap();
-        assert_eq!(block_on(small.store.flush_async()), Ok(commit), "nothing was to be flushed");
-        let mut flush = small.store.flush_async();
+        assert_eq!(
+            block_on(small.store.to_async().flush()),
+            Ok(commit),
+            "nothing was to be flushed"
+        );
+        let mut flush = small.store.to_async().flush();
         let put = small.disk.block_flush_of(|| {
             let put = small.tube.to_async().put("x");
             poll_pending(&mut flush, Waker::noop());
             put
         });
-        let mut next = small.store.flush_async();
+        let mut next = small.store.to_async().flush();
         poll_pending(&mut next, Waker::noop());
         small.disk.unblock_flushes();
         let flushed = block_on(flush).unwrap();
@@ -313,7 +317,7 @@ fn flush_resolves_after_the_flush() {
         assert!(flushed > commit);
         assert_eq!(block_on(next), Ok(flushed), "the flush in flight has all changes");
         stores::close(&small.store);
-        assert_eq!(block_on(small.store.flush_async()), Err(Error::Closed));
+        assert_eq!(block_on(small.store.to_async().flush()), Err(Error::Closed));
     });
 }
 
@@ -324,7 +328,7 @@ fn failed_flush_resolves_to_outcome_unknown() {
         small.disk.fail_flushes(true);
         let put = small.tube.to_async().put_wait("x", NO_TIMEOUT);
         assert!(matches!(block_on(put), Err(Error::OutcomeUnknown { .. })));
-        let flush = block_on(small.store.flush_async());
+        let flush = block_on(small.store.to_async().flush());
         assert!(matches!(flush, Err(Error::Unavailable { .. })), "{flush:?}");
         small.disk.fail_flushes(false);
     });
@@ -372,21 +376,22 @@ fn create_and_drop_return_what_the_blocking_calls_return() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let options = TubeOptions::new;
-        let jobs = block_on(store.create_tube_async("jobs", FIFO, options())).unwrap();
-        let again = block_on(store.create_tube_async("jobs", FIFO, options())).map(drop);
+        let jobs = block_on(store.to_async().create_tube("jobs", FIFO, options())).unwrap();
+        let again = block_on(store.to_async().create_tube("jobs", FIFO, options())).map(drop);
         assert_eq!(again, Err(Error::TubeExists { name: "jobs".into() }));
         let session = store.session();
-        let own = block_on(session.create_tube_async("jobs", FIFO, options().if_not_exists(true)));
+        let own =
+            block_on(session.to_async().create_tube("jobs", FIFO, options().if_not_exists(true)));
         let own = own.unwrap();
         assert_eq!((own.session(), own.name()), (session.id(), jobs.name()));
-        jobs.put("x").unwrap();
-        let claim = own.try_take().unwrap().unwrap();
-        let busy = block_on(store.drop_tube_async("jobs"));
+        jobs.put("x").wait().unwrap();
+        let claim = own.try_take().wait().unwrap().unwrap();
+        let busy = block_on(store.to_async().drop_tube("jobs"));
         assert!(matches!(busy, Err(Error::TubeBusy { .. })));
-        claim.ack().unwrap();
-        block_on(store.drop_tube_async("jobs")).unwrap();
-        assert!(matches!(jobs.put("x"), Err(Error::TubeDropped { .. })));
-        let gone = block_on(store.drop_tube_async("jobs"));
+        claim.ack().wait().unwrap();
+        block_on(store.to_async().drop_tube("jobs")).unwrap();
+        assert!(matches!(jobs.put("x").wait(), Err(Error::TubeDropped { .. })));
+        let gone = block_on(store.to_async().drop_tube("jobs"));
         assert_eq!(gone, Err(Error::TubeNotFound { name: "jobs".into(), similar: None }));
     });
 }

@@ -126,7 +126,7 @@ fn calls<'a>(
         ("drop_tube", store.drop_tube("jobs").map(drop)),
         ("find", store.find(0).map(drop)),
         ("flush", store.flush().map(drop)),
-        ("flush_async", poll_once(store.flush_async())),
+        ("flush of an async store", poll_once(store.to_async().flush())),
         ("verify", store.verify().map(drop)),
         ("catch_up", store.catch_up()),
         ("backup", store.backup("/nowhere")),
@@ -137,7 +137,7 @@ fn calls<'a>(
         ("ack", claim.ack().map(drop)),
         ("end session", session.clone().end()),
         ("close", store.close()),
-        ("close_async", poll_once(store.close_async())),
+        ("close of an async store", poll_once(store.to_async().close())),
     ]
 }
 

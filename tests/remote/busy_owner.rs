@@ -130,7 +130,7 @@ fn deferred_calls_have_no_back_pressure_but_that_of_the_capacity_future() {
         let blocked = pair.block();
         let deferred = pair.tube.to_async();
         let tickets: Vec<_> = (0..CALLS).map(|_| deferred.put("x")).collect();
-        let mut capacity = pair.remote.capacity_async();
+        let mut capacity = pair.remote.to_async().capacity();
         let polled = Pin::new(&mut capacity).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending() && tickets.iter().all(|ticket| !ticket.is_done()));
         pair.disk.unblock_flushes();

@@ -118,7 +118,7 @@ fn dropped_capacity_future_passes_its_turn_on() {
         let droppers = [(); 2].map(|()| {
             let store = store.clone();
             thread::spawn(move || {
-                let mut wait = store.capacity_async();
+                let mut wait = store.to_async().capacity();
                 poll_once(&mut wait);
                 drop(wait);
             })
@@ -143,7 +143,7 @@ fn close_ends_futures_that_wait_for_capacity() {
         let putters = ["a", "b", "c"].map(|text| {
             spawn_with(&tube, move |tube| block_on(tube.to_async().put(text)).map(drop))
         });
-        block_on(store.close_async()).unwrap();
+        block_on(store.to_async().close()).unwrap();
         for answer in putters.map(|putter| putter.join().unwrap()) {
             assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");
         }
@@ -262,14 +262,14 @@ fn close_future_resolves_while_other_threads_call_and_close() {
         let puts = spawn_with(&tube, |tube| tube.put("x").map(drop));
         let flushes = {
             let store = store.clone();
-            thread::spawn(move || block_on(store.flush_async()).map(drop))
+            thread::spawn(move || block_on(store.to_async().flush()).map(drop))
         };
         let takes = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)).map(drop));
         let closes = {
             let store = store.clone();
             thread::spawn(move || store.close())
         };
-        block_on(store.close_async()).unwrap();
+        block_on(store.to_async().close()).unwrap();
         closes.join().unwrap().unwrap();
         for answer in [puts, flushes, takes].map(|thread| thread.join().unwrap()) {
             assert!(answer.is_ok() || is_closed(&answer), "{answer:?}");

@@ -56,7 +56,9 @@ impl Simulator {
         let Some(handles) = handles else { return };
         let future = match &handles[..] {
             [one] => one.to_async().take(timeout),
-            several => self.store().take_any_async(&several.iter().collect::<Vec<_>>(), timeout),
+            several => {
+                self.store().to_async().take_any(&several.iter().collect::<Vec<_>>(), timeout)
+            }
         };
         let until = timeout.map_or(NEVER, |timeout| self.model.now + micros(timeout));
         let woken = Arc::new(WokenFlag(AtomicBool::new(false)));

@@ -131,7 +131,7 @@ fn take_any_takes_from_each_of_its_tubes() {
                 wanted.rotate_left(consumer);
                 loop {
                     let claim = if consumer == 0 {
-                        blocking(file.store.take_any_async(&wanted, HANGS_AFTER))
+                        blocking(file.store.to_async().take_any(&wanted, HANGS_AFTER))
                     } else {
                         file.store.take_any(&wanted, HANGS_AFTER)
                     };
@@ -205,7 +205,7 @@ fn close_wakes_every_waiter() {
                     0 => a.take(NO_TIMEOUT),
                     1 => blocking(a.to_async().take(NO_TIMEOUT)),
                     2 => store.take_any(&[a, b], NO_TIMEOUT),
-                    _ => blocking(store.take_any_async(&[b, a], NO_TIMEOUT)),
+                    _ => blocking(store.to_async().take_any(&[b, a], NO_TIMEOUT)),
                 })
             })
             .collect();

@@ -83,8 +83,8 @@ impl System {
             several => {
                 let several: Vec<&Tube> = several.iter().collect();
                 match &self.clients[client].session {
-                    Some(session) => session.take_any_async(&several, timeout(until)),
-                    None => self.store.take_any_async(&several, timeout(until)),
+                    Some(session) => session.to_async().take_any(&several, timeout(until)),
+                    None => self.store.to_async().take_any(&several, timeout(until)),
                 }
             }
         };

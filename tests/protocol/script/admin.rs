@@ -118,7 +118,7 @@ impl Script<'_> {
         let claim = written.try_take().unwrap().unwrap();
         let parked = claim.into_async().park(MINUTE).wait();
         self.note("park", parked.map(|token| token.id()));
-        self.note("capacity", crate::executor::block_on(self.store.capacity_async()));
+        self.note("capacity", crate::executor::block_on(self.store.to_async().capacity()));
     }
 
     pub fn inspection(&self) {

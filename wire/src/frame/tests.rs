@@ -130,13 +130,14 @@ fn pieces() -> impl Strategy<Value = Vec<usize>> {
 
 /// Takes all frames of bytes that arrive in pieces, until there is an error.
 fn take_all(mut bytes: &[u8], pieces: &[usize]) -> (Vec<Taken>, Option<Malformed>) {
-    let (mut input, mut taken) = (Input::default(), Vec::new());
+    let (mut input, mut taken, mut longest) = (Input::default(), Vec::new(), 0);
     for length in pieces.iter().cycle() {
         let (piece, rest) = bytes.split_at((*length).min(bytes.len()));
-        bytes = rest;
+        (bytes, longest) = (rest, longest.max(piece.len()));
         input.add(piece);
-        // A vector that grows has up to twice the memory that it needs.
-        assert!(input.capacity() <= (2 * (EMPTY + LIMIT + length)).max(KEPT));
+        // A vector that grows has up to twice the memory that it needs. It keeps it while it has a part of a
+        // frame, also from a longer piece before this one.
+        assert!(input.capacity() <= (2 * (EMPTY + LIMIT + longest)).max(KEPT));
         loop {
             match input.next(LIMIT) {
                 Ok(Some(frame)) => taken.push((frame.kind, frame.number, frame.body.to_vec())),
