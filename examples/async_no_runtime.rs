@@ -59,7 +59,7 @@ async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
         match jobs.to_async().take(None).await {
             Ok(Some(job)) => {
                 seen.push(String::from_utf8_lossy(job.body()).into_owned());
-                job.into_async().ack().await?;
+                job.ack().await?;
             }
             Ok(None) | Err(Error::Closed) => return Ok(seen),
             Err(error) => return Err(error),

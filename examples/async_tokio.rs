@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             // `select!` drops the other future. A task already assigned to it is released.
             order = orders.to_async().take(Duration::from_secs(30)) => {
                 let order = order?.ok_or("an order is missing")?;
-                acks.push(order.into_async().ack());
+                acks.push(order.ack());
             }
             put = &mut producer, if producing => {
                 put??;

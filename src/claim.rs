@@ -47,16 +47,18 @@ pub(crate) use read::{UNDECODABLE, Undecodable};
 /// [`SessionEnded`](crate::Error::SessionEnded).
 ///
 /// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle.
-/// If they are refused while the claim still stands, the handle is dropped and the task is released: it
-/// is ready, and its work is done again. The claim of
-/// [`Session::claimed`](crate::Session::claimed) stands then.
+/// If such a call is refused while the claim still stands, the handle is dropped and the task is released:
+/// the task is ready, and its work is done again. The claim that
+/// [`Session::claimed`](crate::Session::claimed) returns is different: after a refused call the session still
+/// has the task.
 ///
 /// # Without blocking
-/// The calls of an [`AsyncClaim`], which a take of an [`AsyncTube`](crate::AsyncTube) returns, answer with a
-/// [`Ticket`](crate::Ticket) and block no thread. A change has been made when its method returns, or stands in
-/// line while the write buffer is full: the claim has ended in the eyes of its caller, and the ticket says
-/// how it went. A refusal that comes with the ticket releases the task, as above.
-/// [`into_async`](Claim::into_async) and [`into_blocking`](Claim::into_blocking) turn one into the other.
+/// A take of an [`AsyncTube`](crate::AsyncTube) returns an [`AsyncClaim`]. Its calls return a
+/// [`Ticket`](crate::Ticket) and block no thread. A change was made when its method returns, or it stands in
+/// line while the write buffer is full. A call that ends the claim consumes the handle, so the caller learns
+/// from the ticket alone whether the end was accepted. A refusal releases the task then, too; through a
+/// [connection](crate::connect) that broke, a caller that has dropped the ticket leaves the task to its session.
+/// [`into_async`](Claim::into_async) and [`into_blocking`](Claim::into_blocking) turn one kind into the other.
 #[must_use = "a claim that is dropped releases its task"]
 #[doc(alias = "lease")]
 #[doc(alias = "reservation")]
@@ -290,7 +292,9 @@ impl<T, M: Mode> Claim<T, M> {
         let Some(first) = claims.first() else { return M::answer(Ok(Vec::new())) };
         let keys = Claim::keys(&claims);
         let verb = Claim::check_one_store(&claims).map(|()| AckClaims {});
-        let answers = M::make(first.held.call_of_many(&keys), verb);
+        // One of them that is found would keep all: its own handles know.
+        let guards: Vec<_> = claims.iter().filter_map(|claim| claim.held.guard.clone()).collect();
+        let answers = M::make(first.held.call_of_many(&keys, &guards), verb);
         for claim in &mut claims {
             claim.held.was_ended::<AckClaims>(M::is_refused(&answers));
         }
@@ -455,8 +459,9 @@ impl<T, M: Mode> Claim<T, M> {
     /// results so far. The claim then lasts at least its ttr from now.
     ///
     /// Once this returns, the new body survives what a put survives, and [`body`](Claim::body)
-    /// returns it; that of an [`AsyncClaim`] returns it as soon as the call is made. The call blocks for a flush, and in a written tube for a write. The task keeps
-    /// its place, its options and its count of takes.
+    /// returns it. The call blocks for a flush, and in a written tube for a write. The task keeps
+    /// its place, its options and its count of takes. The handle of an [`AsyncClaim`] has the new body as
+    /// soon as the method returns, also if the ticket is refused.
     ///
     /// # Errors
     /// [`NotTaken`](Error::NotTaken); [`Invalid`](Error::Invalid) for a body over its limit;
@@ -531,7 +536,8 @@ impl<T, M: Mode> Claim<T, M> {
     }
 
     /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
-    /// its id. Does not block.
+    /// its id, or by the claim that [`Session::claimed`](crate::Session::claimed) returns. Does not block in
+    /// the process that owns the store; through a connection, the call waits for the description of the task.
     ///
     /// # Example
     /// ```

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use crate::call;
 use crate::connection::{Mode as Sent, answered_already};
 use crate::core::verb::{Begin, Begun, InStore, Named, Target};
-use crate::core::{Decided, FILE, Wait};
+use crate::core::{ClaimKey, Decided, FILE, Wait};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
@@ -82,8 +82,10 @@ pub(crate) struct Call<'a, V: Begin> {
     pub(crate) buffer: usize,
     pub(crate) when_full: WhenFull,
     pub(crate) on: Named<'a, V>,
-    /// The session, which a wait may be of.
-    pub(crate) guard: Option<&'a Arc<SessionGuard>>,
+    /// The sessions that must not end before the call is made and answered.
+    pub(crate) guards: &'a [Arc<SessionGuard>],
+    /// The caller keeps its claim if a call that would have ended it is refused.
+    pub(crate) keeps_claim: bool,
 }
 
 #[expect(private_bounds, private_interfaces, reason = "as in the trait")]
@@ -180,39 +182,69 @@ impl Mode for Async {
 
 impl<'a, V: Begin<On = InStore>> Call<'a, V> {
     pub(crate) fn on_store(handle: &'a StoreHandle) -> Call<'a, V> {
-        Call { handle, buffer: FILE, when_full: WhenFull::Wait, on: (), guard: None }
+        Call {
+            handle,
+            buffer: FILE,
+            when_full: WhenFull::Wait,
+            on: (),
+            guards: &[],
+            keeps_claim: false,
+        }
     }
 }
 
 impl<V: Begin> Call<'_, V> {
     /// A read, which begins when somebody waits for it.
     fn make_later(self, verb: V) -> Ticket<V::Answer> {
-        let Call { handle, buffer, on, guard, .. } = self;
-        let (handle, on, guard) = (handle.clone(), V::On::to_owned(on), guard.cloned());
+        let Call { handle, buffer, on, guards, .. } = self;
+        let (handle, on, guards) = (handle.clone(), V::On::to_owned(on), guards.to_vec());
         Ticket::of_future(async move {
             let answer = call::make(&handle, buffer, V::On::as_ref(&on), &verb).await;
-            drop(guard);
+            drop(guards);
             answer
         })
     }
 
     /// A change, which is made now.
     fn give(self, verb: V) -> Result<Ticket<V::Answer>> {
-        let Call { handle, buffer, when_full, on, guard } = self;
+        let Call { handle, buffer, when_full, on, guards, keeps_claim } = self;
         let store = match handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {
-                let sent = owner.make_later(Sent::of_deferred(when_full), on, &verb)?;
+                let releases = V::ENDS_CLAIM && !keeps_claim && when_full == WhenFull::Wait;
+                let mode = if releases { Sent::End } else { Sent::of_change(when_full) };
+                let mut sent = owner.make_later(mode, on, &verb)?;
+                if releases || !guards.is_empty() {
+                    let claims = if releases { V::On::claims(&on).to_vec() } else { Vec::new() };
+                    let (handle, guards) = (handle.clone(), guards.to_vec());
+                    sent.then(move |is_refused| {
+                        // The owner has done so, unless the call did not reach it.
+                        if is_refused {
+                            release(&handle, &claims, V::FORGIVES);
+                        }
+                        drop(guards);
+                    });
+                }
                 return Ok(Ticket::asked(sent));
             }
         };
-        Ok(match store.inner()?.give(buffer, when_full, on, verb, guard.cloned())? {
-            Given::Decided(decided) => decided_ticket::<V>(store, guard, decided),
+        let given =
+            store.inner()?.give(buffer, when_full, keeps_claim, on, verb, guards.to_vec())?;
+        Ok(match given {
+            Given::Decided(decided) => decided_ticket::<V>(store, guards, decided),
             Given::InLine(slot) => {
-                let (store, guard) = (store.clone(), guard.cloned());
-                Ticket::in_line(InLine::<V> { store, buffer, guard, slot: Some(slot) })
+                let (store, guards) = (store.clone(), guards.to_vec());
+                Ticket::in_line(InLine::<V> { store, buffer, guards, slot: Some(slot) })
             }
         })
+    }
+}
+
+fn release(handle: &StoreHandle, claims: &[ClaimKey], forgive: bool) {
+    for key in claims {
+        if let Some(epoch) = key.by.epoch {
+            handle.drop_claim(key.id, epoch, forgive);
+        }
     }
 }
 
@@ -221,7 +253,7 @@ impl<V: Begin> Call<'_, V> {
 struct InLine<V: Begin> {
     store: LocalHandle,
     buffer: usize,
-    guard: Option<Arc<SessionGuard>>,
+    guards: Vec<Arc<SessionGuard>>,
     slot: Option<Arc<LineSlot<V>>>,
 }
 
@@ -232,7 +264,7 @@ impl<V: Begin> Standing<V::Answer> for InLine<V> {
         let Some(slot) = &self.slot else { return Poll::Ready(Err(answered_already())) };
         let Poll::Ready(decided) = slot.poll(waker) else { return Poll::Pending };
         self.slot = None;
-        Poll::Ready(decided.map(|it| decided_ticket::<V>(&self.store, self.guard.as_ref(), it)))
+        Poll::Ready(decided.map(|it| decided_ticket::<V>(&self.store, &self.guards, it)))
     }
 
     fn lead(&self) -> Result<()> {
@@ -258,11 +290,11 @@ impl<V: Begin> Drop for InLine<V> {
 /// The ticket of a change that is decided or refused.
 fn decided_ticket<V: Begin>(
     store: &LocalHandle,
-    guard: Option<&Arc<SessionGuard>>,
+    guards: &[Arc<SessionGuard>],
     decided: Decided<Result<V::First>>,
 ) -> Ticket<V::Answer> {
     match decided.answer {
-        Ok(first) => begun::<V>(store, guard, decided.wait, first),
+        Ok(first) => begun::<V>(store, guards, decided.wait, first),
         // It may wait for the change that has caused it.
         Err(refused) => {
             Ticket::decided(store, Decided { answer: Err(refused), wait: decided.wait })
@@ -273,18 +305,18 @@ fn decided_ticket<V: Begin>(
 /// The ticket of a change that was not refused.
 fn begun<V: Begin>(
     store: &LocalHandle,
-    guard: Option<&Arc<SessionGuard>>,
+    guards: &[Arc<SessionGuard>],
     wait: Option<Wait>,
     first: V::First,
 ) -> Ticket<V::Answer> {
     match V::begun(first) {
         Begun::Done(answer) => Ticket::decided(store, Decided { answer: Ok(answer), wait }),
         later @ Begun::Later(_) => {
-            let guard = guard.cloned();
+            let guards = guards.to_vec();
             let answer = call::answer(store, Decided { answer: Ok(later), wait });
             Ticket::of_future(async move {
                 let answer = answer.await;
-                drop(guard);
+                drop(guards);
                 answer
             })
         }

@@ -265,8 +265,8 @@ impl<B> Put<B> {
     ///   and the same token puts nothing.
     /// * The same token twice in one [`put_many`](crate::Tube::put_many) or
     ///   [`finish`](crate::Claim::finish) is one put. [`requeue`](crate::Tube::requeue),
-    ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and deferred puts
-    ///   have tokens, too. [`Invalid`](crate::Error::Invalid) for the task of an
+    ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and puts that
+    ///   return tickets have tokens, too. [`Invalid`](crate::Error::Invalid) for the task of an
     ///   [`advance`](crate::Claim::advance), of a schedule, of a
     ///   [`restore_many`](crate::Tube::restore_many), and of a transaction of the application.
     /// * Tokens are not exported, and `salvage` does not restore them. `backup` and `compact` keep

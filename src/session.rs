@@ -104,12 +104,12 @@ impl<M: Mode> Session<M> {
         self.with_tube(self.make(create))
     }
 
-    /// The claim of this session on a task, by the id of the task: in another place than where it was
-    /// taken and [detached](Claim::detach). Blocks for no flush. Only the body may be read from the file.
+    /// The claim of this session on a task, by the id of the task: for work whose claim was
+    /// [detached](Claim::detach). Reads the record and the body of the task, and blocks for no flush; through a
+    /// connection it blocks for the answer.
     ///
-    /// The claim stays the session's: neither a drop of this handle nor a refused end releases the task.
-    /// Its calls check that the session has the task: if the claim has ended, and the session has taken the
-    /// task again, they are calls on that take.
+    /// The claim stays the session's: neither a drop of this handle nor a refused call releases the task. An
+    /// earlier handle that was not detached still releases the task when it is dropped.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): this session has not taken the task, or the claim has ended.

@@ -19,6 +19,10 @@ use crate::{Error, Result};
 /// survives what its tube promises: after the flush, or in a [written](crate::Durability::Write) tube after
 /// the write. Dropping the ticket discards the answer, not the change.
 ///
+/// A change of memory alone needs no space, and overtakes those that stand in line: a release or a snooze
+/// without a delay, a renewal, the drop of a claim. Await the ticket of a checkpoint before you release its
+/// task.
+///
 /// A change in several commits ([`kick`](crate::Tube::kick), for instance) makes its first step when it is
 /// called, and the others while it is awaited. A [`put_wait`](crate::Tube::put_wait) whose ticket is dropped
 /// while its tube is full puts nothing.

@@ -258,7 +258,8 @@ impl<T, M: Mode> Tube<T, M> {
     #[inline]
     fn call<'a, V: Begin>(&'a self, on: Named<'a, V>) -> Call<'a, V> {
         let Tube { handle, head, when_full, guard, .. } = self;
-        Call { handle, buffer: head.buffer, when_full: *when_full, on, guard: guard.as_ref() }
+        let (buffer, guards) = (head.buffer, guard.as_slice());
+        Call { handle, buffer, when_full: *when_full, on, guards, keeps_claim: false }
     }
 
     /// Makes the calls of a verb that takes several steps.

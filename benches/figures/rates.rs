@@ -210,7 +210,6 @@ impl Work<'_> {
 
     /// Takes and acks until the phase ends or no task is left.
     fn drain(&self, callers: Callers) -> Outcome<f64> {
-        let _deferred = self.tube.to_async();
         match callers {
             Callers::Threads(threads) => phase(threads, |_| match self.tube.try_take()? {
                 Some(claim) => Ok(self.check(claim).ack().map(|_| 1)?),

@@ -81,7 +81,6 @@ fn take_while_writing(
             });
         }
         let mut times = Times::default();
-        let _deferred = tube.to_async();
         let start = Instant::now();
         let mut next = 0;
         let outcome: Outcome<Times> = (|| {

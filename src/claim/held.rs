@@ -10,8 +10,8 @@ use tubewell_drivers::Body;
 use crate::call;
 use crate::connection::Mode;
 use crate::core::list::{AckClaims, Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
-use crate::core::verb::{Begin, Claimed, OfClaim, Verb};
-use crate::core::{ClaimKey, Grant, Holder};
+use crate::core::verb::{Begin, Claimed, Named, OfClaim, Verb};
+use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::mode::Call;
@@ -24,7 +24,7 @@ use crate::{ClaimToken, Error, Owner, Receipt, Result};
 /// A claim as its session holds it. Dropping it releases the task.
 pub(crate) struct Held {
     pub(crate) handle: StoreHandle,
-    guard: Option<Arc<SessionGuard>>,
+    pub(super) guard: Option<Arc<SessionGuard>>,
     pub(crate) grant: Grant,
     /// Whether dropping it releases the task.
     pub(crate) release_on_drop: bool,
@@ -53,11 +53,7 @@ impl Held {
 
     /// What the core needs to find the claim: its tube, its holder and the task's id.
     pub(crate) fn key(&self) -> ClaimKey {
-        let key = self.grant.key();
-        if self.is_found {
-            return ClaimKey { by: Holder { epoch: None, ..key.by }, ..key };
-        }
-        key
+        self.grant.key()
     }
 
     /// A call that ends the claim was made. A refused one releases the task, since its handle goes.
@@ -86,16 +82,26 @@ impl Held {
     /// A call of the claim, which is never refused for space: its caller would have to keep the claim.
     #[inline]
     pub(crate) fn call<V: Begin<On = OfClaim>>(&self) -> Call<'_, V> {
-        let Held { handle, guard, grant, .. } = self;
-        let (buffer, guard) = (grant.buffer, guard.as_ref());
-        Call { handle, buffer, when_full: WhenFull::Wait, on: self.claimed(), guard }
+        self.call_on(self.claimed(), self.guard.as_slice())
     }
 
-    /// A call on claims of the same store.
-    pub(super) fn call_of_many<'a>(&'a self, keys: &'a [ClaimKey]) -> Call<'a, AckClaims> {
-        let Held { handle, guard, grant, .. } = self;
-        let (buffer, guard) = (grant.buffer, guard.as_ref());
-        Call { handle, buffer, when_full: WhenFull::Wait, on: keys, guard }
+    /// A call on claims of the same store, whose sessions these are.
+    pub(super) fn call_of_many<'a>(
+        &'a self,
+        keys: &'a [ClaimKey],
+        guards: &'a [Arc<SessionGuard>],
+    ) -> Call<'a, AckClaims> {
+        self.call_on(keys, guards)
+    }
+
+    fn call_on<'a, V: Begin>(
+        &'a self,
+        on: Named<'a, V>,
+        guards: &'a [Arc<SessionGuard>],
+    ) -> Call<'a, V> {
+        let Held { handle, grant, is_found: keeps_claim, .. } = self;
+        let when_full = WhenFull::Wait;
+        Call { handle, buffer: grant.buffer, when_full, on, guards, keeps_claim: *keeps_claim }
     }
 
     /// Makes a call that ends the claim. If it is refused, the task is released.

@@ -13,6 +13,8 @@ use crate::{Error, Result};
 pub(crate) struct RemotePromise<T> {
     pending: Option<Pending>,
     read: Option<Read<T>>,
+    /// What is done with the answer, told whether it is an error.
+    then: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
 }
 
 /// Reads an answer.
@@ -34,7 +36,7 @@ impl<T> Read<T> {
 
 impl<T> RemotePromise<T> {
     pub(super) fn new(pending: Pending, read: fn(&[u8]) -> Result<T>) -> RemotePromise<T> {
-        RemotePromise { pending: Some(pending), read: Some(Read::Plain(read)) }
+        RemotePromise { pending: Some(pending), read: Some(Read::Plain(read)), then: None }
     }
 
     /// Blocks until the answer is there.
@@ -42,7 +44,20 @@ impl<T> RemotePromise<T> {
         let (Some(pending), Some(read)) = (self.pending.take(), self.read.take()) else {
             return Err(answered_already());
         };
-        read.run(&pending.wait().map_err(into_error)?)
+        let answer = pending.wait().map_err(into_error).and_then(|answer| read.run(&answer));
+        self.told(answer.is_err());
+        answer
+    }
+
+    /// Does this with the answer, unless the promise is dropped before.
+    pub(crate) fn then(&mut self, then: impl FnOnce(bool) + Send + Sync + 'static) {
+        self.then = Some(Box::new(then));
+    }
+
+    fn told(&mut self, is_error: bool) {
+        if let Some(then) = self.then.take() {
+            then(is_error);
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -65,7 +80,7 @@ impl<T: 'static> RemotePromise<T> {
                 }
             }
         });
-        RemotePromise { pending: self.pending, read }
+        RemotePromise { pending: self.pending, read, then: self.then }
     }
 }
 
@@ -90,6 +105,8 @@ impl<T> Future for RemotePromise<T> {
         let Some(read) = promise.read.take() else {
             return Poll::Ready(Err(answered_already()));
         };
-        Poll::Ready(answer.map_err(into_error).and_then(|answer| read.run(&answer)))
+        let answer = answer.map_err(into_error).and_then(|answer| read.run(&answer));
+        promise.told(answer.is_err());
+        Poll::Ready(answer)
     }
 }

@@ -15,18 +15,18 @@ use crate::{Error, Result, SessionId};
 pub(crate) enum Mode {
     /// Its caller waits for the answer.
     Call,
-    /// As `Call`, for a caller that waits for the answer later or never. If a call that ends a claim
-    /// is refused, the task is released.
-    Deferred,
-    /// As `Deferred`, but it is refused while the write buffer is full.
-    DeferredOrRefused,
+    /// Its caller has let go of the claim that it ends: if the call is refused, the task is released.
+    End,
+    /// As `Call`, but it is refused while the write buffer is full.
+    UnlessFull,
 }
 
 impl Mode {
-    pub(crate) fn of_deferred(when_full: WhenFull) -> Mode {
+    /// Of a change whose caller keeps what it is made on.
+    pub(crate) fn of_change(when_full: WhenFull) -> Mode {
         match when_full {
-            WhenFull::Refuse => Mode::DeferredOrRefused,
-            WhenFull::Wait => Mode::Deferred,
+            WhenFull::Refuse => Mode::UnlessFull,
+            WhenFull::Wait => Mode::Call,
         }
     }
 }
@@ -35,16 +35,16 @@ impl Mode {
     fn tag(self) -> u8 {
         match self {
             Mode::Call => tag::CALL,
-            Mode::Deferred => tag::DEFERRED,
-            Mode::DeferredOrRefused => tag::DEFERRED_OR_REFUSED,
+            Mode::End => tag::END,
+            Mode::UnlessFull => tag::CALL_UNLESS_FULL,
         }
     }
 
     fn of_tag(tag: u8) -> Option<Mode> {
         Some(match tag {
             tag::CALL => Mode::Call,
-            tag::DEFERRED => Mode::Deferred,
-            tag::DEFERRED_OR_REFUSED => Mode::DeferredOrRefused,
+            tag::END => Mode::End,
+            tag::CALL_UNLESS_FULL => Mode::UnlessFull,
             _ => return None,
         })
     }
@@ -108,8 +108,8 @@ const GRANTS: u8 = 1;
 /// The numbers of the requests in the protocol.
 mod tag {
     pub(super) const CALL: u8 = 1;
-    pub(super) const DEFERRED: u8 = 3;
-    pub(super) const DEFERRED_OR_REFUSED: u8 = 4;
+    pub(super) const END: u8 = 3;
+    pub(super) const CALL_UNLESS_FULL: u8 = 4;
     pub(super) const TAKE: u8 = 5;
     pub(super) const WAIT_READY: u8 = 6;
     pub(super) const CLAIM_END: u8 = 7;

@@ -86,6 +86,7 @@ impl StoreInner {
         &self,
         buffer: usize,
         when_full: WhenFull,
+        keeps_claim: bool,
         on: Named<'_, V>,
         verb: V,
         kept: impl Send + 'static,
@@ -116,9 +117,10 @@ impl StoreInner {
                     panic_to_error(|| core.make(V::On::as_ref(&on), &verb, refusal_waits));
                 let decided = decided.unwrap_or_else(|why| Err(core.fail_after_panic(why)));
                 let is_refused = !matches!(&decided, Ok(Decided { answer: Ok(_), .. }));
-                if V::ENDS_CLAIM && is_refused {
-                    // Its handle has gone.
-                    release(core, V::On::claims(&V::On::as_ref(&on)), V::FORGIVES);
+                if V::ENDS_CLAIM && is_refused && !keeps_claim {
+                    // Its handle has gone. After a panic of a driver, its code may panic again.
+                    let claims = V::On::as_ref(&on);
+                    let _ = panic_to_error(|| release(core, V::On::claims(&claims), V::FORGIVES));
                 }
                 let wait = decided.as_ref().ok().and_then(|decided| decided.wait.clone());
                 filled.fill(core, decided);

@@ -42,20 +42,20 @@ impl OnVerb for Serve<'_> {
 impl Serve<'_> {
     fn make<V: Begin>(self, on: Named<'_, V>, verb: V) -> Answering {
         let Serve { peer, mode } = self;
+        let lets_go = mode == Mode::End;
         if let Err(error) = verb.check(Limits { max_body: peer.store.open_store().max_body }) {
-            return refused(error);
+            return refuse::<V>(peer, lets_go, on, error);
         }
         if let Some(name) = verb.adds_tube()
             && let Err(refusal) = peer.check_tubes(name)
         {
             return refused(refusal);
         }
-        let is_deferred = matches!(mode, Mode::Deferred | Mode::DeferredOrRefused);
         let refusal_waits = verb.refusal_waits();
         // Before the decision, after which it would have to be undone.
         let permit = match V::WAITS.then(|| peer.wait_in(1)).transpose() {
             Ok(permit) => permit,
-            Err(busy) => return refuse::<V>(peer, is_deferred, on, busy),
+            Err(busy) => return refuse::<V>(peer, lets_go, on, busy),
         };
         let decide = |core: &mut Core| core.make(on, &verb, refusal_waits);
         let inner = &peer.store.open_store().inner;
@@ -65,16 +65,14 @@ impl Serve<'_> {
             Ok(inner.defer_now(decide))
         };
         match decided {
-            Ok(decided) => answer::<V>(peer, is_deferred, on, decided, permit),
-            Err(_) if mode == Mode::DeferredOrRefused => {
-                refuse::<V>(peer, is_deferred, on, Error::Overloaded)
-            }
+            Ok(decided) => answer::<V>(peer, lets_go, on, decided, permit),
+            Err(_) if mode == Mode::UnlessFull => refuse::<V>(peer, lets_go, on, Error::Overloaded),
             Err(buffer) => match permit.map_or_else(|| peer.wait_in(1), Ok) {
                 Ok(permit) => {
                     let (peer, on) = (peer.clone(), V::On::to_owned(on));
-                    later(permit.hold(make_once_free(peer, is_deferred, buffer, on, verb)))
+                    later(permit.hold(make_once_free(peer, lets_go, buffer, on, verb)))
                 }
-                Err(busy) => refuse::<V>(peer, is_deferred, on, busy),
+                Err(busy) => refuse::<V>(peer, lets_go, on, busy),
             },
         }
     }
@@ -89,7 +87,7 @@ fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> usize {
 /// Makes a call once its write buffer has space, and waits for its commit.
 async fn make_once_free<V: Begin>(
     peer: Arc<Peer>,
-    is_deferred: bool,
+    lets_go: bool,
     buffer: usize,
     on: <V::On as Target>::Owned,
     verb: V,
@@ -99,29 +97,29 @@ async fn make_once_free<V: Begin>(
         Ok(decided) => {
             let decided = begun::<V>(decided);
             if decided.answer.is_err() {
-                release_if::<V>(&peer, is_deferred, on);
+                release_if::<V>(&peer, lets_go, on);
             }
             wait_for(&peer.store, V::KIND.changes(), decided).await
         }
-        Err(refusal) => refusal_reply::<V>(&peer, is_deferred, on, refusal),
+        Err(refusal) => refusal_reply::<V>(&peer, lets_go, on, refusal),
     }
 }
 
 /// The answer to a decided call, after its commit.
 fn answer<V: Begin>(
     peer: &Peer,
-    is_deferred: bool,
+    lets_go: bool,
     on: Named<'_, V>,
     decided: Result<Decided<Result<V::First>>>,
     permit: Option<Permit>,
 ) -> Answering {
     let decided = match decided {
         Ok(decided) => begun::<V>(decided),
-        Err(refusal) => return refuse::<V>(peer, is_deferred, on, refusal),
+        Err(refusal) => return refuse::<V>(peer, lets_go, on, refusal),
     };
     if decided.answer.is_err() {
         // A refusal, which waits for the change that has caused it.
-        release_if::<V>(peer, is_deferred, on);
+        release_if::<V>(peer, lets_go, on);
     }
     let changes = V::KIND.changes();
     match decided {
@@ -152,23 +150,18 @@ async fn wait_for<T: Wire>(
 }
 
 /// The answer to a call that has changed nothing.
-fn refuse<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>, refusal: Error) -> Answering {
-    Answering::Now(refusal_reply::<V>(peer, is_deferred, on, refusal))
+fn refuse<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>, refusal: Error) -> Answering {
+    Answering::Now(refusal_reply::<V>(peer, lets_go, on, refusal))
 }
 
 /// Releases the tasks whose claims a refused call would have ended: their handles are gone.
-fn refusal_reply<V: Verb>(
-    peer: &Peer,
-    is_deferred: bool,
-    on: Named<'_, V>,
-    refusal: Error,
-) -> Reply {
-    release_if::<V>(peer, is_deferred, on);
+fn refusal_reply<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>, refusal: Error) -> Reply {
+    release_if::<V>(peer, lets_go, on);
     reply::<V::Answer>(V::KIND.changes(), &Err(refusal))
 }
 
-fn release_if<V: Verb>(peer: &Peer, is_deferred: bool, on: Named<'_, V>) {
-    if !is_deferred || !V::ENDS_CLAIM {
+fn release_if<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>) {
+    if !lets_go || !V::ENDS_CLAIM {
         return;
     }
     for key in V::On::claims(&on) {

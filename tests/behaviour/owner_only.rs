@@ -13,29 +13,19 @@ const RANDOM: &str = "takes long, and tests rules that a connection does not cha
 const PROCESS: &str = "child processes that own their stores";
 
 const AGE: &str = "a worker counts how long its jobs run on the clock of its own process";
-const CLAIM: &str = "a deferred call of a claim is refused by its ticket, which has no claim";
 
 /// Tests whose stores are not connections here.
 const TESTS: &[(&str, &str)] = &[
     ("catalogue::events::subscribe_accepts_any_capacity", BUFFER),
     ("catalogue::events::unread_subscription_drops_and_counts_events", BUFFER),
-    ("jobs::advance::refused_advance_changes_nothing", CLAIM),
-    ("jobs::claims::expired_claim_has_no_owner_and_cannot_be_renewed", CLAIM),
-    ("jobs::claims::heartbeat_of_a_task_that_was_set_aside_is_refused", CLAIM),
-    ("jobs::claims::holder_of_a_revoked_claim_is_refused_and_is_not_its_owner", CLAIM),
-    ("jobs::claims::stale_claim_is_refused_even_if_the_same_session_has_the_task_again", CLAIM),
     ("jobs::endings::close_during_the_flush_of_an_end_keeps_its_result", LAST),
     ("jobs::filters::slow_reader_is_told_how_many_events_it_missed", BUFFER),
     ("jobs::filters_by_tags::event_of_a_task_with_several_tags_is_missed_once", BUFFER),
-    ("jobs::finish::refused_finish_changes_nothing", CLAIM),
     ("jobs::outcomes::ends_of_kept_tasks_are_delivered_as_events", LAST),
     (
         "jobs::refused_moves::driver_that_panics_during_a_move_changes_nothing",
         "a panic of a driver ends the connection, and not the call",
     ),
-    ("jobs::replaced_elsewhere::finished_task_passes_its_key_on", CLAIM),
-    ("jobs::replaced_elsewhere::moved_and_advanced_tasks_keep_their_keys", CLAIM),
-    ("jobs::replaced_elsewhere::tasks_put_by_a_finish_reject_keep_or_replace", CLAIM),
     ("parity::claims_later::ack_many_with_a_ticket_has_one_result_for_each_claim", FULL),
     ("parity::claims_later::end_that_is_refused_in_line_releases_the_task", FULL),
     ("parity::claims_later::ends_stand_in_line_while_the_write_buffer_is_full", FULL),

@@ -47,7 +47,7 @@ fn job_of_a_future_allocates_once_more_than_a_take_and_an_ack() {
         let bare = || {
             runtime.block_on(async {
                 while let Some(claim) = tube.to_async().take(Duration::ZERO).await.unwrap() {
-                    claim.into_async().ack().await.unwrap();
+                    claim.ack().await.unwrap();
                 }
             });
         };

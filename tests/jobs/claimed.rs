@@ -118,21 +118,31 @@ fn refused_end_leaves_the_claimed_task_to_its_session() {
     });
 }
 
-/// The claim of the first take is found, and has ended when it is used.
 #[test]
-fn claim_that_was_found_is_that_of_the_next_take_of_its_session() {
+fn claim_that_was_found_is_not_that_of_the_next_take_of_its_session() {
     for_each_driver(ALL, |case| {
         let (session, tube) = session(case);
         let id = case.put("x");
         take(&tube);
         let first = session.claimed(id).unwrap();
         session.claimed(id).unwrap().release(ZERO).unwrap();
-        assert!(!first.is_current().unwrap());
         assert_eq!(take(&tube), id);
-        assert!(first.is_current().unwrap());
-        first.ack().unwrap();
-        assert_eq!(case.state(id), None);
+        assert!(!first.is_current().unwrap());
+        assert_not_taken(first.ack(), id);
+        assert_eq!(case.state(id), Some(TaskState::Taken));
+        session.claimed(id).unwrap().ack().unwrap();
         assert_sound(&case.store);
+    });
+}
+
+#[test]
+fn claimed_task_of_a_temporary_tube_has_its_body() {
+    for_each_driver_with(ALL, TubeOptions::default().temporary(true), |case| {
+        let (session, tube) = session(case);
+        let id = case.put("x");
+        take(&tube);
+        assert_eq!(session.claimed(id).unwrap().body(), b"x");
+        session.claimed(id).unwrap().ack().unwrap();
     });
 }
 

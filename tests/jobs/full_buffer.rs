@@ -166,6 +166,10 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(block_on(weighed), Ok(7_u32));
         assert_eq!(block_on(first.steps()).unwrap().len(), 2);
         taken.push(first.into_blocking());
+        let session = store.session();
+        let held = session.tube("case").unwrap().try_take().unwrap().unwrap().detach().info.id;
+        assert_eq!(session.claimed(held).unwrap().id(), held);
+        session.claimed(held).unwrap().release(secs(0)).unwrap();
         // A claim of a chosen task looks it up.
         assert_eq!(tube.claim(ready).unwrap().id(), ready);
         #[cfg(feature = "_peer")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Put, Receipt, Store, TaskState, Tube};
+use tubewell::{Put, Receipt, Session, Store, TaskState, Tube};
 
 use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
@@ -34,14 +34,17 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
     let id = claim.detach().info.id;
-    let receipt = session.claimed(id)?.advance(&to, task).or_else(|refused| {
-        if let Ok(claim) = session.claimed(id) {
-            let left = claim.expires_in()?.unwrap_or(Duration::MAX);
-            claim.park(left)?;
-        }
-        Err(refused)
-    })?;
+    let advanced = session.claimed(id).and_then(|claim| claim.advance(&to, task));
+    let receipt = advanced.inspect_err(|_| park_again(&session, id))?;
     print(args, receipt, output).map_err(Failure::after_the_change)
+}
+
+/// Leaves the claim as it was, unless it has ended.
+fn park_again(session: &Session, id: u64) {
+    let Ok(claim) = session.claimed(id) else { return };
+    let Ok(left) = claim.expires_in() else { return };
+    // What is refused now releases nothing.
+    let _ = claim.park(left.unwrap_or(Duration::MAX));
 }
 
 fn print(args: &Advance, receipt: Receipt, output: &mut Output) -> CommandResult {

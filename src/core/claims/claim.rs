@@ -64,6 +64,7 @@ impl Decide for DescribeHeld {
 impl Decide for ClaimOf {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Grant>> {
         let ClaimOf { session, id } = *self;
+        core.check_session(session)?;
         let number = core.claims.get(&id).map(|claim| claim.tube).ok_or(Error::NotTaken { id })?;
         core.check_claim(ClaimKey { tube: number, by: Holder { session, epoch: None }, id })?;
         let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;

@@ -83,7 +83,7 @@ impl Served {
 /// Requests as a handle makes them.
 fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new(b"body".to_vec()).key("key").tag("tag"), 1 << 20).unwrap();
-    let modes = [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused];
+    let modes = [Mode::Call, Mode::End, Mode::UnlessFull];
     let target = TubeRef { number, name: "jobs" };
     let verbs = modes.into_iter().flat_map(|mode| {
         let request = put.clone();
@@ -208,7 +208,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     fill_buffer(&served, true);
     let target = TubeRef { number, name: "jobs" };
     let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
-    for mode in [Mode::Call, Mode::Deferred, Mode::DeferredOrRefused] {
+    for mode in [Mode::Call, Mode::End, Mode::UnlessFull] {
         let priority = SetPriority { id: 1, pri: 7 };
         for read in [
             verb_to_bytes(mode, (), &Tubes {}),
@@ -236,7 +236,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
                 }
                 _ => false,
             };
-            assert_eq!(waits, mode != Mode::DeferredOrRefused, "{mode:?} {request:?}");
+            assert_eq!(waits, mode != Mode::UnlessFull, "{mode:?} {request:?}");
         }
         for request in [
             verb_to_bytes(mode, claimed, &Renew { hold: 1_000_000 }),
@@ -277,7 +277,7 @@ fn change_waits_for_its_flush_whatever_the_peer_says_of_it() {
     let served = serve(Store::open(folder.path().join("store")).unwrap());
     let number = served.number();
     let put = PutRequest::new(Put::new(b"body".to_vec()), 1 << 20).unwrap();
-    for mode in [Mode::Call, Mode::Deferred] {
+    for mode in [Mode::Call, Mode::End] {
         let target = TubeRef { number, name: "jobs" };
         let request = verb_to_bytes(mode, target, &PutTask { request: put.clone() });
         let answering = served.service.call(&served.peer, &request);

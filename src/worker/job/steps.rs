@@ -45,8 +45,8 @@ impl<T> Job<T> {
         self.core.note_step(self.core.claim.held.step::<V, StepError<E>>(name, run))
     }
 
-    /// As [`step`](Job::step), for a step that is a future. As
-    /// [`Claim::step_async`](crate::Claim::step_async).
+    /// As [`step`](Job::step), for a step that is a future, as the step of an
+    /// [`AsyncClaim`](crate::AsyncClaim).
     ///
     /// # Errors
     /// Those of [`step`](Job::step).

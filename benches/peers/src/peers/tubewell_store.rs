@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tubewell::{Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{
+    Claim, Counting, Durability, FIFO, FIFOTTL, Failure, Keep, Put, Store, Ticket, Tube,
+    TubeOptions, UTUBE, UTUBETTL,
+};
 
 use crate::ledger::Ledger;
 use crate::queue::{
@@ -323,5 +326,5 @@ fn run_with_tickets(
 fn ack_next(tube: &Tube, ledger: &Ledger) -> Result<Option<Ticket<tubewell::Receipt>>> {
     let Some(claim) = tube.try_take()? else { return Ok(None) };
     ledger.check(claim.body());
-    Ok(Some(claim.ack_deferred(WhenFull::Block)?))
+    Ok(Some(claim.into_async().ack()))
 }

@@ -24,8 +24,8 @@ pub static REQUEST: Choice = Choice {
         (1, "Call", CALL_OF_REQUEST),
         (1, "Call", CALL_OF_REQUEST),
         (1, "Call", CALL_OF_REQUEST),
-        (3, "Deferred", CALL_OF_REQUEST),
-        (4, "DeferredOrRefused", CALL_OF_REQUEST),
+        (3, "End", CALL_OF_REQUEST),
+        (4, "UnlessFull", CALL_OF_REQUEST),
         (5, "Take", &[List(&All(&[TubeNumber, TubeName])), Session, Option(&Time), Option(&Count)]),
         (6, "WaitReady", &[Tube, Session, Option(&Time)]),
         (7, "ClaimEnd", &[CLAIM]),
@@ -42,7 +42,7 @@ pub static REQUEST: Choice = Choice {
 static CALL: Choice = Choice {
     name: VERBS,
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
-    later: &[],
+    later: &[(23, "ClaimOf", &[Session, Id])],
     variants: &[
         (0, "Space", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
