@@ -347,6 +347,7 @@ mod restore;
 mod salvage;
 mod schedule;
 mod serve;
+#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
 mod session;
 mod session_id;
 mod signal;
@@ -355,6 +356,7 @@ mod statistics;
 mod step;
 mod steps;
 mod storage;
+#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
 mod store;
 mod sync;
 mod take;

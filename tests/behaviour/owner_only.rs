@@ -29,6 +29,8 @@ const TESTS: &[(&str, &str)] = &[
     ("parity::claims_later::ack_many_with_a_ticket_has_one_result_for_each_claim", FULL),
     ("parity::claims_later::end_that_is_refused_in_line_releases_the_task", FULL),
     ("parity::claims_later::ends_stand_in_line_while_the_write_buffer_is_full", FULL),
+    ("parity::claims_later::sessions_last_until_the_call_on_their_claims_is_made", FULL),
+    ("parity::claims_later::snooze_that_is_refused_in_line_forgives_the_attempt", FULL),
     ("parity::deferred::calls_are_refused_while_the_write_buffer_is_full", FULL),
     ("parity::futures::close_leaves_no_change_in_line", FULL),
     ("parity::futures::dropped_ticket_in_line_ends_the_wait_that_its_change_begins", FULL),

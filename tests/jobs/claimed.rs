@@ -85,10 +85,15 @@ fn task_is_claimed_by_its_session_until_the_claim_ends() {
         session.end().unwrap();
         assert_eq!(other.claimed(id).err(), Some(Error::SessionEnded));
         assert_eq!(case.state(id), Some(TaskState::Ready));
-        let session = case.store.session();
-        case.store.close().unwrap();
-        assert_eq!(session.claimed(id).err(), Some(Error::Closed));
     });
+}
+
+#[test]
+fn claims_of_a_closed_store_are_not_found() {
+    let store = crate::stores::in_memory();
+    let session = store.session();
+    store.close().unwrap();
+    assert_eq!(session.claimed(0).err(), Some(Error::Closed));
 }
 
 #[test]

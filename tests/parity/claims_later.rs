@@ -115,6 +115,48 @@ fn end_that_is_refused_in_line_releases_the_task() {
     });
 }
 
+/// The attempt is forgiven, as if it had been accepted.
+#[test]
+fn snooze_that_is_refused_in_line_forgives_the_attempt() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        small.tube.alter(TubeOptions::new().max_attempts(3)).unwrap();
+        let claims = [(); 2].map(|()| small.put_and_take().into_async());
+        let ids = [claims[0].id(), claims[1].id()];
+        let tickets = small.fill();
+        let [first, second] = claims;
+        let (snoozed, released) = (first.snooze(ms(1)), second.release(ms(1)));
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        assert!(snoozed.wait().is_err() && released.wait().is_err());
+        let left = ids.map(|id| small.tube.peek(id).unwrap().info.attempts_left);
+        assert_eq!(left, [Some(3), Some(2)]);
+        small.assert_verified();
+    });
+}
+
+/// Each claim is the last handle of its session.
+#[test]
+fn sessions_last_until_the_call_on_their_claims_is_made() {
+    with_timeout(|| {
+        let small = SmallBuffer::new();
+        small.tube.put_many(["a", "b"]).unwrap();
+        let claims: Vec<AsyncClaim> = (0..2)
+            .map(|_| {
+                let own = small.store.session().tube("work").unwrap();
+                own.try_take().unwrap().unwrap().into_async()
+            })
+            .collect();
+        let tickets = small.fill();
+        drop(Claim::ack_many(claims));
+        small.disk.unblock_flushes();
+        wait_all(tickets);
+        small.store.flush().unwrap();
+        assert_eq!(small.tube.statistics().unwrap().tasks.done, 2);
+        small.assert_verified();
+    });
+}
+
 #[test]
 fn end_that_is_refused_at_once_releases_the_task() {
     let (store, _clock) = timed_store();

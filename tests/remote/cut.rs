@@ -96,6 +96,25 @@ fn task_whose_answer_was_not_confirmed_is_released_and_its_attempt_is_forgiven()
     });
 }
 
+/// The session goes on with the next connection, and no handle has the claim any more.
+#[test]
+fn task_is_released_if_the_end_of_its_claim_did_not_reach_the_owner() {
+    with_timeout(|| {
+        let pair = Pair::new(HANGS_AFTER);
+        let id = pair.tube.put("x").unwrap().id;
+        let claim = pair.remote_tube.to_async().try_take().wait().unwrap().unwrap();
+        assert_eq!(claim.is_current().wait(), Ok(true));
+        pair.tunnel.hold_clients();
+        let ticket = claim.ack();
+        pair.tunnel.cut();
+        assert!(matches!(ticket.wait(), Err(Error::OutcomeUnknown { .. })));
+        let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
+        assert_eq!(again.id(), id);
+        again.ack().unwrap();
+        pair.assert_sound();
+    });
+}
+
 /// By the next call, the owner knows that the answer has arrived.
 #[test]
 fn task_whose_answer_was_confirmed_stays_with_its_session() {
