@@ -56,12 +56,12 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
     let mut seen = Vec::new();
     loop {
-        match jobs.to_async().take(None).await {
-            Ok(Some(job)) => {
+        match jobs.to_async().take().await {
+            Ok(job) => {
                 seen.push(String::from_utf8_lossy(job.body()).into_owned());
                 job.ack().await?;
             }
-            Ok(None) | Err(Error::Closed) => return Ok(seen),
+            Err(Error::Closed) => return Ok(seen),
             Err(error) => return Err(error),
         }
     }
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A future waits from its first poll. Dropping it is safe: a task already assigned to it is
     // released.
-    let mut waiting = jobs.to_async().take(None);
+    let mut waiting = jobs.to_async().take();
     if poll_once(&mut waiting).is_some() {
         return Err("the tube was not empty".into());
     }

@@ -32,10 +32,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
 
     // A dropped ticket stops waiting. The timeout of the take itself returns `None`.
-    if timeout(Duration::from_millis(20), orders.to_async().take(None)).await.is_ok() {
+    if timeout(Duration::from_millis(20), orders.to_async().take_timeout(Duration::MAX))
+        .await
+        .is_ok()
+    {
         return Err("the tube was not empty".into());
     }
-    if orders.to_async().take(Duration::from_millis(20)).await?.is_some() {
+    if orders.to_async().take_timeout(Duration::from_millis(20)).await?.is_some() {
         return Err("the tube was not empty".into());
     }
     println!("no orders yet");
@@ -46,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while producing || acks.len() < usize::try_from(ORDERS)? {
         tokio::select! {
             // `select!` drops the other future. A task already assigned to it is released.
-            order = orders.to_async().take(Duration::from_secs(30)) => {
+            order = orders.to_async().take_timeout(Duration::from_secs(30)) => {
                 let order = order?.ok_or("an order is missing")?;
                 acks.push(order.ack());
             }

@@ -65,9 +65,9 @@ impl Crawler {
 
     fn work(&self) -> Outcome {
         loop {
-            match self.pages.take(None) {
-                Ok(Some(task)) => self.visit(task)?,
-                Ok(None) | Err(Error::Closed) => return Ok(()),
+            match self.pages.take() {
+                Ok(task) => self.visit(task)?,
+                Err(Error::Closed) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }

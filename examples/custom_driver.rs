@@ -5,6 +5,7 @@
 //! other tube.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use tubewell::{Draft, Driver, Error, Load, Store, Traits, TubeOptions};
 
@@ -57,7 +58,7 @@ fn main() -> tubewell::Result<()> {
     }
 
     // One upload of each album is taken: the larger picture of `alps` waits for the smaller one.
-    let mut claims = uploads.take_many(10, None)?;
+    let mut claims = uploads.take_many(10, Duration::MAX)?;
     for claim in &claims {
         println!("uploading {}", path_of(claim.body()));
     }

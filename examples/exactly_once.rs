@@ -7,7 +7,6 @@
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use tubewell::redb::{ReadableTable, TableDefinition};
 use tubewell::{FIFO, Store, TubeOptions};
@@ -72,7 +71,7 @@ fn work(path: &Path, payments: u64, death: Death) -> Result<()> {
     let store = Store::open(path)?;
     let tube = store.tube("payments")?;
     let mut count = 0;
-    while let Some(claim) = tube.take(Duration::ZERO)? {
+    while let Some(claim) = tube.try_take()? {
         count += 1;
         let (account, amount) = parse(claim.body())?;
         // The rows and the ack are one commit. An error would take the rows back, and the claim

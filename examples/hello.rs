@@ -3,7 +3,6 @@
 //! `cargo run --example hello`. Run it again: the store still exists. If it is killed between `take`
 //! and `ack`, the next run takes the same task.
 
-use std::time::Duration;
 use tubewell::{FIFO, Store, TubeOptions};
 
 fn main() -> tubewell::Result<()> {
@@ -14,7 +13,7 @@ fn main() -> tubewell::Result<()> {
     mail.put("to: ann")?; // on the disk when this returns
     mail.put("to: bob")?;
 
-    while let Some(task) = mail.take(Duration::ZERO)? {
+    while let Some(task) = mail.try_take()? {
         println!("sending {}", String::from_utf8_lossy(task.body()));
         task.ack()?; // removes the task; dropping the claim instead makes it ready again
     }

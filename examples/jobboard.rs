@@ -99,7 +99,7 @@ fn conduct(board: &Tube) -> Result<u64> {
 
 /// Waits until the board has an unclaimed job, and tries to claim each.
 fn try_all(board: &Tube, consumed: &mut u64) -> Result<()> {
-    board.wait_ready(None)?;
+    board.wait_ready(Duration::MAX)?;
     for job in jobs(board, true)? {
         match board.claim(job.info.id) {
             Ok(job) => *consumed += u64::from(work(job)?),
@@ -157,9 +157,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         // A conductor that fails closes the store, which ends all waits.
         let run = |board| conduct(board).inspect_err(|_| drop(store.close()));
         let conductors = [&ann, &bob].map(|board| scope.spawn(move || run(board)));
-        let booted = board.wait_done(boot, None);
+        let booted = board.wait_done(boot, Duration::MAX);
         let mended = mend(&board, broken);
-        let drained = board.wait_drained(None);
+        let drained = board.wait_drained(Duration::MAX);
         let closed = store.close(); // ends the waits of the conductors
         println!("job {boot} is consumed: {}", end(booted?));
         mended.and(drained).and(closed)?;
@@ -178,7 +178,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 
 /// An operator waits until a job is in the trash, mends it, and puts it back on the board.
 fn mend(board: &Tube, job: u64) -> Result<()> {
-    board.wait_done(job, None)?;
+    board.wait_done(job, Duration::MAX)?;
     let trash = Filter::new().group(TRASH);
     for job in list(board, &trash)? {
         let why = job.info.failure.map(|failure| failure.message).unwrap_or_default();

@@ -69,7 +69,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let worker = films.clone();
     let worker = std::thread::spawn(move || {
         // Takes nothing: a place to load the encoder when there is something to encode.
-        worker.wait_ready(None)?;
+        worker.wait_ready(Duration::MAX)?;
         work(&worker)
     });
     films.put_many(["one.mkv", "two.mkv", "three.mkv"])?;

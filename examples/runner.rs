@@ -81,15 +81,15 @@ impl Runner {
             .collect();
         let runner = self.clone();
         let closer = thread::spawn(move || {
-            let drained = runner.films.wait_drained(None);
+            let drained = runner.films.wait_drained(Duration::MAX);
             join(earlier);
             drained.and(runner.store.close())
         });
         let mut watchers = Vec::new();
         loop {
-            match self.films.take(None) {
-                Ok(Some(task)) => watchers.push(self.start(task)?),
-                Ok(None) | Err(Error::Closed) => break,
+            match self.films.take() {
+                Ok(task) => watchers.push(self.start(task)?),
+                Err(Error::Closed) => break,
                 Err(error) => return Err(error.into()),
             }
             watchers.retain(|watcher| !watcher.is_finished());

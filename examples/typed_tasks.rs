@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     jobs.put(Put::new(&mail).pri(5).ttr(Duration::from_secs(30)))?;
 
     let mut results = Vec::new();
-    while let Some(job) = jobs.take(Duration::ZERO)? {
+    while let Some(job) = jobs.try_take()? {
         results.push(run(job.value()));
         job.ack()?;
     }
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A body that does not decode is buried: delivered again and again, it would block the queue.
     let undecodable = tube.put("no job at all")?.id;
-    match jobs.take(Duration::ZERO) {
+    match jobs.try_take() {
         Err(Error::Codec { what }) => println!("buried: {what}"),
         other => return Err(format!("it was decoded as {other:?}").into()),
     }

@@ -59,9 +59,9 @@ fn work_on(
     finished: &Sender<u64>,
 ) -> tubewell::Result<()> {
     loop {
-        let task = match tube.take(None) {
-            Ok(Some(task)) => task,
-            Ok(None) | Err(Error::Closed) => return Ok(()),
+        let task = match tube.take() {
+            Ok(task) => task,
+            Err(Error::Closed) => return Ok(()),
             Err(error) => return Err(error),
         };
         let _running = running.read().unwrap_or_else(PoisonError::into_inner);

@@ -276,13 +276,14 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Example
     /// ```
+    /// # use std::time::Duration;
     /// use tubewell::Claim;
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// # tube.put_many(["a", "b"])?;
     ///
-    /// let claims = tube.take_many(10, None)?;
+    /// let claims = tube.take_many(10, Duration::ZERO)?;
     /// for acked in Claim::ack_many(claims)? {
     ///     println!("task {} is done", acked?.id);
     /// }

@@ -21,7 +21,7 @@
 //! mail.put("to: ann")?; // on the disk when this returns
 //! mail.put_many(["to: bob", "to: cem"])?; // both or none, with one flush
 //!
-//! while let Some(task) = mail.take(Duration::ZERO)? {
+//! while let Some(task) = mail.try_take()? {
 //!     println!("sending {}", String::from_utf8_lossy(task.body()));
 //!     task.ack()?; // done: the task is removed
 //! }
@@ -81,9 +81,9 @@
 //! std::thread::scope(|scope| {
 //!     let worker = scope.spawn(|| {
 //!         loop {
-//!             match jobs.take(None) {
-//!                 Ok(Some(job)) => job.ack()?,
-//!                 Ok(None) | Err(Error::Closed) => return Ok(()),
+//!             match jobs.take() {
+//!                 Ok(job) => job.ack()?,
+//!                 Err(Error::Closed) => return Ok(()),
 //!                 Err(error) => return Err(error),
 //!             };
 //!         }

@@ -15,6 +15,11 @@ pub(crate) fn duration(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
+/// A limit of a wait; `None` without one, for [`Duration::MAX`] and all that is as good as endless.
+pub(crate) fn within(timeout: Duration) -> Option<Duration> {
+    Some(timeout).filter(|timeout| micros_ceil(*timeout) < u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -145,6 +145,7 @@ impl<M: Mode> Session<M> {
     ///
     /// # Example
     /// ```
+    /// # use std::time::Duration;
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
@@ -153,7 +154,7 @@ impl<M: Mode> Session<M> {
     /// calls.put("ann")?;
     ///
     /// let client = store.session();
-    /// let task = client.take_any(&[&mail, &calls], None)?.unwrap().detach();
+    /// let task = client.take_any(&[&mail, &calls], Duration::MAX)?.unwrap().detach();
     /// client.end()?; // releases it
     /// assert_eq!(calls.try_take()?.unwrap().id(), task.info.id);
     /// # Ok::<(), tubewell::Error>(())
@@ -161,12 +162,12 @@ impl<M: Mode> Session<M> {
     pub fn take_any<N: Mode>(
         &self,
         tubes: &[&Tube<Bytes, N>],
-        timeout: impl Into<Option<Duration>>,
+        timeout: Duration,
     ) -> M::Answer<Option<Claim<Bytes, M>>> {
         match self.begun() {
             Ok(session) => {
                 let guard = Some(session.clone());
-                take_any::<M, N>(&session.handle, tubes, session.id, guard, timeout.into())
+                take_any::<M, N>(&session.handle, tubes, session.id, guard, timeout)
             }
             Err(refused) => M::answer(Err(refused)),
         }

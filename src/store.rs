@@ -50,7 +50,7 @@ pub use options::StoreOptions;
 /// let store = Store::in_memory()?;
 /// let tube = store.create_tube("mail", FIFO, TubeOptions::new())?;
 /// tube.put("to: ann")?;
-/// if let Some(claim) = tube.take(Duration::from_secs(1))? {
+/// if let Some(claim) = tube.take_timeout(Duration::from_secs(1))? {
 ///     assert_eq!(claim.body(), b"to: ann");
 ///     claim.ack()?;
 /// }
@@ -256,9 +256,9 @@ impl<M: Mode> Store<M> {
     pub fn take_any<N: Mode>(
         &self,
         tubes: &[&Tube<Bytes, N>],
-        timeout: impl Into<Option<Duration>>,
+        timeout: Duration,
     ) -> M::Answer<Option<Claim<Bytes, M>>> {
-        take_any::<M, N>(&self.handle, tubes, self.handle.own_session(), None, timeout.into())
+        take_any::<M, N>(&self.handle, tubes, self.handle.own_session(), None, timeout)
     }
 
     /// Flushes (fsync) every change that was decided before the call, written and relaxed changes

@@ -54,8 +54,8 @@ fn assert_panic_in_tube_stops_store(
     let full = store.create_tube("full", "panicking", full).unwrap();
     full.put(Put::new("first").ttl(ttl)).unwrap();
     let is_too_early = thread::scope(|scope| {
-        let taker = scope.spawn(|| idle.take(None).map(drop));
-        let putter = scope.spawn(|| full.put_wait("second", None).map(drop));
+        let taker = scope.spawn(|| idle.take_timeout(Duration::MAX).map(drop));
+        let putter = scope.spawn(|| full.put_wait("second", Duration::MAX).map(drop));
         while waiter_count(&store) < 2 && !putter.is_finished() {
             thread::yield_now();
         }

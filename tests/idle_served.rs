@@ -48,7 +48,7 @@ fn idle_connections_wake_no_thread() {
     std::thread::sleep(HEARTBEAT);
     claim.ack().unwrap();
     let waiting = connections[1].tube("jobs").unwrap();
-    let taker = std::thread::spawn(move || waiting.take(None).unwrap().unwrap().ack().unwrap());
+    let taker = std::thread::spawn(move || waiting.take().unwrap().ack().unwrap());
     while store.tubes().unwrap()[0].waiting == 0 {
         std::thread::yield_now();
     }

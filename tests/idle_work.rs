@@ -125,7 +125,7 @@ fn idle_work_shrinks_drained_file() {
     few.put(Put::new("delayed").delay(MINUTE * 2)).unwrap();
     drain(&tube, 10_000);
     store.flush().unwrap();
-    let mut waiting = pin!(tube.to_async().take(None));
+    let mut waiting = pin!(tube.to_async().take());
     let context = &mut Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(context).is_pending());
     let before = size(&path);
@@ -140,7 +140,7 @@ fn idle_work_shrinks_drained_file() {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     // The waiting take, the tasks and the claim have survived the shrink.
     tube.put("for the waiting take").unwrap();
-    let Poll::Ready(Ok(Some(served))) = waiting.poll(context) else { panic!("it got no task") };
+    let Poll::Ready(Ok(served)) = waiting.poll(context) else { panic!("it got no task") };
     assert_eq!(served.body(), b"for the waiting take");
     clock.advance(SECOND * 2);
     assert_eq!(few.try_take().unwrap().unwrap().body(), b"delayed");

@@ -3,6 +3,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::time::Duration;
+
 use tubewell::{Durability, FIFO, ServeOptions, Store, TubeOptions, connect};
 
 #[global_allocator]
@@ -34,7 +36,7 @@ fn take_of_many_large_bodies_costs_the_owner_one_answer() {
     let jobs = remote.tube("jobs").unwrap();
     let (before, filled) = (MEMORY.allocated(), MEMORY.max_allocated());
     assert!(filled < MOST, "{filled} bytes to fill the store");
-    let claims = jobs.take_many(usize::MAX, None).unwrap();
+    let claims = jobs.take_many(usize::MAX, Duration::MAX).unwrap();
     let most = MEMORY.max_allocated();
     println!("{before} bytes before the take, {filled} at most; {most} at most with it");
     assert_eq!(claims.len(), 3);

@@ -44,7 +44,7 @@ fn tasks_are_put_taken_and_acked_through_a_connection() {
     assert_eq!((claim.id(), claim.body(), claim.tube()), (0, &b"one"[..], "jobs"));
     assert_eq!(pair.owner.tube("jobs").unwrap().peek(0).unwrap().info.state, TaskState::Taken);
     claim.ack().unwrap();
-    let claims = jobs.take_many(10, None).unwrap();
+    let claims = jobs.take_many(10, Duration::MAX).unwrap();
     assert_eq!(claims.len(), 2);
     Claim::ack_many(claims).unwrap();
     assert!(jobs.try_take().unwrap().is_none());
@@ -90,10 +90,10 @@ fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() 
         let events = pair.owner.events(Filter::new().kinds([EventKind::Take]), 100).unwrap();
         let bodies =
             |claims: &[Claim]| claims.iter().map(|claim| claim.body().len()).sum::<usize>();
-        let claims = jobs.take_many(4, None).unwrap();
+        let claims = jobs.take_many(4, Duration::MAX).unwrap();
         assert_eq!((claims.len(), bodies(&claims)), (2, 12 << 20));
         assert_eq!(std::iter::from_fn(|| events.try_recv()).count(), 2);
-        let others = jobs.take_many(4, None).unwrap();
+        let others = jobs.take_many(4, Duration::MAX).unwrap();
         assert_eq!((others.len(), bodies(&others)), (2, 12 << 20));
         assert!(others.iter().all(|claim| claim.takes() == 1));
     }
@@ -108,11 +108,11 @@ fn take_of_many_small_tasks_claims_no_task_that_does_not_fit_into_the_answer() {
     for _ in 0..7 {
         jobs.put_many(std::iter::repeat_n("", 5000)).unwrap();
     }
-    let claims = jobs.take_many(usize::MAX, None).unwrap();
+    let claims = jobs.take_many(usize::MAX, Duration::MAX).unwrap();
     assert!((25_000..33_000).contains(&claims.len()), "{}", claims.len());
     let tasks = jobs.statistics().unwrap().tasks;
     assert_eq!((tasks.taken, tasks.total), (claims.len() as u64, 35_000));
-    let others = jobs.take_many(usize::MAX, None).unwrap();
+    let others = jobs.take_many(usize::MAX, Duration::MAX).unwrap();
     assert_eq!(claims.len() + others.len(), 35_000);
 }
 
@@ -132,7 +132,7 @@ fn waiting_take_gets_a_task_that_is_put_later() {
     let pair = pair();
     let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     std::thread::scope(|scope| {
-        let taker = scope.spawn(|| jobs.take(None).unwrap().unwrap().ack().unwrap());
+        let taker = scope.spawn(|| jobs.take().unwrap().ack().unwrap());
         while pair.owner.tubes().unwrap()[0].waiting == 0 {
             std::thread::yield_now();
         }
@@ -173,18 +173,18 @@ fn waits_for_ends_and_space_are_answered_later() {
     jobs.put("one").unwrap();
     assert!(matches!(jobs.put_wait("two", Duration::ZERO), Err(Error::Full { .. })));
     std::thread::scope(|scope| {
-        let putter = scope.spawn(|| jobs.put_and_wait(Put::new("two").key("k"), None));
+        let putter = scope.spawn(|| jobs.put_and_wait(Put::new("two").key("k"), Duration::MAX));
         assert!(matches!(putter.join().unwrap(), Err(Error::Full { .. })));
-        let waiter = scope.spawn(|| jobs.wait_done(0, None).unwrap());
-        let putter = scope.spawn(|| jobs.put_wait("two", None).unwrap());
-        jobs.take(None).unwrap().unwrap().ack().unwrap();
+        let waiter = scope.spawn(|| jobs.wait_done(0, Duration::MAX).unwrap());
+        let putter = scope.spawn(|| jobs.put_wait("two", Duration::MAX).unwrap());
+        jobs.take().unwrap().ack().unwrap();
         assert!(waiter.join().unwrap().is_some());
         assert_eq!(putter.join().unwrap().id, 1);
     });
-    assert!(jobs.wait_ready(None).unwrap());
+    assert!(jobs.wait_ready(Duration::MAX).unwrap());
     assert!(!jobs.wait_drained(Duration::ZERO).unwrap());
-    jobs.take(None).unwrap().unwrap().ack().unwrap();
-    assert!(jobs.wait_drained(None).unwrap());
+    jobs.take().unwrap().ack().unwrap();
+    assert!(jobs.wait_drained(Duration::MAX).unwrap());
 }
 
 /// The put is one of the owner itself, so that nothing but the answer of the owner orders it after
@@ -240,7 +240,10 @@ fn reader_knows_when_it_has_seen_the_events_up_to_an_answer() {
             assert_eq!(events.delivered().unwrap().seq, 0);
             for round in 1..20 {
                 jobs.put_many(["one", "two"]).unwrap();
-                jobs.take_many(2, None).unwrap().into_iter().for_each(|claim| drop(claim.ack()));
+                jobs.take_many(2, Duration::MAX)
+                    .unwrap()
+                    .into_iter()
+                    .for_each(|claim| drop(claim.ack()));
                 let delivered = events.delivered().unwrap();
                 let mut seen = 0;
                 let mut count = 0;
@@ -310,7 +313,7 @@ fn sessions_end_with_their_connection() {
     let owner = pair.owner.tube("jobs").unwrap();
     assert_eq!(owner.owner_of(0).unwrap().unwrap().label.as_deref(), Some("worker"));
     pair.remote.close().unwrap();
-    assert_eq!(owner.take(None).unwrap().unwrap().takes(), 2);
+    assert_eq!(owner.take().unwrap().takes(), 2);
     assert_eq!(claim.ack(), Err(Error::Closed));
 }
 
@@ -350,7 +353,7 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
 
     served.stop();
     owner.serve(socket()).unwrap();
-    let claim = sessions[3851].tube("jobs").unwrap().take(None).unwrap().unwrap();
+    let claim = sessions[3851].tube("jobs").unwrap().take().unwrap();
     claim.ack().unwrap();
     // A session that ends leaves room for another one.
     drop(sessions.pop());
@@ -486,7 +489,7 @@ fn owner_that_closes_is_reported_and_found_again() {
     let owner = Store::open(&file).unwrap();
     owner.serve(ServeOptions::unix(&socket)).unwrap();
     // The handles of the connection work on.
-    let claim = jobs.take(HANGS_AFTER).unwrap().unwrap();
+    let claim = jobs.take_timeout(HANGS_AFTER).unwrap().unwrap();
     assert_eq!(claim.body(), b"one");
     claim.ack().unwrap();
     assert_eq!(owner.verify().unwrap(), [""; 0]);

@@ -98,7 +98,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
         let tube = tube.clone();
         std::thread::spawn(move || {
             begun.send(()).unwrap();
-            tube.take(None).map(|claim| claim.is_some())
+            tube.take_timeout(Duration::MAX).map(|claim| claim.is_some())
         })
     };
     has_begun.recv().unwrap();
@@ -150,7 +150,7 @@ fn largest_body_is_returned_unchanged_and_one_byte_more_is_refused() {
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     let body: Vec<u8> = (0..=250).cycle().take(MAX_BODY).collect();
     tube.put(body.clone()).unwrap();
-    let claim = tube.take(Duration::ZERO).unwrap().unwrap();
+    let claim = tube.try_take().unwrap().unwrap();
     assert!(claim.body() == body.as_slice(), "the body differs");
     claim.ack().unwrap();
     let refused = tube.put(Put::new(vec![0; MAX_BODY + 1]));
@@ -187,7 +187,7 @@ fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
     assert!(findings[1].contains("tube \"work\": task 0: its body"), "{findings:?}");
     let tube = store.tube("work").unwrap();
     assert!(matches!(tube.try_take(), Err(Error::Corrupt { .. })));
-    let next = tube.take(HANGS_AFTER).unwrap().unwrap();
+    let next = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
     assert_eq!(next.body(), "good".repeat(1000).as_bytes());
     assert_eq!(tube.statistics().unwrap().tasks.buried, 1);
 }

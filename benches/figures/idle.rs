@@ -74,7 +74,7 @@ pub fn child(path: &Path, seconds: u64) -> Outcome {
     tube.put(Put::new(body(1, BODY)).delay(Duration::from_secs(3600)))?;
     let consumer = {
         let tube = tube.clone();
-        std::thread::spawn(move || tube.take(None).map(|_| ()))
+        std::thread::spawn(move || tube.take_timeout(Duration::MAX).map(|_| ()))
     };
     let Activity { wakes, cpu, writes, flushes } = Activity::of_idle(&store, seconds)?;
     println!("wakes {wakes}\ncpu {cpu}\nwrites {writes}\nflushes {flushes}");

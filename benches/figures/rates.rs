@@ -229,8 +229,10 @@ impl Work<'_> {
         match callers {
             Callers::Threads(threads) => phase(threads, |n| {
                 self.tube.put(self.task(n))?;
-                let claim =
-                    self.tube.take(Duration::from_secs(10))?.ok_or("no task after a put")?;
+                let claim = self
+                    .tube
+                    .take_timeout(Duration::from_secs(10))?
+                    .ok_or("no task after a put")?;
                 Ok(self.check(claim).ack().map(|_| 1)?)
             }),
             Callers::Tickets(tickets) => self.cycles_in_flight(tickets),

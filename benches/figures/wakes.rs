@@ -42,7 +42,7 @@ fn durable(setting: &Setting, report: &mut Report) -> Outcome {
         let (tube, monitor) = (tube.clone(), monitor.clone());
         std::thread::spawn(move || {
             for n in 0..ROUNDS {
-                let claim = tube.take(None).expect("take").expect("a task");
+                let claim = tube.take().expect("take");
                 let at = monitor.now();
                 assert_eq!(checked(claim.body(), BODY), n);
                 claim.ack().expect("ack");
@@ -125,7 +125,7 @@ fn wake_repeatedly(tube: &Tube) -> Outcome<[Times; 2]> {
     std::thread::scope(|scope| {
         let consumer = scope.spawn(move || -> Outcome {
             for n in 0..LOADED_ROUNDS {
-                let claim = tube.take(None)?.ok_or("no task")?;
+                let claim = tube.take()?;
                 let at = Instant::now();
                 assert_eq!(checked(claim.body(), BODY), n);
                 claim.ack()?;

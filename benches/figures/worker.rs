@@ -118,7 +118,7 @@ fn work_on_threads(store: &Store, tube: &Tube, threads: usize, tasks: u64) -> Ou
 
 fn take_with_futures(tube: &Tube, futures: usize) -> Outcome {
     let take_all = |tube: Tube| async move {
-        while let Some(claim) = tube.to_async().take(Duration::ZERO).await? {
+        while let Some(claim) = tube.to_async().try_take().await? {
             claim.ack().await?;
         }
         Ok::<(), tubewell::Error>(())

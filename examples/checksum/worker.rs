@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tubewell::{Bincode, Codec, Put};
@@ -23,7 +24,7 @@ pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), 
     let mut in_flight = VecDeque::new();
     let mut buffer = vec![0; BUFFER];
     // The order matters: a task of `over` is taken only when `files` has no ready task.
-    while let Some(claim) = queue.store.take_any(&[&queue.files, &queue.over], None)? {
+    while let Some(claim) = queue.store.take_any(&[&queue.files, &queue.over], Duration::MAX)? {
         if claim.tube() == OVER {
             claim.ack()?;
             break;

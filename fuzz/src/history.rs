@@ -164,7 +164,7 @@ fn label(builder: &mut HistoryBuilder) {
         tube.log(id, &entry(id)).unwrap();
     }
     for end in [|claim: Claim| claim.ack().unwrap(), |claim: Claim| claim.release(MS).unwrap()] {
-        let claim = tube.take(Duration::ZERO).unwrap().unwrap();
+        let claim = tube.try_take().unwrap().unwrap();
         claim.step("one", || Ok::<_, Error>(result(claim.id()))).unwrap();
         end(claim);
     }
@@ -175,13 +175,13 @@ fn label(builder: &mut HistoryBuilder) {
 fn work(builder: &mut HistoryBuilder) {
     for name in ["plain", "queues", "timed queues", "relaxed", "bounded"] {
         let tube = builder.store.tube(name).unwrap();
-        let take = || tube.take(Duration::ZERO).unwrap().unwrap();
+        let take = || tube.try_take().unwrap().unwrap();
         take().ack().unwrap();
         let _ = take().detach();
-        if let Ok(Some(claim)) = tube.take(Duration::ZERO) {
+        if let Ok(Some(claim)) = tube.try_take() {
             claim.bury().unwrap();
         }
-        if let Ok(Some(claim)) = tube.take(Duration::ZERO) {
+        if let Ok(Some(claim)) = tube.try_take() {
             let hold = if name == "plain" { Duration::MAX } else { Duration::from_secs(3600) };
             builder.tokens.push(claim.park(hold).unwrap());
         }
@@ -210,7 +210,7 @@ fn work_with_attempts(builder: &mut HistoryBuilder) {
     ];
     for name in ["limited", "limited queues"] {
         let tube = builder.store.tube(name).unwrap();
-        let take = || tube.take(Duration::ZERO).unwrap().unwrap();
+        let take = || tube.try_take().unwrap().unwrap();
         for end in ends {
             end(take());
         }

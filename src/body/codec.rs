@@ -81,7 +81,7 @@ pub trait Codec<T>: Send + Sync + 'static {
 /// let tube = store.create_tube("resizes", FIFO, TubeOptions::new())?;
 /// tube.put(r#"{"picture":"cat.jpg"}"#)?; // by an older release, or by the command
 /// let resizes = tube.typed::<Resize>();
-/// assert_eq!(resizes.take(None)?.unwrap().value().width, None);
+/// assert_eq!(resizes.take()?.value().width, None);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

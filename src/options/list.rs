@@ -193,12 +193,13 @@ macro_rules! tube_options {
     ///
     /// # Example: at most two downloads at a time, with any number of workers
     /// ```
+    /// # use std::time::Duration;
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let downloads = store.create_tube("downloads", FIFO, TubeOptions::new().max_taken(2))?;
     /// downloads.put_many(["a", "b", "c"])?;
-    /// let mut claims = downloads.take_many(10, None)?;
+    /// let mut claims = downloads.take_many(10, Duration::ZERO)?;
     /// assert_eq!(claims.len(), 2);
     /// assert!(downloads.try_take()?.is_none());
     /// claims.remove(0).ack()?;
@@ -224,13 +225,14 @@ macro_rules! tube_options {
     ///
     /// # Example: at most two connections to each host
     /// ```
+    /// # use std::time::Duration;
     /// use tubewell::{Put, Store, TubeOptions, UTUBE};
     ///
     /// let store = Store::in_memory()?;
     /// let options = TubeOptions::new().sub_queue_limit(2);
     /// let pages = store.create_tube("pages", UTUBE, options)?;
     /// pages.put_many(["/a", "/b", "/c"].map(|page| Put::new(page).sub_queue("example.org")))?;
-    /// let mut claims = pages.take_many(10, None)?;
+    /// let mut claims = pages.take_many(10, Duration::ZERO)?;
     /// assert_eq!(claims.len(), 2);
     /// claims.remove(0).ack()?;
     /// assert_eq!(pages.try_take()?.unwrap().body(), b"/c");
@@ -255,6 +257,7 @@ macro_rules! tube_options {
     ///
     /// # Example: a database that bears two jobs, of whatever kind
     /// ```
+    /// # use std::time::Duration;
     /// use tubewell::{Put, Store, TubeOptions, UTUBE};
     ///
     /// let store = Store::in_memory()?;
@@ -265,7 +268,7 @@ macro_rules! tube_options {
     /// imports.put_many(["a", "b"].map(|body| Put::new(body).sub_queue("database")))?;
     /// reports.put(Put::new("May").sub_queue("database"))?;
     ///
-    /// let mut claims = imports.take_many(10, None)?;
+    /// let mut claims = imports.take_many(10, Duration::ZERO)?;
     /// assert_eq!(claims.len(), 2);
     /// assert!(reports.try_take()?.is_none());
     /// claims.remove(0).ack()?;
@@ -331,10 +334,10 @@ macro_rules! tube_options {
     /// let second = Duration::from_secs(1);
     /// let calls = store.create_tube("calls", FIFO, TubeOptions::new().rate(Rate::per(2, second)))?;
     /// calls.put_many(["a", "b", "c"])?;
-    /// assert_eq!(calls.take_many(10, None)?.len(), 2);
+    /// assert_eq!(calls.take_many(10, Duration::ZERO)?.len(), 2);
     /// assert!(calls.try_take()?.is_none());
     /// clock.advance(second);
-    /// assert_eq!(calls.take_many(10, None)?.len(), 2); // the claims above were dropped
+    /// assert_eq!(calls.take_many(10, Duration::ZERO)?.len(), 2); // the claims above were dropped
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "throttle")]

@@ -46,7 +46,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
             take(peer, &tubes, session, timeout, most)?
         }
         Request::WaitReady { tube: name, session, timeout } => {
-            let timeout = timeout.map(Duration::from_micros);
+            let timeout = timeout.map_or(Duration::MAX, Duration::from_micros);
             let tube = peer.tube(name.number, &name.name, session)?;
             value(peer.wait_in(1)?.hold(tube.to_async().wait_ready(timeout)))
         }

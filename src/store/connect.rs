@@ -108,7 +108,7 @@ impl ConnectOptions {
     ///
     /// let store = tubewell::connect("unix:app.tubewell.sock")?;
     /// let mail = store.tube("mail")?;
-    /// while let Some(claim) = mail.take(Duration::from_secs(1))? {
+    /// while let Some(claim) = mail.take_timeout(Duration::from_secs(1))? {
     ///     claim.ack()?;
     /// }
     /// # Ok::<(), tubewell::Error>(())

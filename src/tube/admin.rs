@@ -108,10 +108,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
-    /// let hanging = jobs.take(None)?.unwrap();
+    /// let hanging = jobs.take()?;
     /// jobs.revoke(id)?;
     /// assert_eq!(hanging.ack(), Err(Error::NotTaken { id }));
-    /// jobs.take(None)?.unwrap().ack()?;
+    /// jobs.take()?.ack()?;
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "steal")]
@@ -134,7 +134,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
     /// assert_eq!(jobs.owner_of(id)?, None);
-    /// let claim = jobs.take(None)?.unwrap();
+    /// let claim = jobs.take()?;
     /// assert_eq!(jobs.owner_of(id)?.unwrap().session, jobs.session());
     /// # drop(claim);
     /// # Ok::<(), tubewell::Error>(())

@@ -157,13 +157,14 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example: allow more work at a time
     /// ```
+    /// # use std::time::Duration;
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let films = store.create_tube("films", FIFO, TubeOptions::new().max_taken(1))?;
     /// films.put_many(["a", "b", "c"])?;
     /// films.alter(films.info()?.options().max_taken(2))?;
-    /// assert_eq!(films.take_many(10, None)?.len(), 2);
+    /// assert_eq!(films.take_many(10, Duration::ZERO)?.len(), 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "config")]

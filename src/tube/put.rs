@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Tube;
 use crate::core::PutRequest;
 use crate::core::list::{PutMany, PutOrWait, PutTask};
-use crate::micros::micros_ceil;
+use crate::micros::{micros_ceil, within};
 use crate::put::Encoded;
 use crate::{IntoPut, Mode, Receipt, Restore};
 
@@ -50,7 +50,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// Puts a task as [`put`](Tube::put) does, and waits while the tube is full. The delay and the
     /// ttl of the task begin when it is put.
     ///
-    /// Waits for space at most for `timeout`: forever with `None`, not at all with zero. The
+    /// Waits for space at most for `timeout`: without a limit with `Duration::MAX`, not at all with zero. The
     /// timeout begins when the put begins to wait. Waiting puts are served first come, first
     /// served, each when a task has left the tube; nothing polls. The call then blocks for a flush,
     /// and the task survives what a put survives. A put that still waits for space ends with the
@@ -72,21 +72,17 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert!(matches!(late, Err(Error::Full { .. })));
     ///
     /// std::thread::scope(|scope| {
-    ///     let producer = scope.spawn(|| tube.put_wait("b.jpg", None));
-    ///     tube.take(None)?.unwrap().ack()?; // frees space
+    ///     let producer = scope.spawn(|| tube.put_wait("b.jpg", Duration::MAX));
+    ///     tube.take()?.ack()?; // frees space
     ///     producer.join().unwrap()
     /// })?;
-    /// assert_eq!(tube.take(None)?.unwrap().body(), b"b.jpg");
+    /// assert_eq!(tube.take()?.body(), b"b.jpg");
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "back pressure")]
-    pub fn put_wait(
-        &self,
-        task: impl IntoPut<T>,
-        timeout: impl Into<Option<Duration>>,
-    ) -> M::Answer<Receipt> {
+    pub fn put_wait(&self, task: impl IntoPut<T>, timeout: Duration) -> M::Answer<Receipt> {
         let put = self.encode(task);
-        self.make_checked(put.map(|put| self.put_or_wait(put, timeout.into())))
+        self.make_checked(put.map(|put| self.put_or_wait(put, within(timeout))))
     }
 
     fn put_or_wait(&self, put: Encoded, timeout: Option<Duration>) -> PutOrWait {

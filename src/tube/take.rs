@@ -11,6 +11,7 @@ use crate::connection::Request;
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
 use crate::handle::{SessionGuard, StoreHandle};
+use crate::micros::within;
 use crate::open_store::LocalHandle;
 use crate::take::{
     CountedTake, TakeFuture, counted, read_bodies, read_claim, remote_claims, take, take_request,
@@ -18,13 +19,13 @@ use crate::take::{
 use crate::{Bytes, Claim, Error, Mode, Result, SessionId};
 
 impl<T, M: Mode> Tube<T, M> {
-    /// Takes the next ready task for this handle's session, and returns a claim on it.
+    /// Takes the next ready task for this handle's session, and returns a claim on it. Waits for a task
+    /// without a limit.
     ///
-    /// Waits for a task at most for `timeout`: forever with `None`, not at all with zero. It
-    /// returns `None` when the timeout elapses. Waiting takers are served first come, first served;
-    /// [`close`](crate::Store::close) ends every wait. A take writes nothing and never waits for a
-    /// flush. The claim lives in memory: if the process dies, the task is ready again. The body is
-    /// read from the file.
+    /// Waiting takers are served first come, first served; [`close`](crate::Store::close) ends every wait. A
+    /// take writes nothing and never waits for a flush. The claim lives in memory: if the process dies, the
+    /// task is ready again. The body is read from the file. [`take_timeout`](Tube::take_timeout) waits for a
+    /// time, and [`try_take`](Tube::try_take) not at all.
     ///
     /// # Errors
     /// [`SessionEnded`](crate::Error::SessionEnded);
@@ -33,41 +34,40 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`Codec`](crate::Error::Codec): the body is no value of the type of this tube; the task is buried,
     /// see [`read`](Tube::read).
     ///
-    /// # Example
+    /// # Example: a worker by hand
     /// ```
-    /// # use std::time::Duration;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::{Error, FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// # tube.put("one")?;
-    /// while let Some(claim) = tube.take(Duration::from_millis(10))? {
-    ///     println!("{}", String::from_utf8_lossy(claim.body()));
+    /// loop {
+    ///     let claim = match tube.take() {
+    ///         Ok(claim) => claim,
+    ///         Err(Error::Closed) => break, // the program ends
+    ///         Err(error) => return Err(error),
+    ///     };
+    ///     println!("{}", claim.value().text());
     ///     claim.ack()?;
+    /// #   store.close()?;
     /// }
-    /// # Ok::<(), tubewell::Error>(())
+    /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "dequeue")]
     #[doc(alias = "pop")]
     #[doc(alias = "receive")]
     #[doc(alias = "reserve")]
-    pub fn take(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<Option<Claim<T, M>>> {
+    pub fn take(&self) -> M::Answer<Claim<T, M>> {
         M::either(
-            timeout.into(),
-            |timeout| {
-                let tubes = std::slice::from_ref(&self.head);
-                match take(&self.handle, tubes, self.session, self.guard.clone(), timeout)? {
-                    Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode())),
-                    None => Ok(None),
-                }
-            },
-            |timeout| {
-                let take = self.take_later(timeout);
-                async move { Ok(take.await?.map(Claim::with_mode)) }
+            (),
+            |()| self.take_here(None)?.ok_or_else(no_task),
+            |()| {
+                let take = self.take_later(None);
+                async move { take.await?.map(Claim::with_mode).ok_or_else(no_task) }
             },
         )
     }
 
-    /// Takes the next ready task if there is one now, as [`take`](Tube::take) with a zero timeout.
+    /// Takes the next ready task if there is one now. As [`take`](Tube::take), without a wait.
     ///
     /// # Errors
     /// Those of [`take`](Tube::take).
@@ -81,11 +81,49 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn try_take(&self) -> M::Answer<Option<Claim<T, M>>> {
-        self.take(Duration::ZERO)
+        self.take_timeout(Duration::ZERO)
+    }
+
+    /// Takes the next ready task, as [`take`](Tube::take) does, and returns `None` if there was none for so
+    /// long. `Duration::MAX` is no limit.
+    ///
+    /// # Errors
+    /// Those of [`take`](Tube::take).
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # tube.put("one")?;
+    /// while let Some(claim) = tube.take_timeout(Duration::from_millis(10))? {
+    ///     println!("{}", claim.value().text());
+    ///     claim.ack()?;
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn take_timeout(&self, timeout: Duration) -> M::Answer<Option<Claim<T, M>>> {
+        M::either(
+            within(timeout),
+            |timeout| self.take_here(timeout),
+            |timeout| {
+                let take = self.take_later(timeout);
+                async move { Ok(take.await?.map(Claim::with_mode)) }
+            },
+        )
+    }
+
+    fn take_here<N: Mode>(&self, timeout: Option<Duration>) -> Result<Option<Claim<T, N>>> {
+        let tubes = std::slice::from_ref(&self.head);
+        match take(&self.handle, tubes, self.session, self.guard.clone(), timeout)? {
+            Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode())),
+            None => Ok(None),
+        }
     }
 
     /// Takes up to `max` ready tasks, in order. Waits for the first one only, as
-    /// [`take`](Tube::take) does, and returns no claim when the timeout elapses.
+    /// [`take_timeout`](Tube::take_timeout) does, and returns no claim when the timeout elapses.
     ///
     /// # Errors
     /// Those of [`take`](Tube::take). Tasks taken before the error are released, and use no attempt.
@@ -105,13 +143,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "batch")]
-    pub fn take_many(
-        &self,
-        max: usize,
-        timeout: impl Into<Option<Duration>>,
-    ) -> M::Answer<Vec<Claim<T, M>>> {
+    pub fn take_many(&self, max: usize, timeout: Duration) -> M::Answer<Vec<Claim<T, M>>> {
         M::either(
-            timeout.into(),
+            within(timeout),
             |timeout| {
                 let taken = self.take_some(max, timeout)?;
                 let claims = decode_all(taken, &self.coder)
@@ -311,8 +345,9 @@ pub(crate) fn take_any<M: Mode, N: Mode>(
     tubes: &[&Tube<Bytes, N>],
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
-    timeout: Option<Duration>,
+    timeout: Duration,
 ) -> M::Answer<Option<Claim<Bytes, M>>> {
+    let timeout = within(timeout);
     M::either(
         (heads(handle, tubes), guard),
         |(heads, guard)| Ok(take(handle, &heads?, session, guard, timeout)?.map(Claim::with_mode)),
@@ -321,6 +356,12 @@ pub(crate) fn take_any<M: Mode, N: Mode>(
             async move { Ok(take.await?.map(Claim::with_mode)) }
         },
     )
+}
+
+/// A take without a limit ends with a task or an error.
+#[cold]
+fn no_task() -> Error {
+    Error::invalid("a take without a limit has ended without a task")
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.

@@ -88,12 +88,13 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
+    /// # use std::time::Duration;
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
     /// let numbers = tube.typed::<u64>();
     /// numbers.put(7)?;
-    /// let claim = store.take_any(&[&tube], None)?.unwrap();
+    /// let claim = store.take_any(&[&tube], Duration::MAX)?.unwrap();
     /// assert_eq!(*numbers.read(claim)?.value(), 7);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -202,7 +203,7 @@ mod tests {
         let tube = store.create_tube("numbers", crate::FIFO, crate::TubeOptions::new()).unwrap();
         let numbers = tube.typed::<u64>();
         tube.put_many([Bytes::from("7"), "no number".into()]).unwrap();
-        let mut claims = tube.take_many(2, None).unwrap();
+        let mut claims = tube.take_many(2, std::time::Duration::MAX).unwrap();
         let (undecodable, seven) = (claims.pop().unwrap(), claims.pop().unwrap());
         let seven = numbers.read(seven).unwrap();
         assert_eq!((seven.id(), *seven.value()), (0, 7));
@@ -243,7 +244,7 @@ mod tests {
         secrets.put(Bytes::from("a")).unwrap();
         let text = "a".to_owned();
         secrets.put(&text).unwrap();
-        for claim in secrets.take_many(9, None).unwrap() {
+        for claim in secrets.take_many(9, std::time::Duration::MAX).unwrap() {
             assert_eq!((&**claim.value(), claim.body()), (&b"a"[..], &[!b'a'][..]));
             let (value, claim) = secrets.read(claim.into_parts().1).unwrap().into_parts();
             assert_eq!((&*value, claim.body()), (&b"a"[..], &[!b'a'][..]));

@@ -8,7 +8,7 @@ use crate::core::list::{PutAndWait, WaitDone, WaitDrained};
 use crate::core::verb::{Begun, TubeName};
 use crate::core::{Decided, PutRequest};
 use crate::handle::StoreHandle;
-use crate::micros::micros_ceil;
+use crate::micros::{micros_ceil, within};
 use crate::open_store::LocalHandle;
 use crate::{Ending, IntoPut, Mode, Receipt, Result};
 use crate::{call, take};
@@ -16,7 +16,7 @@ use crate::{call, take};
 impl<T, M: Mode> Tube<T, M> {
     /// Waits for the end of a task, and returns how it ended: acked, buried, deleted, or expired.
     ///
-    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns `None` when
+    /// Waits at most for `timeout`: without a limit with `Duration::MAX`, not at all with zero. Returns `None` when
     /// the timeout elapses. The wait ends when the end of the task is visible and, in a written
     /// tube, written. So in a tube with durability flush it ends after the flush: the answer
     /// survives what an ack survives. Nothing polls. Any number of callers may wait for one task.
@@ -45,8 +45,8 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert_eq!(tube.wait_done(id, Duration::ZERO)?, None);
     ///
     /// let ended = std::thread::scope(|scope| {
-    ///     let waiter = scope.spawn(|| tube.wait_done(id, None));
-    ///     tube.take(None)?.unwrap().bury()?;
+    ///     let waiter = scope.spawn(|| tube.wait_done(id, Duration::MAX));
+    ///     tube.take()?.bury()?;
     ///     waiter.join().unwrap()
     /// })?;
     /// assert!(matches!(ended, Some(Ending::Buried { .. })));
@@ -54,12 +54,8 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "await")]
     #[doc(alias = "join")]
-    pub fn wait_done(
-        &self,
-        id: u64,
-        timeout: impl Into<Option<Duration>>,
-    ) -> M::Answer<Option<Ending>> {
-        let timeout = timeout.into().map(micros_ceil);
+    pub fn wait_done(&self, id: u64, timeout: Duration) -> M::Answer<Option<Ending>> {
+        let timeout = within(timeout).map(micros_ceil);
         self.make(WaitDone { session: self.session, id, timeout })
     }
 
@@ -88,7 +84,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// # let store = Store::in_memory()?;
     /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
     /// let (receipt, ending) = std::thread::scope(|scope| {
-    ///     scope.spawn(|| tube.take(None)?.unwrap().ack());
+    ///     scope.spawn(|| tube.take()?.ack());
     ///     tube.put_and_wait("cat.jpg", Duration::from_secs(60))
     /// })?;
     /// assert_eq!((receipt.id, ending), (0, Some(Ending::Done { result: None })));
@@ -98,16 +94,16 @@ impl<T, M: Mode> Tube<T, M> {
     pub fn put_and_wait(
         &self,
         task: impl IntoPut<T>,
-        timeout: impl Into<Option<Duration>>,
+        timeout: Duration,
     ) -> M::Answer<(Receipt, Option<Ending>)> {
-        let (session, timeout) = (self.session, timeout.into().map(micros_ceil));
+        let (session, timeout) = (self.session, within(timeout).map(micros_ceil));
         let request = self.encode(task).map(PutRequest::of);
         self.make_checked(request.map(|request| PutAndWait { session, request, timeout }))
     }
 
     /// Waits until no task of the tube is ready, taken or delayed. Buried tasks do not count.
     ///
-    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns whether the
+    /// Waits at most for `timeout`: without a limit with `Duration::MAX`, not at all with zero. Returns whether the
     /// tube was drained: false when the timeout elapses. The call sees what
     /// [`statistics`](Tube::statistics) show, so it may return while a put is being flushed. After
     /// it has returned, other callers may have put tasks again. A tube that is truncated or dropped
@@ -128,14 +124,14 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert!(!tube.wait_drained(Duration::ZERO)?);
     ///
     /// std::thread::scope(|scope| {
-    ///     scope.spawn(|| tube.take(None)?.unwrap().ack());
-    ///     tube.wait_drained(None)
+    ///     scope.spawn(|| tube.take()?.ack());
+    ///     tube.wait_drained(Duration::MAX)
     /// })?;
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn wait_drained(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<bool> {
-        let timeout = timeout.into().map(micros_ceil);
+    pub fn wait_drained(&self, timeout: Duration) -> M::Answer<bool> {
+        let timeout = within(timeout).map(micros_ceil);
         let drained = self.make(WaitDrained { session: self.session, timeout });
         M::map(drained, |drained| drained.is_some())
     }
@@ -143,7 +139,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// Waits until the tube has a task that can be taken: until a [`try_take`](Tube::try_take)
     /// would return one. Takes nothing.
     ///
-    /// Waits at most for `timeout`: forever with `None`, not at all with zero. Returns whether
+    /// Waits at most for `timeout`: without a limit with `Duration::MAX`, not at all with zero. Returns whether
     /// there was a task: false when the timeout elapses. A task that is taken, delayed, blocked or
     /// buried does not end the wait, nor does one behind a shut gate: a pause, a limit or a rate.
     /// Takes that wait come first: they get the tasks, and the wait ends when one is left. All
@@ -169,16 +165,16 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| tube.put("a film"));
-    ///     tube.wait_ready(None)
+    ///     tube.wait_ready(Duration::MAX)
     /// })?;
     /// let film = tube.try_take()?.unwrap(); // nothing was taken before
     /// # drop(film);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "poll")]
-    pub fn wait_ready(&self, timeout: impl Into<Option<Duration>>) -> M::Answer<bool> {
+    pub fn wait_ready(&self, timeout: Duration) -> M::Answer<bool> {
         M::either(
-            timeout.into(),
+            within(timeout),
             |timeout| self.to_blocking().block_until_ready(timeout),
             |timeout| self.to_bytes().await_ready(timeout),
         )

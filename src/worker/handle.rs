@@ -105,13 +105,12 @@ impl WorkerHandle {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "graceful shutdown")]
-    pub fn stop(&self, timeout: impl Into<Option<Duration>>) -> Result<Vec<Left>> {
+    pub fn stop(&self, timeout: Duration) -> Result<Vec<Left>> {
         self.pool.handle.check_process()?;
-        let timeout = timeout.into();
         self.pool.stop.raise();
-        if self.pool.wait_ended(&TimeLimit::new(timeout.unwrap_or(Duration::MAX))) {
+        if self.pool.wait_ended(&TimeLimit::new(timeout)) {
             // What a thread does after its loop, such as the drop of its variables, has no limit.
-            if timeout.is_none() {
+            if timeout == Duration::MAX {
                 self.join();
             }
             return Ok(Vec::new());

@@ -1,5 +1,7 @@
 //! Group E: many deadlines at the same time, and their order.
 
+use std::time::Duration;
+
 use tubewell::driver::FIFOTTL;
 use tubewell::{EventKind, TubeOptions};
 
@@ -13,7 +15,7 @@ fn task_of_expired_claim_is_given_to_waiting_taker() {
         let holder = case.tube_in_new_session();
         case.add(case.draft("x").ttr(ms(300)));
         assert_eq!(take(&holder), Some(0));
-        let mut waiting = WaitingTake::begin(case.tube.to_async().take(secs(1)));
+        let mut waiting = WaitingTake::begin(case.tube.to_async().take_timeout(secs(1)));
         case.advance(299);
         assert!(waiting.is_pending());
         case.advance(1);
@@ -93,7 +95,7 @@ fn tasks_due_at_same_time_are_processed_in_id_order() {
     let later = || tubewell::Put::new("later").delay(ms(7));
     new.put(later()).unwrap();
     old.put(later()).unwrap();
-    let waiting = WaitingTake::begin(store.to_async().take_any(&[&old, &new], None));
+    let waiting = WaitingTake::begin(store.to_async().take_any(&[&old, &new], Duration::MAX));
     clock.advance(ms(7));
     assert_eq!(waiting.id(), Some(0), "the task that was put first must be served first");
 }

@@ -166,8 +166,9 @@ fn waiting_put_with_zero_ttl_is_stored_once() {
     let id = tube.put("there").unwrap().id;
     let there = tube.try_take().unwrap().unwrap();
     thread::scope(|scope| {
-        let taker = scope.spawn(|| tube.take(None).unwrap_err());
-        let putter = scope.spawn(|| tube.put_wait(Put::new("zero ttl").ttl(ZERO), None).unwrap());
+        let taker = scope.spawn(|| tube.take_timeout(Duration::MAX).unwrap_err());
+        let putter =
+            scope.spawn(|| tube.put_wait(Put::new("zero ttl").ttl(ZERO), Duration::MAX).unwrap());
         let (mut takes, mut puts) = (0, 0);
         while (takes, puts) != (1, 1) {
             let info = &store.tubes().unwrap()[0];

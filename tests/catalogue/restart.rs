@@ -116,7 +116,7 @@ fn delay_elapses_while_store_is_closed() {
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_eq!(state(&tube, 1), Some(TaskState::Delayed));
         assert_eq!(take(&tube), Some(0));
-        let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         file.clock.advance(ms(499));
         assert_eq!(waiting.id(), Some(1));
         assert_sound(&store);
@@ -320,7 +320,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     assert_driver_unknown(tube.put("x").err());
     assert_driver_unknown(tube.put_wait("x", secs(1)).err());
     assert_driver_unknown(tube.put_many(["x"]).err());
-    assert_driver_unknown(tube.take(secs(1)).err());
+    assert_driver_unknown(tube.take_timeout(secs(1)).err());
     assert_driver_unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
     file.clock.advance(secs(5));
     assert_eq!(state(&tube, 0), None, "its ttl has elapsed");

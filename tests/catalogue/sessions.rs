@@ -157,7 +157,7 @@ fn calls_on_ended_session_return_session_ended() {
         assert_eq!(take(&tube), Some(0));
         session.end().unwrap();
         let ended = || Some(Error::SessionEnded);
-        assert_eq!(tube.take(NO_TIMEOUT).err(), ended());
+        assert_eq!(tube.take_timeout(NO_TIMEOUT).err(), ended());
         assert_eq!(tube.take_many(2, ZERO).err(), ended());
         assert_eq!(tube.ack(0).err(), ended());
         assert_eq!(tube.release(0, ZERO).err(), ended());

@@ -343,7 +343,7 @@ fn put_into_busy_sub_queue_does_not_extend_take_timeout() {
     for_each_driver(SUB_QUEUED, |case| {
         put_into_each(case, &["x"]);
         assert_eq!(case.take(), Some(0));
-        let mut waiting = WaitingTake::begin(case.tube.to_async().take(ms(300)));
+        let mut waiting = WaitingTake::begin(case.tube.to_async().take_timeout(ms(300)));
         for _ in 0..2 {
             case.advance(100);
             case.add(task_in("x"));

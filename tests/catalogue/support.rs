@@ -31,7 +31,7 @@ pub fn all_or_few() -> &'static [&'static str] {
 }
 
 pub const ZERO: Duration = Duration::ZERO;
-pub const NO_TIMEOUT: Option<Duration> = None;
+pub const NO_TIMEOUT: Duration = Duration::MAX;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -156,7 +156,7 @@ impl Case {
 
     /// Begins a take without a timeout for the session of the store.
     pub fn begin_take(&self) -> WaitingTake {
-        WaitingTake::begin(self.tube.to_async().take(NO_TIMEOUT))
+        WaitingTake::begin(self.tube.to_async().take_timeout(NO_TIMEOUT))
     }
 
     /// Logs the events of the tube from now on.
@@ -176,7 +176,7 @@ impl Case {
 /// Takes for the session of this handle, with a zero timeout, and detaches the claim. Returns the
 /// id.
 pub fn take(tube: &Tube) -> Option<u64> {
-    let claim = tube.take(ZERO).unwrap()?;
+    let claim = tube.try_take().unwrap()?;
     Some(keep(claim))
 }
 

@@ -26,7 +26,7 @@ fn take_never_returns_expired_task() {
         for _ in 0..20 {
             case.add(case.draft("x").ttl(ms(100)));
             case.advance(100);
-            let waiting = WaitingTake::begin(case.tube.to_async().take(ms(100)));
+            let waiting = WaitingTake::begin(case.tube.to_async().take_timeout(ms(100)));
             case.advance(100);
             assert_eq!(waiting.id(), None);
         }
@@ -124,13 +124,13 @@ fn claim_ends_when_ttl_elapses_before_ttr() {
 fn delay_ttr_and_ttl_elapse_in_sequence() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").delay(ms(100)).ttl(ms(100)).ttr(ms(10)));
-        let too_early = WaitingTake::begin(case.tube.to_async().take(ms(10)));
+        let too_early = WaitingTake::begin(case.tube.to_async().take_timeout(ms(10)));
         case.advance(10);
         assert_eq!(too_early.id(), None);
-        let first = WaitingTake::begin(case.tube.to_async().take(ms(150)));
+        let first = WaitingTake::begin(case.tube.to_async().take_timeout(ms(150)));
         case.advance(90);
         assert_eq!(first.id(), Some(0));
-        let second = WaitingTake::begin(case.tube.to_async().take(ms(50)));
+        let second = WaitingTake::begin(case.tube.to_async().take_timeout(ms(50)));
         case.advance(10);
         assert_eq!(second.id(), Some(0));
         case.advance(89);
@@ -153,7 +153,7 @@ fn delayed_task_is_taken_when_delay_elapses() {
             TaskState::Delayed
         );
         assert_eq!(case.take(), None);
-        let mut waiting = WaitingTake::begin(case.tube.to_async().take(secs(1)));
+        let mut waiting = WaitingTake::begin(case.tube.to_async().take_timeout(secs(1)));
         case.advance(149);
         assert!(waiting.is_pending());
         case.advance(1);

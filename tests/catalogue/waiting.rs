@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use tubewell::driver::FIFO;
 use tubewell::{Error, TaskState, TubeOptions};
@@ -14,7 +15,7 @@ use crate::stores;
 #[test]
 fn take_returns_none_when_timeout_elapses() {
     for_each_driver(ALL, |case| {
-        let mut waiting = WaitingTake::begin(case.tube.to_async().take(ms(100)));
+        let mut waiting = WaitingTake::begin(case.tube.to_async().take_timeout(ms(100)));
         case.advance(99);
         assert!(waiting.is_pending());
         case.advance(1);
@@ -29,7 +30,7 @@ fn take_returns_none_when_timeout_elapses() {
 #[test]
 fn put_task_is_given_to_waiting_taker() {
     for_each_driver(ALL, |case| {
-        let with_a_limit = WaitingTake::begin(case.tube.to_async().take(secs(1)));
+        let with_a_limit = WaitingTake::begin(case.tube.to_async().take_timeout(secs(1)));
         let without_limit = case.begin_take();
         case.put_all([0, 1]);
         assert_eq!(with_a_limit.id(), Some(0));
@@ -53,7 +54,7 @@ fn blocked_thread_gets_put_task() {
 }
 
 fn take_by_thread(case: &Case) -> u64 {
-    keep(case.tube.take(NO_TIMEOUT).unwrap().unwrap())
+    keep(case.tube.take_timeout(NO_TIMEOUT).unwrap().unwrap())
 }
 
 /// G04
@@ -63,7 +64,7 @@ fn released_task_is_given_to_waiting_taker() {
         case.put_all([0]);
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
-        let waiting = WaitingTake::begin(case.tube.to_async().take(secs(1)));
+        let waiting = WaitingTake::begin(case.tube.to_async().take_timeout(secs(1)));
         holder.release(0, ZERO).unwrap();
         assert_eq!(waiting.id(), Some(0));
         assert_not_taken(holder.ack(0), 0);
@@ -112,9 +113,9 @@ fn kick_of_two_serves_two_waiting_takers() {
 #[test]
 fn waiting_takers_are_served_in_arrival_order() {
     for_each_driver(ALL, |case| {
-        let timeouts = [Some(ms(10_000)), None, Some(ms(9_990)), Some(ms(1_000))];
+        let timeouts = [ms(10_000), NO_TIMEOUT, ms(9_990), ms(1_000)];
         let waiting =
-            timeouts.map(|timeout| WaitingTake::begin(case.tube.to_async().take(timeout)));
+            timeouts.map(|timeout| WaitingTake::begin(case.tube.to_async().take_timeout(timeout)));
         case.put_all([0, 1, 2, 3]);
         assert_eq!(waiting.map(WaitingTake::id), [Some(0), Some(1), Some(2), Some(3)]);
     });
@@ -201,7 +202,7 @@ fn truncate_does_not_end_waiting_take() {
 #[test]
 fn drop_tube_with_waiting_taker_returns_tube_busy() {
     for_each_driver(ALL, |case| {
-        let waiting = WaitingTake::begin(case.tube.to_async().take(ms(100)));
+        let waiting = WaitingTake::begin(case.tube.to_async().take_timeout(ms(100)));
         match case.store.drop_tube("case") {
             Err(Error::TubeBusy { name, .. }) => assert_eq!(name, "case"),
             other => panic!("not refused: {other:?}"),
@@ -217,7 +218,8 @@ fn drop_tube_with_waiting_taker_returns_tube_busy() {
 fn waiting_take_of_ended_session_returns_session_ended() {
     for_each_driver(ALL, |case| {
         let session = case.store.session();
-        let waiting = WaitingTake::begin(session.tube("case").unwrap().to_async().take(NO_TIMEOUT));
+        let waiting =
+            WaitingTake::begin(session.tube("case").unwrap().to_async().take_timeout(NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
         case.put_all([0]);
@@ -247,7 +249,8 @@ fn dropped_take_future_releases_assigned_task() {
         let dropped = case.begin_take();
         case.put_all([0]);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        let next = WaitingTake::begin(case.tube_in_new_session().to_async().take(NO_TIMEOUT));
+        let next =
+            WaitingTake::begin(case.tube_in_new_session().to_async().take_timeout(NO_TIMEOUT));
         drop(dropped);
         assert_eq!(next.id(), Some(0));
     });
@@ -264,7 +267,7 @@ fn concurrent_takers_receive_every_task_once() {
                 scope.spawn(|| {
                     let tube = case.tube_in_new_session();
                     loop {
-                        let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                        let claim = tube.take_timeout(NO_TIMEOUT).unwrap().unwrap();
                         let last = claim.body() == b"stop";
                         let id = claim.id();
                         claim.ack().unwrap();
@@ -394,7 +397,7 @@ fn close_ends_waiting_take() {
         let clock = stores::ManualClock::new();
         let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
         let tube = store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
-        let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         stores::close(&store);
         assert!(stores::is_closed(&waiting.answer().unwrap_err()));
     });
@@ -414,7 +417,8 @@ fn take_any_gets_task_of_first_named_tube() {
             tube.try_take().unwrap().unwrap()
         })
         .into();
-    let mut waiting = WaitingTake::begin(store.to_async().take_any(&[&first, &last], None));
+    let mut waiting =
+        WaitingTake::begin(store.to_async().take_any(&[&first, &last], Duration::MAX));
     assert!(waiting.is_pending());
     // One commit frees both sub-queues, the one of `last` first.
     let acked = tubewell::Claim::ack_many(claims).unwrap();

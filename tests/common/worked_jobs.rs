@@ -205,7 +205,7 @@ impl Workshop {
                 break;
             }
         }
-        let stop = if is_well { None } else { Some(Duration::ZERO) };
+        let stop = if is_well { Duration::MAX } else { Duration::ZERO };
         let has_stopped = worker.stop(stop).is_ok();
         let has_ended_well = worker.wait().is_ok();
         is_well && has_stopped && has_ended_well && reports.try_iter().all(|is_well| is_well)

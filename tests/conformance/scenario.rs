@@ -187,7 +187,7 @@ impl ScenarioRun {
                 "a take with a timeout must be recorded as take_begin".to_owned(),
             ));
         }
-        let claim = self.tube_of(session)?.take(Duration::ZERO)?;
+        let claim = self.tube_of(session)?.try_take()?;
         Ok(claim.map_or(Answer::None(true), |claim| self.task(&claim.detach())))
     }
 

@@ -21,7 +21,7 @@ impl Waiter {
     /// Begins the take.
     pub fn new(tube: Tube, timeout: Duration) -> Waiter {
         let mut waiter = Waiter {
-            future: Some(Box::pin(tube.to_async().take(timeout))),
+            future: Some(Box::pin(tube.to_async().take_timeout(timeout))),
             _tube: tube,
             woken: WakeFlag::raised(),
             answer: None,

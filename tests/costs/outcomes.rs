@@ -129,7 +129,7 @@ fn outcomes_of_another_tube_cost_a_plain_tube_nothing() {
         keeping.put_many(["x"; 101]).unwrap();
         let claims = keeping.take_many(100, Duration::ZERO).unwrap();
         assert_eq!(Claim::ack_many(claims).unwrap().len(), 100);
-        let mut wait = std::pin::pin!(keeping.to_async().wait_done(100, None));
+        let mut wait = std::pin::pin!(keeping.to_async().wait_done(100, Duration::MAX));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(wait.as_mut().poll(&mut context).is_pending());
         assert_plain_costs(store, plain);

@@ -140,7 +140,7 @@ fn put_looks_at_no_caller_that_waits_until_another_tube_is_drained() {
         |store, count| {
             let other = store.create_tube("other", FIFO, relaxed()).unwrap();
             other.put("x").unwrap();
-            let waits = (0..count).map(|_| begin(other.to_async().wait_drained(None)));
+            let waits = (0..count).map(|_| begin(other.to_async().wait_drained(Duration::MAX)));
             let waits: Vec<_> = waits.collect();
             (store.create_tube("work", FIFO, relaxed()).unwrap(), waits)
         },
@@ -161,9 +161,9 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
             let others = (0..count).map(|_| {
                 let session = store.session();
                 let (empty, full) = (session.tube("work").unwrap(), session.tube("full").unwrap());
-                let take = begin(empty.to_async().take(None));
-                let drained = begin(full.to_async().wait_drained(None));
-                let done = begin(full.to_async().wait_done(0, None));
+                let take = begin(empty.to_async().take_timeout(Duration::MAX));
+                let drained = begin(full.to_async().wait_drained(Duration::MAX));
+                let done = begin(full.to_async().wait_done(0, Duration::MAX));
                 (session, take, drained, done)
             });
             let others: Vec<_> = others.collect();
@@ -187,15 +187,15 @@ fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
             let id = other.put("x").unwrap().id;
             let waits = (0..count).map(|_| {
                 (
-                    begin(other.to_async().wait_done(id, None)),
-                    begin(other.to_async().wait_drained(None)),
+                    begin(other.to_async().wait_done(id, Duration::MAX)),
+                    begin(other.to_async().wait_drained(Duration::MAX)),
                 )
             });
             let waits: Vec<_> = waits.collect();
             (store.create_tube("work", FIFO, relaxed()).unwrap(), waits)
         },
         |_, tube| {
-            let mut ready = begin(tube.to_async().wait_ready(None));
+            let mut ready = begin(tube.to_async().wait_ready(Duration::MAX));
             tube.put("x").unwrap();
             let mut context = Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut ready).poll(&mut context).is_ready());
@@ -208,9 +208,9 @@ fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
 fn waits_in(tube: &Tube, count: usize) -> impl Sized + use<> {
     let id = tube.put(Put::new("x").delay(Duration::from_secs(60))).unwrap().id;
     let waits = (0..count).map(|_| {
-        let done = begin(tube.to_async().wait_done(id, None));
-        let drained = begin(tube.to_async().wait_drained(None));
-        (done, drained, begin(tube.to_async().wait_ready(None)))
+        let done = begin(tube.to_async().wait_done(id, Duration::MAX));
+        let drained = begin(tube.to_async().wait_drained(Duration::MAX));
+        (done, drained, begin(tube.to_async().wait_ready(Duration::MAX)))
     });
     waits.collect::<Vec<_>>()
 }

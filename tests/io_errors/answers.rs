@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
+use std::time::Duration;
 
 use tubewell::{Durability, Ending, FIFO, Failure, Keep, ManualClock, Result, Tube, TubeOptions};
 
@@ -93,7 +94,7 @@ fn wait_done_fails(disk: &Arc<Disk>, durability: Durability, plan: Plan, end: En
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
     let store = open(&disk, &clock);
     let tube = store.tube("work").unwrap();
-    let mut wait: Wait = Box::pin(tube.to_async().wait_done(0, None));
+    let mut wait: Wait = Box::pin(tube.to_async().wait_done(0, Duration::MAX));
     assert!(is_pending(&mut wait));
     disk.fail(plan);
     let ended = end(&tube, 0);
@@ -165,7 +166,7 @@ fn put_and_wait_fails(disk: &Arc<Disk>, durability: Durability, plan: Plan) -> b
     disk.fail(plan);
     let (answer, crashes) = thread::scope(|scope| {
         let caller = scope.spawn(|| {
-            let answer = tube.put_and_wait("request", None);
+            let answer = tube.put_and_wait("request", Duration::MAX);
             (answer, Crashes::of(&disk, durability))
         });
         while !caller.is_finished() {

@@ -83,7 +83,7 @@ fn take_that_waits_at_a_gate_ends_with_a_failure_of_the_disk() {
     let clock = ManualClock::new();
     let store = open(&disk, &clock);
     let tube = store.tube("paused").unwrap();
-    let mut take = std::pin::pin!(tube.to_async().take(None));
+    let mut take = std::pin::pin!(tube.to_async().take_timeout(Duration::MAX));
     let mut poll = || {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         take.as_mut().poll(&mut context)

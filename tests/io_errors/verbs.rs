@@ -205,7 +205,7 @@ impl Scenario {
         }
         let Ok(tube) = self.store().tube("idle") else { return };
         let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
-        let mut waiting = tube.to_async().take(None);
+        let mut waiting = tube.to_async().take_timeout(Duration::MAX);
         let waker = Waker::from(woken.clone());
         match pin!(&mut waiting).poll(&mut Context::from_waker(&waker)) {
             Poll::Pending => self.waiting = Some((waiting, woken)),

@@ -1,6 +1,7 @@
 //! Advance: a holder passes its task on to another tube.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
 use tubewell::{Durability, Ending, Error, EventKind, Failure, Keep, Put, TaskState, TubeOptions};
@@ -163,7 +164,7 @@ fn advance_frees_one_sub_queue_and_enters_another() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), case.take()), (first, None));
         let (waiting, blocked) = (case.begin_take(), next.try_take().unwrap().unwrap());
-        let mut waiting_in_next = WaitingTake::begin(next.to_async().take(NO_TIMEOUT));
+        let mut waiting_in_next = WaitingTake::begin(next.to_async().take_timeout(NO_TIMEOUT));
         claim.advance(&next, Put::new("y").sub_queue("host")).unwrap();
         assert_eq!(waiting.id(), Some(second));
         assert_eq!(blocked.id(), in_next);
@@ -204,7 +205,7 @@ fn advance_to_its_own_tube_begins_anew_there() {
 fn advanced_task_takes_its_own_place_in_a_full_tube() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
         let id = case.put("a");
-        let mut put = case.tube.to_async().put_wait("waits", None);
+        let mut put = case.tube.to_async().put_wait("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         for _ in 0..3 {
             let claim = case.tube.try_take().unwrap().unwrap();
@@ -224,7 +225,7 @@ fn advance_out_of_a_full_tube_admits_a_waiting_put() {
         let next = other(&case.store, FIFO);
         case.put("a");
         let claim = case.tube.try_take().unwrap().unwrap();
-        let mut put = case.tube.to_async().put_wait("waits", None);
+        let mut put = case.tube.to_async().put_wait("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         claim.advance(&next, "b").unwrap();
         block_on(put).unwrap();

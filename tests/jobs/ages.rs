@@ -2,6 +2,7 @@
 
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
+use std::time::Duration;
 use std::time::SystemTime;
 
 use tubewell::{
@@ -123,7 +124,7 @@ fn delay_is_a_part_of_the_age() {
 fn waiting_put_puts_its_task_when_there_is_space() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
         case.put("first");
-        let waiting = case.tube.to_async().put_wait("second", None);
+        let waiting = case.tube.to_async().put_wait("second", Duration::MAX);
         let mut waiting = std::pin::pin!(waiting);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());

@@ -1,5 +1,7 @@
 //! Options of tubes that are changed.
 
+use std::time::Duration;
+
 use tubewell::driver::{FIFOTTL, LIMFIFOTTL};
 use tubewell::{
     Backoff, Counting, Durability, Error, Failure, Keep, Put, Rate, Store, TaskState, Tube,
@@ -127,7 +129,8 @@ fn larger_capacity_admits_waiting_puts_and_a_smaller_one_removes_nothing() {
     let capacity = |tasks| TubeOptions::new().capacity(tasks);
     for_each_driver_with(&[LIMFIFOTTL], capacity(1), |case| {
         case.put("a");
-        let mut puts = ["b", "c", "d"].map(|body| case.tube.to_async().put_wait(body, None));
+        let mut puts =
+            ["b", "c", "d"].map(|body| case.tube.to_async().put_wait(body, Duration::MAX));
         for put in &mut puts {
             super::executor::poll_pending(put, std::task::Waker::noop());
         }

@@ -121,7 +121,7 @@ impl World {
 
     /// A future that is dropped hands out nothing, unless it is ready.
     fn drop_future(&mut self) {
-        let mut take = Box::pin(self.tube.to_async().take(ZERO));
+        let mut take = Box::pin(self.tube.to_async().try_take());
         if let Poll::Ready(taken) = poll(&mut take, Waker::noop()) {
             self.hand_out(taken.map(|claim| claim.map(AsyncClaim::into_blocking)));
         }

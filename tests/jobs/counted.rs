@@ -66,7 +66,7 @@ fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
     with_timeout(|| {
         let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
         let taker = tube.clone();
-        let taker = disk.block_flush_of(|| thread::spawn(move || taker.take(NO_TIMEOUT)));
+        let taker = disk.block_flush_of(|| thread::spawn(move || taker.take_timeout(NO_TIMEOUT)));
         tube.revoke(0).unwrap();
         disk.unblock_flushes();
         let claim = taker.join().unwrap().unwrap().unwrap();
@@ -82,7 +82,8 @@ fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
 fn dropped_take_future_uses_no_attempt() {
     with_timeout(|| {
         let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
-        let futures = [tube.to_async().take(NO_TIMEOUT), tube.to_async().take(NO_TIMEOUT)];
+        let futures =
+            [tube.to_async().take_timeout(NO_TIMEOUT), tube.to_async().take_timeout(NO_TIMEOUT)];
         for mut take in futures.map(Box::pin) {
             disk.block_flushes();
             let waker = std::task::Waker::noop();
@@ -96,7 +97,7 @@ fn dropped_take_future_uses_no_attempt() {
             disk.unblock_flushes();
             assert_sound(&store);
         }
-        let claim = block_on(tube.to_async().take(ZERO)).unwrap().unwrap();
+        let claim = block_on(tube.to_async().try_take()).unwrap().unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 3));
         drop(claim);
         assert_eq!(state(&tube, 0), Some(TaskState::Buried));
@@ -172,7 +173,7 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
             tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
             let mut claims = vec![tube.try_take().unwrap().unwrap(), tube.claim(1).unwrap()];
             claims.extend(tube.take_many(2, ZERO).unwrap());
-            claims.push(block_on(tube.to_async().take(ZERO)).unwrap().unwrap().into_blocking());
+            claims.push(block_on(tube.to_async().try_take()).unwrap().unwrap().into_blocking());
             let more = block_on(tube.to_async().take_many(2, ZERO)).unwrap();
             claims.extend(more.into_iter().map(tubewell::AsyncClaim::into_blocking));
             claims.push(block_on(tube.to_async().claim(7)).unwrap().into_blocking());
@@ -198,7 +199,7 @@ fn taker_that_waited_gets_a_task_whose_take_is_counted() {
             let options = TubeOptions::new().max_attempts(1).count_takes(counting);
             let tube = store.create_tube("case", driver, options).unwrap();
             let taker = tube.clone();
-            let taking = thread::spawn(move || taker.take(None).unwrap().unwrap());
+            let taking = thread::spawn(move || taker.take().unwrap());
             tube.put(draft(driver, "x")).unwrap();
             let claim = taking.join().unwrap();
             let (_file, killed) = after_a_kill(&file);

@@ -149,7 +149,7 @@ fn row_of_a_claim_whose_end_was_not_stored_does_not_outlive_the_next_take() {
             let (disk, clock, store, tube) = without_cache(flushed(2), 1);
             let session = store.session();
             let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
-            let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+            let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
             stores::settle(&store);
             disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
             if session_ends {

@@ -77,7 +77,7 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
         case.tube.release(1, ZERO).unwrap();
 
         let waiting = case.store.create_tube("waiting", case.driver, TubeOptions::default());
-        let waiting = WaitingTake::begin(waiting.unwrap().to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(waiting.unwrap().to_async().take_timeout(NO_TIMEOUT));
         assert!(matches!(case.store.drop_tube("waiting"), Err(Error::TubeBusy { .. })));
         drop(waiting);
         case.store.drop_tube("waiting").unwrap();

@@ -378,7 +378,7 @@ fn concurrent_callers_each_get_the_result_of_their_task() {
                 for _ in 0..2 {
                     scope.spawn(|| {
                         for _ in 0..CALLERS * TASKS / 2 {
-                            let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                            let claim = tube.take_timeout(NO_TIMEOUT).unwrap().unwrap();
                             let result = claim.body().to_vec();
                             claim.ack_with(result).unwrap();
                         }

@@ -1,6 +1,7 @@
 //! Finish: the end of a task, and everything that follows from it, with one commit.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE};
 use tubewell::{Durability, Ending, Error, EventKind, Finish, Keep, Put, TaskState, TubeOptions};
@@ -156,7 +157,7 @@ fn tasks_of_a_finish_share_the_capacity_of_a_tube() {
         assert_eq!(case.tube.claim(0).unwrap().finish(twice(Finish::new())), Err(full.clone()));
         case.tube.claim(0).unwrap().finish(Finish::new().put(&case.tube, "d")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
-        let mut put = case.tube.to_async().put_wait("waits", None);
+        let mut put = case.tube.to_async().put_wait("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         case.tube.claim(1).unwrap().finish(Finish::new().put(&case.tube, "e")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
@@ -179,9 +180,9 @@ fn takers_of_all_tubes_get_what_a_finish_puts() {
         let second = tube.put(Put::new("y").sub_queue("host")).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         let takes = [
-            WaitingTake::begin(tube.to_async().take(NO_TIMEOUT)),
-            WaitingTake::begin(next.to_async().take(NO_TIMEOUT)),
-            WaitingTake::begin(next.to_async().take(NO_TIMEOUT)),
+            WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT)),
+            WaitingTake::begin(next.to_async().take_timeout(NO_TIMEOUT)),
+            WaitingTake::begin(next.to_async().take_timeout(NO_TIMEOUT)),
         ];
         let finish = Finish::new().advance(&next, "first").put(&next, Put::new("urgent"));
         let ticket = disk.block_flush_of(|| claim.into_async().finish(finish));

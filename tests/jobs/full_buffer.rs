@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use tubewell::{
     Claim, ClaimToken, Error, FIFOTTL, Failure, Filter, Keep, ManualClock, Put, Receipt, Schedule,
@@ -227,7 +228,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         session.end().unwrap();
         // Waits that end, or are given up.
         assert_eq!(tube.wait_done(*ready, secs(0)).unwrap(), None);
-        drop(tube.to_async().take(None));
+        drop(tube.to_async().take_timeout(Duration::MAX));
         assert!(tube.revoke_all().unwrap() > 0);
         taken.clear();
     });

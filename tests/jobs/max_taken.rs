@@ -245,7 +245,7 @@ fn limit_holds_for_every_durability_and_in_temporary_tubes() {
         let (store, tube) = create_with(&file, "fifo", options);
         tube.put_many(["a", "b"]).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        let mut waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let mut waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         assert!(waiting.is_pending());
         claim.ack().unwrap();
         assert_eq!(waiting.id(), Some(1));

@@ -1,5 +1,7 @@
 //! Moves: tasks that a caller hands to another tube, in their state.
 
+use std::time::Duration;
+
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
     Backoff, Ending, EventKind, Failure, Keep, Put, Store, TaskState, Tube, TubeOptions,
@@ -146,8 +148,8 @@ fn moved_task_is_given_to_a_waiting_taker() {
     for_each_driver(ALL, |case| {
         let to = other(&case.store, case.driver);
         let id = case.put("work");
-        let first = WaitingTake::begin(to.to_async().take(NO_TIMEOUT));
-        let mut second = WaitingTake::begin(to.to_async().take(NO_TIMEOUT));
+        let first = WaitingTake::begin(to.to_async().take_timeout(NO_TIMEOUT));
+        let mut second = WaitingTake::begin(to.to_async().take_timeout(NO_TIMEOUT));
         case.tube.move_to(id, &to).unwrap();
         assert_eq!(first.id(), Some(id));
         assert!(second.is_pending());
@@ -186,7 +188,7 @@ fn move_out_of_a_full_tube_admits_a_waiting_put() {
     let to = other(&store, FIFOTTL);
     let id = small.put("first").unwrap().id;
     std::thread::scope(|scope| {
-        let put = scope.spawn(|| small.put_wait("second", None));
+        let put = scope.spawn(|| small.put_wait("second", Duration::MAX));
         while store.tubes().unwrap().iter().all(|tube| tube.waiting_puts == 0) {
             std::thread::yield_now();
         }

@@ -1,6 +1,7 @@
 //! A store that is closed, and a storage that fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tubewell::driver::FIFO;
 use tubewell::{Error, Store, TaskState, TubeOptions};
@@ -72,7 +73,7 @@ fn claims_are_seen_and_dropped_during_storage_failure() {
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
         tube.put_many(["a", "b"]).unwrap();
-        let [kept, dropped] = tube.take_many(2, None).unwrap().try_into().unwrap();
+        let [kept, dropped] = tube.take_many(2, Duration::MAX).unwrap().try_into().unwrap();
         disk.fail_flushes(true);
         let failed = tube.put("c").err();
         assert!(matches!(failed, Some(Error::OutcomeUnknown { .. })), "{failed:?}");

@@ -291,8 +291,8 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
         let store = stores::in_memory();
         let tube = store.create_tube("case", FIFO, options).unwrap();
         let (receipt, ending) = std::thread::scope(|scope| {
-            scope.spawn(|| tube.take(None).unwrap().unwrap().ack_with("answer").unwrap());
-            tube.put_and_wait("question", None).unwrap()
+            scope.spawn(|| tube.take().unwrap().ack_with("answer").unwrap());
+            tube.put_and_wait("question", Duration::MAX).unwrap()
         });
         assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
         assert_eq!(kept(&tube), tube.list(TaskState::Done, None, 9).unwrap().items.len() as u64);
@@ -306,14 +306,14 @@ fn waiter_gets_the_failure_of_a_buried_task() {
     let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
     let (_, ending) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let claim = tube.take(None).unwrap().unwrap();
+            let claim = tube.take().unwrap();
             claim.fail(Failure::new("crash", "signal 9")).unwrap()
         });
-        tube.put_and_wait("work", None).unwrap()
+        tube.put_and_wait("work", Duration::MAX).unwrap()
     });
     let Some(Ending::Buried { failure: Some(failure) }) = ending else { panic!("{ending:?}") };
     assert_eq!((failure.group.as_str(), failure.attempt), ("crash", 1));
-    assert_eq!(tube.wait_done(0, None).map(|ending| ending.is_some()), Ok(true));
+    assert_eq!(tube.wait_done(0, Duration::MAX).map(|ending| ending.is_some()), Ok(true));
     assert_sound(&store);
 }
 
@@ -371,7 +371,7 @@ fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
         restored.wait().unwrap();
         let ends = waits.map(|wait| end_of(wait).unwrap());
         assert_eq!(ends, [done(Some("answer")), Some(Ending::Buried { failure: Some(failure) })]);
-        assert_eq!(tube.wait_done(1, None), Ok(done(Some("answer"))));
+        assert_eq!(tube.wait_done(1, Duration::MAX), Ok(done(Some("answer"))));
         assert_sound(&store);
     });
 }

@@ -120,7 +120,7 @@ fn waiting_take_of_a_paused_tube_times_out() {
     for_each_driver(ALL, |case| {
         case.put("x");
         case.tube.pause_for(secs(20)).unwrap();
-        let mut take = WaitingTake::begin(case.tube.to_async().take(Some(secs(10))));
+        let mut take = WaitingTake::begin(case.tube.to_async().take_timeout(secs(10)));
         case.advance(9_999);
         assert!(take.is_pending());
         case.advance(1);
@@ -199,7 +199,7 @@ fn pauses_are_sound_when_takes_come_and_go() {
         }
         let session = case.store.session();
         let tube = session.tube("case").unwrap();
-        let take = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let take = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         drop(tube);
         session.end().unwrap();
         assert_eq!(take.answer().err(), Some(Error::SessionEnded));
@@ -317,7 +317,7 @@ fn pause_outlives_the_process() {
         let store = file.reopen_after(store, secs(59));
         assert_eq!(pauses(&store), [(true, None), (true, Some(secs(1)))]);
         let ends = store.tube("ends").unwrap();
-        let mut waiting = WaitingTake::begin(ends.to_async().take(NO_TIMEOUT));
+        let mut waiting = WaitingTake::begin(ends.to_async().take_timeout(NO_TIMEOUT));
         assert_sound(&store);
         file.clock.advance(ms(999));
         assert!(waiting.is_pending());

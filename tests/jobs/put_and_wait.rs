@@ -21,7 +21,7 @@ fn put_and_wait_returns_receipt_and_ending() {
             assert_eq!((receipt.id, receipt.state), (0, TaskState::Ready));
             assert_eq!(ending, Some(DONE));
 
-            let wait = begin_put(case, Some(secs(1)));
+            let wait = begin_put(case, secs(1));
             case.advance(1_000);
             let (receipt, ending) = end_of(wait).unwrap();
             assert_eq!((receipt.id, ending), (1, None));
@@ -67,7 +67,7 @@ fn refused_put_and_wait_leaves_no_wait() {
 }
 
 /// Begins a put that waits for the end of its task, and returns once the task is visible.
-fn begin_put(case: &Case, timeout: Option<Duration>) -> Wait<(Receipt, Option<Ending>)> {
+fn begin_put(case: &Case, timeout: Duration) -> Wait<(Receipt, Option<Ending>)> {
     let wait = Wait::begin(case.tube.to_async().put_and_wait(case.draft("x"), timeout));
     case.store.flush().unwrap();
     wait

@@ -82,7 +82,7 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
             assert_eq!(take(&tube), None);
         }
         let tube = store.tube("case").unwrap();
-        let mut waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let mut waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         file.clock.advance(ms(4_999));
         assert!(waiting.is_pending());
         file.tick();

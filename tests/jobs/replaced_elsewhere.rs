@@ -119,7 +119,7 @@ fn task_put_again_elsewhere_is_lost_to_its_holder() {
             let log = case.event_log();
             let claim = case.tube.try_take().unwrap().unwrap();
             claim.renew(secs(60)).unwrap();
-            let taker = WaitingTake::begin(other.to_async().take(NO_TIMEOUT));
+            let taker = WaitingTake::begin(other.to_async().take_timeout(NO_TIMEOUT));
             other.put(again(Put::new("new".into()))).unwrap();
             assert_not_taken(claim.renew(secs(60)).and(Ok(())), id);
             assert_not_taken(claim.ack(), id);

@@ -80,7 +80,7 @@ fn tasks_of_all_tubes_count_for_a_shared_limit() {
         assert_eq!((take(&imports), take(&reports)), (None, None));
         reports.ack(b[0]).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[1]), None));
-        let waiting = WaitingTake::begin(reports.to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         imports.bury(a[0]).unwrap();
         assert_eq!((waiting.id(), take(&imports)), (Some(b[1]), None));
         imports.release(a[1], ZERO).unwrap();
@@ -109,8 +109,8 @@ fn raised_limit_gives_tasks_and_a_lowered_one_ends_no_claim() {
         let (a, b) = (put(&imports, "db", 5), put(&reports, "db", 5));
         store.set_limit("db", 1).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[0]), None));
-        let first = WaitingTake::begin(reports.to_async().take(NO_TIMEOUT));
-        let second = WaitingTake::begin(imports.to_async().take(NO_TIMEOUT));
+        let first = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
+        let second = WaitingTake::begin(imports.to_async().take_timeout(NO_TIMEOUT));
         store.set_limit("db", 3).unwrap();
         assert_eq!((first.id(), second.id()), (Some(b[0]), Some(a[1])));
         assert_eq!((take(&imports), take(&reports)), (None, None));
@@ -142,8 +142,8 @@ fn freed_place_goes_to_the_take_that_waits_longest_in_any_tube() {
         let a = put(&imports, "db", 3);
         assert_eq!(take(&imports), Some(a[0]));
         let b = put(&reports, "db", 2);
-        let first = WaitingTake::begin(reports.to_async().take(NO_TIMEOUT));
-        let mut second = WaitingTake::begin(imports.to_async().take(NO_TIMEOUT));
+        let first = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
+        let mut second = WaitingTake::begin(imports.to_async().take_timeout(NO_TIMEOUT));
         imports.ack(a[0]).unwrap();
         assert!(second.is_pending());
         assert_eq!(first.id(), Some(b[0]));
@@ -171,7 +171,7 @@ fn truncated_dropped_and_altered_tubes_free_their_places() {
         let b = put(&reports, "db", 9);
         put(&imports, "db", 9);
         let _claims = imports.take_many(9, ZERO).unwrap();
-        let first = WaitingTake::begin(reports.to_async().take(NO_TIMEOUT));
+        let first = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         imports.truncate().unwrap();
         assert_eq!((first.id(), take(&reports)), (Some(b[0]), Some(b[1])));
         assert_sound(store);
@@ -211,14 +211,14 @@ fn limits_and_shared_tubes_survive_an_open() {
         store.remove_limit("gone").unwrap();
         put(&imports, "db", 3);
         put(&reports, "db", 3);
-        let _token = imports.take(NO_TIMEOUT).unwrap().unwrap().park(secs(60)).unwrap();
+        let _token = imports.take_timeout(NO_TIMEOUT).unwrap().unwrap().park(secs(60)).unwrap();
         let store = file.reopen(store);
         let (imports, reports) = (store.tube("imports").unwrap(), store.tube("reports").unwrap());
         assert!(imports.info().unwrap().shared_limits);
         assert_eq!(limits(&store), [("db".into(), 2, 1)]);
         assert!(take(&reports).is_some());
         assert_eq!((take(&imports), take(&reports)), (None, None));
-        let waiting = WaitingTake::begin(reports.to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         file.clock.advance(secs(60));
         assert!(waiting.id().is_some());
         assert_sound(&store);

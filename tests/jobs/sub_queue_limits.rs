@@ -165,7 +165,7 @@ fn taken_and_parked_tasks_hold_their_places_after_an_open() {
         let tube = store.tube("case").unwrap();
         assert_eq!(tube.info().unwrap().sub_queue_limit, Some(2));
         assert_eq!((take(&tube), take(&tube)), (Some(0), None));
-        let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         file.clock.advance(secs(60));
         assert_eq!(waiting.id(), Some(1));
         assert_sound(&store);
@@ -179,7 +179,7 @@ fn place_is_free_once_the_end_of_the_claim_is_flushed() {
         let (store, tube) = create_with(&file, driver, limit(2));
         tube.put_many(["x"; 4].map(in_sub)).unwrap();
         let claims = tube.take_many(10, ZERO).unwrap();
-        let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         let mut tickets = Vec::new();
         for claim in claims {
             tickets.push(claim.into_async().ack());
@@ -316,7 +316,7 @@ fn limit_holds_whatever_the_durability() {
         tube.put_many(["x"; 3].map(in_sub)).unwrap();
         let waiting = tube.take_many(10, ZERO).unwrap();
         assert_eq!(ids(&waiting), [0, 1]);
-        let third = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+        let third = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         drop(waiting);
         assert_eq!(claim_of(third).id(), 0);
         assert_sound(&store);

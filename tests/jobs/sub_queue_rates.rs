@@ -138,7 +138,7 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
             store = file.reopen(store);
             let tube = store.tube("case").unwrap();
             assert_eq!(take(&tube), None);
-            let waiting = WaitingTake::begin(tube.to_async().take(NO_TIMEOUT));
+            let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
             assert_sound(&store);
             file.clock.advance(secs(5));
             assert_eq!((waiting.id().is_some(), take(&tube)), (true, None));

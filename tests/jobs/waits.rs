@@ -162,7 +162,7 @@ fn wait_done_of_ended_task_returns_immediately() {
         assert_eq!(other.put("x").unwrap().id, 3);
         let endings = [0, 1, 2, 3].map(|id| ended(&case.tube, id));
         assert_eq!(endings, [Ending::Gone, Ending::Gone, BURIED, Ending::Gone].map(Some));
-        for timeout in [Some(ZERO), NO_TIMEOUT] {
+        for timeout in [ZERO, NO_TIMEOUT] {
             assert_not_found(case.tube.wait_done(4, timeout), 4);
             assert_not_found(block_on(case.tube.to_async().wait_done(4, timeout)), 4);
         }

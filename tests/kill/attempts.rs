@@ -124,7 +124,7 @@ fn take_alone(reports: &ReportWriter, tube: &Tube) -> Option<Claim> {
     if tube.statistics().unwrap().tasks.total == 0 {
         tube.put("poison").unwrap();
     }
-    let claim = tube.take(MS * 100).unwrap();
+    let claim = tube.take_timeout(MS * 100).unwrap();
     match &claim {
         Some(claim) => report("a", reports, claim),
         None => reports.write(&format!("n {}", tube.name())),

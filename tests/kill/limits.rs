@@ -120,7 +120,7 @@ fn take_rated(reports: &ReportWriter, tube: &Tube) {
     for name in NAMES {
         tube.put(Put::new("x").sub_queue(name)).unwrap();
     }
-    while let Some(claim) = tube.take(None).unwrap() {
+    while let Some(claim) = tube.take_timeout(Duration::MAX).unwrap() {
         reports.write(&format!("r {RATED} {}", claim.sub_queue().unwrap()));
         drop(claim);
     }

@@ -185,7 +185,7 @@ fn answer_callers(job: &Job, reports: &ReportWriter, tubes: &[Tube]) {
             scope.spawn(move || {
                 loop {
                     let (put, name) = (new_put(&mut rng, tube), tube.name());
-                    let (receipt, ending) = tube.put_and_wait(put, None).unwrap();
+                    let (receipt, ending) = tube.put_and_wait(put, Duration::MAX).unwrap();
                     let ending = word_for(ending.as_ref(), name, receipt.id);
                     reports.write(&format!("q {name} {} {ending}", receipt.id));
                 }
@@ -193,7 +193,7 @@ fn answer_callers(job: &Job, reports: &ReportWriter, tubes: &[Tube]) {
             let mut rng = Rng::for_part(job.seed, 10 + part);
             scope.spawn(move || {
                 loop {
-                    let claim = tube.take(None).unwrap().unwrap();
+                    let claim = tube.take().unwrap();
                     let result = body::with_label(
                         &label(tube.name(), claim.id()),
                         body::random_filler(&mut rng),

@@ -21,12 +21,11 @@ pub fn hold_claim(job: &Job, reports: &ReportWriter, ttr: Duration) {
     tube.put(Put::new("once").ttr(ttr)).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     thread::scope(|scope| {
-        let second = scope.spawn(|| match tube.take(None) {
-            Ok(Some(claim)) => match claim.ack() {
+        let second = scope.spawn(|| match tube.take() {
+            Ok(claim) => match claim.ack() {
                 Ok(_) => reports.write("second done"),
                 Err(error) => reports.write(&format!("second refused {error}")),
             },
-            Ok(None) => panic!("a take without a timeout returned None"),
             Err(Error::Closed) => {}
             Err(other) => panic!("take: {other}"),
         });

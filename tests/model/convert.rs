@@ -14,10 +14,6 @@ pub fn duration(micros: Micros) -> Duration {
     if micros == NEVER { Duration::MAX } else { Duration::from_micros(micros) }
 }
 
-pub fn timeout(micros: Micros) -> Option<Duration> {
-    (micros != NEVER).then(|| duration(micros))
-}
-
 pub fn finite(micros: Micros) -> Option<Micros> {
     (micros != NEVER).then_some(micros)
 }

@@ -183,7 +183,7 @@ fn end_that_is_refused_during_an_outage_releases_the_task() {
         assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         disk.fail_flushes(false);
         wait_until(|| store.flush().is_ok());
-        let claims = tube.take_many(3, None).unwrap();
+        let claims = tube.take_many(3, Duration::MAX).unwrap();
         assert_eq!(claims.len(), 3);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
@@ -210,7 +210,8 @@ fn ack_many_with_a_ticket_has_one_result_for_each_claim() {
         let small = SmallBuffer::new();
         small.tube.put_many(["a", "b", "c"]).unwrap();
         let tickets = small.fill();
-        let claims: Vec<AsyncClaim> = small.tube.to_async().take_many(3, None).wait().unwrap();
+        let claims: Vec<AsyncClaim> =
+            small.tube.to_async().take_many(3, Duration::MAX).wait().unwrap();
         // One of the claims has ended when the call is made.
         let id = claims[1].id();
         let deleted = small.tube.to_async().delete(id);

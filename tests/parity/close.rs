@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use tubewell::{Durability, Error, FIFO, Store, TubeOptions};
 
@@ -22,7 +23,7 @@ fn close_flushes_and_frees_the_file() {
         let tube = store.create_tube("work", FIFO, relaxed).unwrap();
         tube.put("relaxed").unwrap();
         let ticket = tube.to_async().put("deferred");
-        let waiting = tube.to_async().take_many(3, None);
+        let waiting = tube.to_async().take_many(3, Duration::MAX);
         block_on(store.to_async().close()).unwrap();
         assert_eq!(tube.put("late"), Err(Error::Closed));
         assert!(ticket.is_done());
@@ -58,7 +59,7 @@ fn close_does_not_block_its_executor() {
         }
         // Other calls return during the last flush, too.
         wait_until(|| small.tube.try_take().err() == Some(Error::Closed));
-        let mut refused = small.tube.to_async().put_wait("late", None);
+        let mut refused = small.tube.to_async().put_wait("late", Duration::MAX);
         assert_eq!(poll(&mut refused, &wakes.waker()), Poll::Ready(Err(Error::Closed)));
         let _ = poll(&mut ticket, &wakes.waker());
         assert_eq!(wakes.get(), 0);

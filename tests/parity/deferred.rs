@@ -19,8 +19,12 @@ fn ack_many_returns_one_result_for_each_id() {
     let (store, _clock) = timed_store();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put_many(["a", "b"]).unwrap();
-    let ids: Vec<u64> =
-        tube.take_many(2, None).unwrap().into_iter().map(|claim| claim.detach().info.id).collect();
+    let ids: Vec<u64> = tube
+        .take_many(2, Duration::MAX)
+        .unwrap()
+        .into_iter()
+        .map(|claim| claim.detach().info.id)
+        .collect();
     let ticket = tube.to_async().ack_many(&[ids[0], 99, ids[1]]);
     let acked = ticket.wait().unwrap();
     assert!(acked[0].is_ok() && acked[2].is_ok());
@@ -178,7 +182,7 @@ fn future_that_is_polled_again_says_that_its_answer_was_returned() {
     assert!(matches!(waited, Err(Error::Invalid { .. })), "{waited:?}");
 
     tube.put("y").unwrap();
-    let mut take = tube.to_async().take(None);
+    let mut take = tube.to_async().take_timeout(Duration::MAX);
     let claim = eventually_ready(&mut take).unwrap().unwrap();
     let again = eventually_ready(&mut take);
     assert!(matches!(again, Err(Error::Invalid { .. })), "{again:?}");

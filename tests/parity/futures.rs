@@ -17,7 +17,7 @@ use super::support::{
 };
 use crate::stores::{self, ManualClock};
 
-const NO_TIMEOUT: Option<Duration> = None;
+const NO_TIMEOUT: Duration = Duration::MAX;
 
 /// Polls a future, which must be pending. Returns a closure that waits for its result.
 fn begin<T: 'static>(mut call: Ticket<T>) -> Box<dyn FnOnce()> {
@@ -69,7 +69,7 @@ fn dropped_ticket_leaves_its_change_in_line() {
         let mut polled = jobs.put("polled and dropped");
         poll_pending(&mut polled, Waker::noop());
         let waited = jobs.put("waited for");
-        drop((create, polled, jobs.put("dropped"), jobs.take(NO_TIMEOUT)));
+        drop((create, polled, jobs.put("dropped"), jobs.take_timeout(NO_TIMEOUT)));
         let last = jobs.put("last");
         assert!(!waited.is_done() && !last.is_done());
         small.disk.unblock_flushes();
@@ -167,7 +167,7 @@ fn line_leaves_space_to_blocked_threads_and_to_the_sweeper() {
             });
             let taken = (0..10).map(|_| {
                 let id = timed.put(Put::new("soon").delay(ms(1)))?.id;
-                let claim = timed.take(NO_TIMEOUT)?.expect("it waits without a limit");
+                let claim = timed.take_timeout(NO_TIMEOUT)?.expect("it waits without a limit");
                 let taken = claim.id();
                 claim.ack().map(|_| taken == id)
             });
@@ -446,7 +446,7 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             let later = ManualClock::at(wall + ms(2000));
             let store = stores::open_with(&path, Store::options().clock(later));
             let tube = store.tube("work").unwrap();
-            let claim = block_on(tube.to_async().take(NO_TIMEOUT)).unwrap().unwrap();
+            let claim = block_on(tube.to_async().take_timeout(NO_TIMEOUT)).unwrap().unwrap();
             assert_eq!(claim.body(), b"alive");
             let calls = tube.statistics().unwrap().calls;
             assert!(calls.ttl >= EXPIRED / 2, "{} tasks expired", calls.ttl);

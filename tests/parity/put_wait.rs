@@ -12,7 +12,7 @@ use super::support::{
 };
 use crate::stores;
 
-const NO_TIMEOUT: Option<Duration> = None;
+const NO_TIMEOUT: Duration = Duration::MAX;
 
 /// A tube with space for one task, which it has.
 fn full_tube(store: &Store) -> Tube {
@@ -208,7 +208,7 @@ fn futures_and_acks_race_without_a_lost_task() {
             let mut kept = 0;
             loop {
                 let is_last = putters.iter().all(thread::ScopedJoinHandle::is_finished);
-                while let Some(claim) = tube.take(ms(1)).unwrap() {
+                while let Some(claim) = tube.take_timeout(ms(1)).unwrap() {
                     kept += u64::from(claim.body() == b"kept");
                     taken += 1;
                     claim.ack().unwrap();

@@ -42,8 +42,8 @@ fn values_come_out_as_they_went_in() {
     );
     jobs.put(job(0)).unwrap();
     jobs.put_many(&[job(1), job(2)]).unwrap();
-    jobs.put_wait(job(3), None).unwrap();
-    block_on(jobs.to_async().put_wait(job(4), None)).unwrap();
+    jobs.put_wait(job(3), Duration::MAX).unwrap();
+    block_on(jobs.to_async().put_wait(job(4), Duration::MAX)).unwrap();
     let deferred = jobs.to_async();
     deferred.put(job(5)).wait().unwrap();
     deferred.put(Put::new(&job(6))).wait().unwrap();
@@ -52,10 +52,10 @@ fn values_come_out_as_they_went_in() {
     assert_eq!(block_on(jobs.to_async().peek(4)).unwrap().value().unwrap(), job(4));
     assert_eq!(jobs.list(TaskState::Ready, None, 100).unwrap().items.len(), 9);
 
-    let mut claims = vec![jobs.take(None).unwrap().unwrap(), jobs.try_take().unwrap().unwrap()];
-    claims.extend(jobs.take_many(2, None).unwrap());
-    claims.push(block_on(jobs.to_async().take(None)).unwrap().unwrap().into_blocking());
-    let more = block_on(jobs.to_async().take_many(10, None)).unwrap();
+    let mut claims = vec![jobs.take().unwrap(), jobs.try_take().unwrap().unwrap()];
+    claims.extend(jobs.take_many(2, Duration::MAX).unwrap());
+    claims.push(block_on(jobs.to_async().take()).unwrap().into_blocking());
+    let more = block_on(jobs.to_async().take_many(10, Duration::MAX)).unwrap();
     claims.extend(more.into_iter().map(AsyncClaim::into_blocking));
     let steps: Vec<u32> = claims.iter().map(|claim| claim.value().step).collect();
     assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -69,7 +69,7 @@ fn claim_has_the_attributes_of_its_task() {
     let (store, _clock) = timed_store();
     let jobs = tube(&store, FIFOTTL).typed::<Job>();
     let id = jobs.put(Put::new(&job(1)).pri(7).ttr(ms(10))).unwrap().id;
-    let claim = jobs.take(None).unwrap().unwrap();
+    let claim = jobs.take().unwrap();
     let attributes = (claim.id(), claim.pri(), claim.takes(), claim.tube(), claim.sub_queue());
     assert_eq!(attributes, (id, 7, 1, "jobs", None));
     assert_eq!(claim.body(), br#"{"name":"resize","step":1}"#);
@@ -96,7 +96,7 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     let deferred = jobs.to_async();
     let ids: Vec<u64> =
         jobs.put_many(&[job(0), job(1), job(2)]).unwrap().iter().map(|it| it.id).collect();
-    for claim in jobs.take_many(3, None).unwrap() {
+    for claim in jobs.take_many(3, Duration::MAX).unwrap() {
         let _ = claim.detach();
     }
     jobs.ack(ids[0]).unwrap();
@@ -151,15 +151,19 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             let undecodable = put_undecodable(&tube);
             jobs.put(job(2)).unwrap();
             let taken = if asynchronous {
-                block_on(jobs.to_async().take_many(10, None)).map(drop)
+                block_on(jobs.to_async().take_many(10, Duration::MAX)).map(drop)
             } else {
-                jobs.take_many(10, None).map(drop)
+                jobs.take_many(10, Duration::MAX).map(drop)
             };
             let Err(Error::Codec { what }) = taken else { panic!("{taken:?}") };
             assert!(what.contains("task 1 of tube \"jobs\"") && what.contains("buried"), "{what}");
             assert_eq!(tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
-            let again: Vec<u32> =
-                jobs.take_many(10, None).unwrap().iter().map(|claim| claim.value().step).collect();
+            let again: Vec<u32> = jobs
+                .take_many(10, Duration::MAX)
+                .unwrap()
+                .iter()
+                .map(|claim| claim.value().step)
+                .collect();
             assert_eq!(again, [0, 2]);
             // A peek leaves the task as it is.
             assert!(matches!(jobs.peek(undecodable).unwrap().value(), Err(Error::Codec { .. })));
@@ -178,7 +182,7 @@ fn future_buries_undecodable_task_without_blocking() {
         let small = SmallBuffer::new();
         let undecodable = put_undecodable(&small.tube);
         let tickets = small.fill();
-        let mut take = small.tube.typed::<Job>().to_async().take(None);
+        let mut take = small.tube.typed::<Job>().to_async().take_timeout(Duration::MAX);
         poll_pending(&mut take, Waker::noop());
         assert_eq!(small.tube.statistics().unwrap().tasks.taken, 1);
         small.disk.unblock_flushes();
@@ -204,8 +208,8 @@ fn value_that_cannot_be_encoded_is_not_put() {
     let refused = [
         never.put(&Never).map(drop),
         never.put_many([&Never]).map(drop),
-        never.put_wait(&Never, None).map(drop),
-        block_on(never.to_async().put_wait(&Never, None)).map(drop),
+        never.put_wait(&Never, Duration::MAX).map(drop),
+        block_on(never.to_async().put_wait(&Never, Duration::MAX)).map(drop),
         never.to_async().put(&Never).wait().map(drop),
         never.to_async().put_many([&Never]).wait().map(drop),
     ];
@@ -229,7 +233,7 @@ fn tickets_of_typed_claims_stand_in_line() {
         let small = SmallBuffer::new();
         let jobs = small.tube.typed::<Job>();
         jobs.put_many(&[job(1), job(2), job(3)]).unwrap();
-        let mut claims = jobs.to_async().take_many(3, None).wait().unwrap();
+        let mut claims = jobs.to_async().take_many(3, Duration::MAX).wait().unwrap();
         let tickets = small.fill();
         let mut last = claims.pop().unwrap();
         let stored = last.checkpoint(job(4));
@@ -251,10 +255,10 @@ fn waiting_typed_put_is_dropped_with_its_future() {
         let options = TubeOptions::new().capacity(1);
         let jobs = store.create_tube("jobs", LIMFIFOTTL, options).unwrap().typed::<Job>();
         jobs.put(job(0)).unwrap();
-        let mut put = jobs.to_async().put_wait(job(1), None);
+        let mut put = jobs.to_async().put_wait(job(1), Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         drop(put);
-        let claim: Claim = jobs.take(None).unwrap().unwrap().into_parts().1;
+        let claim: Claim = jobs.take().unwrap().into_parts().1;
         claim.ack().unwrap();
         assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
     });

@@ -104,14 +104,14 @@ fn calls<'a>(
     vec![
         ("put", tube.put("lost").map(drop)),
         ("put_many", tube.put_many(["lost"]).map(drop)),
-        ("put_wait", tube.put_wait("lost", None).map(drop)),
+        ("put_wait", tube.put_wait("lost", Duration::MAX).map(drop)),
         ("deferred put", deferred.put("lost").wait().map(drop)),
-        ("put_wait_async", poll_once(tube.to_async().put_wait("lost", None))),
-        ("take", tube.take(None).map(drop)),
+        ("put_wait_async", poll_once(tube.to_async().put_wait("lost", Duration::MAX))),
+        ("take", tube.take_timeout(Duration::MAX).map(drop)),
         ("try_take", tube.try_take().map(drop)),
-        ("take_async", poll_once(tube.to_async().take(None))),
-        ("take_many", tube.take_many(9, None).map(drop)),
-        ("wait_ready", tube.wait_ready(None).map(drop)),
+        ("take_async", poll_once(tube.to_async().take_timeout(Duration::MAX))),
+        ("take_many", tube.take_many(9, Duration::MAX).map(drop)),
+        ("wait_ready", tube.wait_ready(Duration::MAX).map(drop)),
         ("peek", tube.peek(1).map(drop)),
         ("statistics", tube.statistics().map(drop)),
         ("truncate", tube.truncate().map(drop)),
@@ -145,14 +145,14 @@ fn calls<'a>(
 fn every_call_of_a_fork_is_refused() {
     let Owner { store, tube, session, claim, served, folder } = owner();
     let ticket = tube.to_async().put("deferred");
-    let take = tube.to_async().take(None);
+    let take = tube.to_async().take_timeout(Duration::MAX);
     let events = store.subscribe(10).unwrap();
     let worker = worker(&store);
     let refused = in_fork(|| {
         let mut calls = calls(&store, &tube, &session, claim.unwrap());
         calls.push(("a ticket", ticket.wait().map(drop)));
         calls.push(("a future of the owner", poll_once(take)));
-        calls.push(("stop of a worker", worker.stop(None).map(drop)));
+        calls.push(("stop of a worker", worker.stop(Duration::MAX).map(drop)));
         calls.push(("wait for a worker", worker.wait().map(drop)));
         calls.push(("serve", store.serve(ServeOptions::unix("/nowhere")).map(drop)));
         let mut found = not_refused(calls);
@@ -171,8 +171,11 @@ fn every_call_of_a_fork_is_refused() {
 fn drops_of_a_fork_leave_the_store_to_its_owner() {
     let Owner { store, tube, session, claim, served, folder } = owner();
     let path = folder.path().join("store");
-    let (events, take, url) =
-        (store.subscribe(10).unwrap(), tube.to_async().take(None), served.url().to_owned());
+    let (events, take, url) = (
+        store.subscribe(10).unwrap(),
+        tube.to_async().take_timeout(Duration::MAX),
+        served.url().to_owned(),
+    );
     let worker = worker(&store);
     assert_eq!(claim.as_ref().unwrap().id(), 0);
     let mut all = Some((claim, take, events, worker, served, session, tube, store));
@@ -183,7 +186,7 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     });
     assert_eq!(reported, [""; 0]);
     let (claim, take, events, worker, served, session, tube, store) = all.unwrap();
-    worker.stop(None).unwrap();
+    worker.stop(Duration::MAX).unwrap();
     drop(worker);
     let mut all = Some((claim, take, events, served, session, tube, store));
     // The last handle of the store, too.

@@ -41,7 +41,7 @@ fn bodies_in(path: &Path) -> Vec<String> {
     let store = Store::open(path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("jobs").unwrap();
-    let claims = tube.take_many(99, None).unwrap();
+    let claims = tube.take_many(99, Duration::MAX).unwrap();
     claims.iter().map(|claim| String::from_utf8(claim.body().to_vec()).unwrap()).collect()
 }
 

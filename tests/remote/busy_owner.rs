@@ -83,7 +83,7 @@ fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
         assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
         let other = ConnectOptions::new().timeout(CONNECT).connect(pair.served.url()).unwrap();
         // Longer than the timeout.
-        assert!(other.tube("empty").unwrap().take(CONNECT * 2).unwrap().is_none());
+        assert!(other.tube("empty").unwrap().take_timeout(CONNECT * 2).unwrap().is_none());
         assert!(!blocked.is_done() && !put.is_done() && !flush.is_finished());
         pair.assert_takes_and_lists_are_answered();
         pair.disk.unblock_flushes();

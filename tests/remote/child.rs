@@ -26,13 +26,13 @@ pub fn run(job: &Job) {
     let tube = store.tube("case").unwrap();
     match &*job.mode {
         "waits" => {
-            drop(tube.take(None));
+            drop(tube.take_timeout(Duration::MAX));
         }
         "waits_for_space" => {
-            drop(tube.put_wait("waits", None));
+            drop(tube.put_wait("waits", Duration::MAX));
         }
         "waits_for_an_end" => {
-            let mut wait = tube.to_async().wait_done(0, None);
+            let mut wait = tube.to_async().wait_done(0, Duration::MAX);
             poll_pending(&mut wait, Waker::noop());
             // The owner has begun the wait when it answers the flush: it polls them in their order.
             store.flush().unwrap();
@@ -48,7 +48,7 @@ pub fn run(job: &Job) {
             until_the_parent_is_gone();
         }
         "holds" => {
-            let claim = tube.take(None).unwrap().unwrap();
+            let claim = tube.take().unwrap();
             reports.write(&claim.id().to_string());
             until_the_parent_is_gone();
         }

@@ -81,14 +81,14 @@ fn task_whose_answer_was_not_confirmed_is_released_and_its_attempt_is_forgiven()
     with_timeout(|| {
         let pair = Pair::new(HANGS_AFTER);
         let waiting = pair.remote_tube.clone();
-        let taker = thread::spawn(move || waiting.take(None).unwrap().unwrap());
+        let taker = thread::spawn(move || waiting.take().unwrap());
         wait_until(|| pair.tube.info().unwrap().waiting == 1);
         pair.tunnel.hold_clients();
         let id = pair.tube.put("x").unwrap().id;
         let lost = taker.join().unwrap();
         assert_eq!(lost.id(), id);
         pair.tunnel.cut();
-        let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
+        let again = pair.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((again.id(), again.attempts_left()), (id, Some(8)));
         assert_eq!(lost.ack(), Err(Error::NotTaken { id }));
         again.ack().unwrap();
@@ -108,7 +108,7 @@ fn task_is_released_if_the_end_of_its_claim_did_not_reach_the_owner() {
         let ticket = claim.ack();
         pair.tunnel.cut();
         assert!(matches!(ticket.wait(), Err(Error::OutcomeUnknown { .. })));
-        let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
+        let again = pair.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!(again.id(), id);
         again.ack().unwrap();
         pair.assert_sound();

@@ -58,7 +58,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
         pair.tube.put("lost").unwrap();
         let lost = pair.remote_tube().try_take().unwrap().unwrap();
         pair.tunnel.vanish();
-        let again = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
+        let again = pair.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((again.id(), again.takes()), (lost.id(), 2));
         assert_eq!(pair.tube.peek(kept.id()).unwrap().info.state, TaskState::Taken);
         kept.ack().unwrap();
@@ -74,11 +74,11 @@ fn task_that_is_handed_to_a_process_that_has_vanished_is_released() {
     with_timeout(|| {
         let pair = Pair::new(OFTEN, Duration::ZERO);
         let waiting = pair.remote_tube();
-        thread::spawn(move || waiting.take(None));
+        thread::spawn(move || waiting.take_timeout(Duration::MAX));
         wait_until(|| pair.waiting() == 1);
         pair.tunnel.vanish();
         let id = pair.tube.put("x").unwrap().id;
-        let claim = pair.tube.take(HANGS_AFTER).unwrap().unwrap();
+        let claim = pair.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes()), (id, 2));
     });
 }
@@ -92,7 +92,7 @@ fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
             pair.remote_tube().try_take().unwrap().unwrap()
         };
         let waiting = pair.remote_tube();
-        let taker = thread::spawn(move || waiting.take(None).unwrap().unwrap().ack());
+        let taker = thread::spawn(move || waiting.take().unwrap().ack());
         wait_until(|| pair.waiting() == 1);
         pair.tunnel.cut_clients();
         // A call on the next connection.

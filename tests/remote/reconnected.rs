@@ -112,7 +112,7 @@ fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
 /// The tubes of an ended session answer `SessionEnded`, as those of its owner do.
 fn assert_ended(pair: &Pair, session: SessionId, tube: &Tube, claim: &Claim) {
     assert_eq!(tube.try_take().err(), Some(Error::SessionEnded));
-    assert_eq!(tube.take(None).err(), Some(Error::SessionEnded));
+    assert_eq!(tube.take_timeout(Duration::MAX).err(), Some(Error::SessionEnded));
     assert_eq!(tube.ack(claim.id()), Err(Error::SessionEnded));
     assert!(!claim.is_current().unwrap());
     assert_eq!(claim.renew(GRACE), Err(Error::SessionEnded));
@@ -315,7 +315,7 @@ fn wait_in_flight_has_a_known_outcome_without_a_further_connection() {
         for (end, expected) in end.into_iter().zip(["not connected", "closed"]) {
             let pair = Pair::brief();
             let tube = pair.tube.clone();
-            let taker = thread::spawn(move || tube.take(None));
+            let taker = thread::spawn(move || tube.take_timeout(Duration::MAX));
             wait_until(|| pair.waiting() == 1);
             end(&pair);
             let known = match taker.join().unwrap() {
@@ -376,7 +376,7 @@ fn timeout_of_a_wait_begins_anew_with_the_next_connection() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let tube = pair.tube.clone();
-        let taker = thread::spawn(move || tube.take(GRACE * 2).unwrap().is_none());
+        let taker = thread::spawn(move || tube.take_timeout(GRACE * 2).unwrap().is_none());
         wait_until(|| pair.waiting() == 1);
         pair.clock.advance(GRACE);
         pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
@@ -393,7 +393,7 @@ fn wait_continues_with_the_next_connection() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let tube = pair.tube.clone();
-        let taker = thread::spawn(move || tube.take(None).unwrap().unwrap().ack().unwrap().id);
+        let taker = thread::spawn(move || tube.take().unwrap().ack().unwrap().id);
         wait_until(|| pair.waiting() == 1);
         pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
         wait_until(|| pair.waiting() == 1);

@@ -39,7 +39,7 @@ fn end_of_a_job_is_repeated_after_the_reconnection() {
         assert_eq!(worker.tally().done, 1, "{reports:?}");
         assert!(pair.owner.tube("case").unwrap().peek(id).is_err());
         assert_eq!(calls.load(Ordering::SeqCst), 1);
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         pair.assert_sound();
     });
 }
@@ -105,7 +105,7 @@ fn job_goes_on_while_its_owner_cannot_be_reached() {
         });
         wait_until(|| worker.tally().jobs() == 1);
         assert_eq!(worker.tally().done, 1, "{:?}", worker.tally());
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         pair.assert_sound();
     });
 }
@@ -124,7 +124,7 @@ fn wait_for_the_end_of_a_claim_goes_on_with_the_next_connection() {
             // The owner is asked before the connection breaks.
             assert!(!job.wait_cancelled(Duration::ZERO));
             begun.send(()).unwrap();
-            let is_cancelled = job.wait_cancelled(None);
+            let is_cancelled = job.wait_cancelled(Duration::MAX);
             send.send((is_cancelled, job.is_lost())).unwrap();
             job.check()
         };
@@ -138,7 +138,7 @@ fn wait_for_the_end_of_a_claim_goes_on_with_the_next_connection() {
         wait_until(|| pair.remote.tube("case").is_ok());
         pair.owner.tube("case").unwrap().delete(id).unwrap();
         assert_eq!(ended.recv().unwrap(), (true, Ok(true)));
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!(worker.tally().lost, 1);
         pair.assert_sound();
     });

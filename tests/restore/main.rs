@@ -132,7 +132,7 @@ fn restored_tasks_reach_waiting_takers() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     std::thread::scope(|scope| {
-        let taker = scope.spawn(|| tube.take(None).unwrap().unwrap().ack().unwrap().id);
+        let taker = scope.spawn(|| tube.take().unwrap().ack().unwrap().id);
         while store.tubes().unwrap()[0].waiting == 0 {
             std::thread::yield_now();
         }

@@ -12,7 +12,7 @@ use tubewell::{
     TubeOptions,
 };
 
-pub const NO_TIMEOUT: Option<Duration> = None;
+pub const NO_TIMEOUT: Duration = Duration::MAX;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

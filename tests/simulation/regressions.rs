@@ -47,7 +47,7 @@ fn waiting_taker_gets_no_task_with_unreserved_id() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
         let tube = store.tube("jobs").unwrap();
-        let mut waiting = tube.to_async().take(None);
+        let mut waiting = tube.to_async().take_timeout(Duration::MAX);
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
         disk.arm(Plan { kind: Kind::Sync, nth: 1, fault: Fault::Device, lasting: true });

@@ -54,11 +54,10 @@ impl Simulator {
         let timeout = rng.one_in(2).then(|| Duration::from_micros(1 + rng.below(900_000)));
         let handles: Option<Vec<Tube>> = tubes.iter().map(|no| self.tube(*no, session)).collect();
         let Some(handles) = handles else { return };
+        let most = timeout.unwrap_or(Duration::MAX);
         let future = match &handles[..] {
-            [one] => one.to_async().take(timeout),
-            several => {
-                self.store().to_async().take_any(&several.iter().collect::<Vec<_>>(), timeout)
-            }
+            [one] => one.to_async().take_timeout(most),
+            several => self.store().to_async().take_any(&several.iter().collect::<Vec<_>>(), most),
         };
         let until = timeout.map_or(NEVER, |timeout| self.model.now + micros(timeout));
         let woken = Arc::new(WokenFlag(AtomicBool::new(false)));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Waker;
 use std::thread;
+use std::time::Duration;
 
 use tubewell::{
     Counting, Durability, Error, FIFO, Failure, Receipt, Store, TaskState, Ticket, Tube,
@@ -107,7 +108,7 @@ fn close_during_count_of_take_counts_it() {
         with_timeout(move || {
             let (disk, store, tube, other) = store(counting);
             let ticket = block_flush(&disk, &other);
-            let mut take = tube.to_async().take(None);
+            let mut take = tube.to_async().take_timeout(Duration::MAX);
             let polled = super::executor::poll(&mut take, Waker::noop());
             thread::scope(|scope| {
                 scope.spawn(|| stores::close(&store));

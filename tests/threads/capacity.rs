@@ -32,7 +32,7 @@ fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
         }
         eventually("the tube is full", || tube.statistics().unwrap().tasks.total == CAPACITY);
         while done.len() < 4 * EACH {
-            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
+            let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             done.push(body(&claim));
             claim.ack().unwrap();
             look();
@@ -67,7 +67,7 @@ fn waiting_puts_are_served_in_order_of_arrival() {
         assert_eq!(tube.put_wait("x", ms(1)), Err(full));
         let mut served = Vec::new();
         for _ in 0..7 {
-            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
+            let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             served.push(body(&claim));
             claim.ack().unwrap();
         }

@@ -67,10 +67,10 @@ fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
     let taker = thread::spawn({
         let tube = tube.clone();
         move || {
-            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
+            let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             sender.send(claim.id()).unwrap();
             claim.release(Duration::ZERO).unwrap();
-            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
+            let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             sender.send(claim.detach().info.id).unwrap();
             sender.send(tube.statistics().unwrap().tasks.total).unwrap();
         }

@@ -41,9 +41,9 @@ fn every_task_is_acked_exactly_once() {
                 scope.spawn(move || {
                     loop {
                         let taken = if consumer == 0 {
-                            blocking(tube.to_async().take(HANGS_AFTER))
+                            blocking(tube.to_async().take_timeout(HANGS_AFTER))
                         } else {
-                            tube.take(HANGS_AFTER)
+                            tube.take_timeout(HANGS_AFTER)
                         };
                         let claim = match taken {
                             Ok(claim) => claim.expect("take timed out"),
@@ -91,7 +91,7 @@ fn sub_queue_has_one_holder_at_a_time_in_fifo_order() {
                 let (tube, held, last, done) = (tube.clone(), &held, &last, &done);
                 scope.spawn(move || {
                     loop {
-                        let claim = match tube.take(HANGS_AFTER) {
+                        let claim = match tube.take_timeout(HANGS_AFTER) {
                             Ok(claim) => claim.unwrap(),
                             Err(error) => return assert!(stores::is_closed(&error)),
                         };
@@ -147,7 +147,7 @@ fn close_under_load(durability: Durability) {
             let (tube, acked) = (&tube, &acked);
             scope.spawn(move || {
                 loop {
-                    let claim = match tube.take(HANGS_AFTER) {
+                    let claim = match tube.take_timeout(HANGS_AFTER) {
                         Ok(claim) => claim.unwrap(),
                         Err(error) => return assert_eq!(error, Error::Closed),
                     };
@@ -187,7 +187,7 @@ fn panicking_consumer_releases_its_task() {
         }
     });
     assert_eq!(*panics.join().unwrap_err().downcast::<u64>().unwrap(), id);
-    let again = tube.take(HANGS_AFTER).unwrap().unwrap();
+    let again = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
     assert_eq!((again.id(), again.takes()), (id, 2));
 }
 

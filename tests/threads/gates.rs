@@ -23,7 +23,7 @@ fn take_all(tube: &Tube, change: impl Fn(&Tube, u64) + Sync) -> u64 {
             scope.spawn(|| {
                 while done.load(Ordering::SeqCst) < TASKS {
                     // The last takers find no task.
-                    let Some(claim) = tube.take(ms(100)).unwrap() else { continue };
+                    let Some(claim) = tube.take_timeout(ms(100)).unwrap() else { continue };
                     let now = taken.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(now, Ordering::SeqCst);
                     thread::yield_now();
@@ -102,9 +102,9 @@ fn blocked_takers_are_served_when_a_pause_or_a_rate_ends() {
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["a", "b", "c"]).unwrap();
         tube.pause_for(ms(30)).unwrap();
-        assert_eq!(tube.take(HANGS_AFTER).unwrap().unwrap().detach().info.id, 0);
+        assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 0);
         tube.alter(TubeOptions::new().rate(Rate::per(1, ms(30)))).unwrap();
-        assert_eq!(tube.take(HANGS_AFTER).unwrap().unwrap().detach().info.id, 1);
-        assert_eq!(tube.take(HANGS_AFTER).unwrap().unwrap().detach().info.id, 2);
+        assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 1);
+        assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 2);
     });
 }

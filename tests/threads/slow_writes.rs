@@ -35,10 +35,10 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     let taker = thread::spawn({
         let tube = tube.clone();
         move || {
-            let claim = tube.take(HANGS_AFTER).unwrap().unwrap();
+            let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             let first = claim.id();
             claim.release(Duration::ZERO).unwrap();
-            let claims = [(); 2].map(|()| tube.take(HANGS_AFTER).unwrap().unwrap());
+            let claims = [(); 2].map(|()| tube.take_timeout(HANGS_AFTER).unwrap().unwrap());
             let taken = tube.statistics().unwrap().tasks.taken;
             sender.send((first, [claims[0].id(), claims[1].id()], taken)).unwrap();
         }
@@ -78,7 +78,7 @@ fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
             assert_eq!(ticket.wait().unwrap().state, TaskState::Ready);
             block_on(deferred.put(format!("future {round}"))).unwrap();
         }
-        let claim = block_on(counted.to_async().take(None)).unwrap().unwrap();
+        let claim = block_on(counted.to_async().take()).unwrap();
         assert_eq!(claim.attempt(), 1);
         assert!(!leader.is_done());
         disk.unblock_flushes();

@@ -34,7 +34,7 @@ pub const fn all_durabilities() -> [Durability; 3] {
     ]
 }
 
-pub const NO_TIMEOUT: Option<Duration> = None;
+pub const NO_TIMEOUT: Duration = Duration::MAX;
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -128,11 +128,8 @@ pub fn drain(tube: &Tube) -> Vec<String> {
 }
 
 /// A take that already waits.
-pub fn waiting_take(
-    tube: &Tube,
-    timeout: impl Into<Option<Duration>>,
-) -> Pin<Box<Ticket<Option<AsyncClaim>>>> {
-    let mut future = Box::pin(tube.to_async().take(timeout));
+pub fn waiting_take(tube: &Tube, timeout: Duration) -> Pin<Box<Ticket<Option<AsyncClaim>>>> {
+    let mut future = Box::pin(tube.to_async().take_timeout(timeout));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "the take must wait");
     future

@@ -25,9 +25,9 @@ fn waiting_takers_are_served_in_order_of_arrival() {
                     let tube = &tube;
                     let waiter = scope.spawn(move || {
                         let claim = match n % 3 {
-                            0 => tube.take(NO_TIMEOUT),
-                            1 => tube.take(HANGS_AFTER),
-                            _ => blocking(tube.to_async().take(HANGS_AFTER)),
+                            0 => tube.take_timeout(NO_TIMEOUT),
+                            1 => tube.take_timeout(HANGS_AFTER),
+                            _ => blocking(tube.to_async().take_timeout(HANGS_AFTER)),
                         };
                         claim.unwrap().unwrap().detach().info.id
                     });
@@ -88,7 +88,7 @@ fn task_put_as_a_wait_times_out_is_taken_or_stays_ready() {
     let mut taken = 0;
     let mut spins = 100_u64;
     for _ in 0..300 {
-        let late = tube.to_async().take(Duration::from_micros(200));
+        let late = tube.to_async().take_timeout(Duration::from_micros(200));
         let start = Barrier::new(2);
         let (id, claim) = thread::scope(|scope| {
             let putter = scope.spawn(|| {
@@ -168,15 +168,15 @@ fn ended_session_wakes_only_its_own_waiting_takers() {
                 let its = &its;
                 scope.spawn(move || {
                     if n == 0 {
-                        blocking(its.to_async().take(NO_TIMEOUT))
+                        blocking(its.to_async().take_timeout(NO_TIMEOUT))
                     } else {
-                        its.take(NO_TIMEOUT)
+                        its.take_timeout(NO_TIMEOUT)
                     }
                 })
             })
             .collect();
         eventually("three takers of the session wait", || file.waiting(&tube) == 3);
-        let other = scope.spawn(|| tube.take(HANGS_AFTER));
+        let other = scope.spawn(|| tube.take_timeout(HANGS_AFTER));
         eventually("the other taker waits", || file.waiting(&tube) == 4);
         ends.end().unwrap();
         for thread in ended {
@@ -202,8 +202,8 @@ fn close_wakes_every_waiter() {
             .map(|n| {
                 let (a, b, store) = (&a, &b, &file.store);
                 scope.spawn(move || match n {
-                    0 => a.take(NO_TIMEOUT),
-                    1 => blocking(a.to_async().take(NO_TIMEOUT)),
+                    0 => a.take_timeout(NO_TIMEOUT),
+                    1 => blocking(a.to_async().take_timeout(NO_TIMEOUT)),
                     2 => store.take_any(&[a, b], NO_TIMEOUT),
                     _ => blocking(store.to_async().take_any(&[b, a], NO_TIMEOUT)),
                 })
@@ -239,15 +239,15 @@ fn delay_ttr_and_ttl_elapse_without_a_call() {
         let file = FileStore::new();
         let tube = file.tube(driver);
         let id = tube.put(Put::new("later").delay(ms(30)).ttr(ms(30))).unwrap().id;
-        let first = tube.take(HANGS_AFTER).unwrap().unwrap();
-        let second = tube.take(HANGS_AFTER).unwrap().unwrap();
+        let first = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
+        let second = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((first.id(), second.id(), second.takes()), (id, id, 2));
         assert_eq!(first.ack().map(drop), Err(Error::NotTaken { id }));
         // The second claim may expire at any time too.
         tube.delete(id).unwrap();
         tube.put(Put::new("short").ttl(ms(30))).unwrap();
         eventually("its ttl elapses", || tube.statistics().unwrap().tasks.total == 0);
-        assert!(tube.take(ms(10)).unwrap().is_none());
+        assert!(tube.take_timeout(ms(10)).unwrap().is_none());
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.delay, calls.ttl), (1, 1));
         assert!(calls.ttr >= 1);
@@ -263,7 +263,7 @@ fn waiting_taker_gets_a_task_at_its_moment() {
     for wait in [ms(0), ms(1), ms(60)] {
         let moment = SystemTime::now() + wait;
         let id = tube.put(Put::new("x").not_before(moment)).unwrap().id;
-        let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+        let claim = tube.take_timeout(NO_TIMEOUT).unwrap().unwrap();
         assert_eq!(claim.id(), id);
         assert!(SystemTime::now() >= moment);
         claim.ack().unwrap();

@@ -117,7 +117,7 @@ fn claim_that_ends_meanwhile_takes_everything_back() {
     let store = Store::in_memory().unwrap();
     let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     work.put_many(["ann", "bob"]).unwrap();
-    let claims = work.take_many(2, None).unwrap();
+    let claims = work.take_many(2, Duration::MAX).unwrap();
     let refused = store.transact(|tx| {
         serve(tx, "ann")?;
         tx.put(&work, "carl")?;
@@ -186,7 +186,7 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
     let work = store.create_tube("work", FIFOTTL, options).unwrap();
     let ids: Vec<u64> =
         work.put_many(["a", "b", "c", "d", "e", "f"]).unwrap().iter().map(|put| put.id).collect();
-    let claims = work.take_many(6, None).unwrap();
+    let claims = work.take_many(6, Duration::MAX).unwrap();
     store
         .transact(|tx| -> Result<()> {
             tx.ack_with(&claims[0], "result")?;

@@ -33,7 +33,7 @@ fn other_callers_commit_beside_the_closure() {
         let work = store.create_tube(&durability.to_string(), FIFO, options).unwrap();
         while_closure_runs(&store, || {
             work.put("a").unwrap();
-            let claim = work.take(None).unwrap().unwrap();
+            let claim = work.take().unwrap();
             assert_eq!(work.peek(claim.id()).unwrap().body, b"a");
             claim.ack().unwrap();
             work.put_many(["b", "c"]).unwrap();
@@ -140,7 +140,7 @@ fn transaction_and_flushes_of_many_callers_take_turns() {
                         work.put("a").unwrap();
                         continue;
                     }
-                    let claim = work.take(None).unwrap().unwrap();
+                    let claim = work.take().unwrap();
                     store
                         .transact(|tx| {
                             serve(tx, "ann")?;

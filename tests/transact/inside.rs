@@ -21,7 +21,7 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             assert_eq!(work.put("d").map(drop), refused);
             assert_eq!(work.put_many(["d"]).map(drop), refused);
             assert_eq!(work.try_take().map(drop), refused);
-            assert_eq!(work.take(Duration::from_secs(9)).map(drop), refused);
+            assert_eq!(work.take_timeout(Duration::from_secs(9)).map(drop), refused);
             assert_eq!(work.peek(0).map(drop), refused);
             assert_eq!(work.delete(1).map(drop), refused);
             assert_eq!(work.kick(1).map(drop), refused);
@@ -55,7 +55,7 @@ fn calls_that_do_not_block_work() {
     let store = Store::in_memory().unwrap();
     let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     work.put_many(["a", "b"]).unwrap();
-    let [one, two] = work.take_many(2, None).unwrap().try_into().unwrap();
+    let [one, two] = work.take_many(2, Duration::MAX).unwrap().try_into().unwrap();
     let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
     other.put("c").unwrap();
     let three = other.try_take().unwrap().unwrap();

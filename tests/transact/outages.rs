@@ -443,7 +443,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     let (work, other) = (tube("work"), tube("other"));
     let moved = work.put(Put::new("moved").tag("all")).unwrap().id;
     let named = work.put(Put::new("named").key("k").tag("all")).unwrap().id;
-    let claims = work.take_many(2, None).unwrap();
+    let claims = work.take_many(2, Duration::MAX).unwrap();
     store.flush().unwrap();
     let mut later = None;
     std::thread::scope(|scope| {
@@ -478,7 +478,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     assert_eq!((ids(&work), ids(&other)), (vec![moved, named], later.into_iter().collect()));
     for (tube, tasks) in [(&work, 2), (&other, 1)] {
         assert_eq!(tube.statistics().unwrap().tasks.total, tasks);
-        for claim in tube.take_many(9, None).unwrap() {
+        for claim in tube.take_many(9, Duration::MAX).unwrap() {
             claim.ack().unwrap();
         }
     }

@@ -53,10 +53,10 @@ fn panicking_waker_does_not_block_other_tickets() {
 fn panicking_waker_does_not_block_next_waiting_taker() {
     with_timeout(|| {
         let (_disk, store, tube) = new_store();
-        let mut first = tube.to_async().take(None);
+        let mut first = tube.to_async().take_timeout(Duration::MAX);
         poll_pending(&mut first, &waker_calling(|| panic!("a waker panics")));
         thread::scope(|scope| {
-            let second = scope.spawn(|| tube.take(None).unwrap().unwrap().id());
+            let second = scope.spawn(|| tube.take().unwrap().id());
             wait_until(|| store.tubes().unwrap()[0].waiting == 2);
             let put = tube.put_many(["for the first", "for the second"]).unwrap();
             assert_eq!(second.join().unwrap(), put[1].id);
@@ -123,11 +123,11 @@ fn waker_run_by_truncate_may_wait_for_a_commit() {
         let full = store.create_tube("full", LIMFIFOTTL, options).unwrap();
         full.put("taken").unwrap();
         let _taken = full.try_take().unwrap().unwrap();
-        let mut take = full.to_async().take(None);
+        let mut take = full.to_async().take_timeout(Duration::MAX);
         let to_log = log.clone();
         poll_pending(&mut take, &waker_calling(move || assert!(to_log.put("woken").is_ok())));
         thread::scope(|scope| {
-            let putter = scope.spawn(|| full.put_wait("waits for space", None).unwrap());
+            let putter = scope.spawn(|| full.put_wait("waits for space", Duration::MAX).unwrap());
             wait_until(|| store.tubes().unwrap().iter().any(|tube| tube.waiting_puts == 1));
             full.truncate().unwrap();
             putter.join().unwrap();
@@ -147,7 +147,10 @@ fn waker_run_by_manual_clock_may_wait_for_a_commit() {
         for millis in [1000, 1050] {
             delayed.put(Put::new("later").delay(Duration::from_millis(millis))).unwrap();
         }
-        let mut takes = [delayed.to_async().take(None), delayed.to_async().take(None)];
+        let mut takes = [
+            delayed.to_async().take_timeout(Duration::MAX),
+            delayed.to_async().take_timeout(Duration::MAX),
+        ];
         let to_log = log.clone();
         let putting = waker_calling(move || assert!(to_log.put("woken").is_ok()));
         for (take, waker) in takes.iter_mut().zip([Waker::noop(), &putting]) {
@@ -175,7 +178,7 @@ impl Drop for PutOnDrop {
 fn replaced_waker_may_put_when_it_is_dropped() {
     with_timeout(|| {
         let (_disk, _store, tube) = new_store();
-        let mut take = tube.to_async().take(None);
+        let mut take = tube.to_async().take_timeout(Duration::MAX);
         poll_pending(&mut take, &Arc::new(PutOnDrop(tube.clone())).into());
         poll_pending(&mut take, Waker::noop());
         drop(take);
@@ -237,7 +240,7 @@ fn waker_of_taker_may_wait_for_the_commit_that_put_its_task() {
         let ticket = Arc::new(Mutex::new(None::<Ticket<Receipt>>));
         let waited = Arc::new(Mutex::new(None));
         let (to_wait_for, result) = (ticket.clone(), waited.clone());
-        let mut take = tube.to_async().take(None);
+        let mut take = tube.to_async().take_timeout(Duration::MAX);
         let wait_for_ticket = move || {
             let ticket = to_wait_for.lock().unwrap().take();
             *result.lock().unwrap() = ticket.map(Ticket::wait);

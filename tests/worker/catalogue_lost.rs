@@ -72,7 +72,7 @@ fn worker_shows_the_jobs_that_run_and_none_while_it_is_idle() {
         wait_until(|| worker.running().len() == 2);
         gate.open();
         wait_until(|| worker.running().is_empty());
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!(worker.tally().done, 2);
     });
 }

@@ -56,7 +56,7 @@ fn stop_of_an_idle_worker_returns_to_every_caller() {
         wait_until(|| case.store.tubes().unwrap()[0].waiting == 3);
         thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| assert_eq!(worker.stop(None).unwrap(), []));
+                scope.spawn(|| assert_eq!(worker.stop(Duration::MAX).unwrap(), []));
             }
         });
         assert_eq!((worker.wait().unwrap().jobs(), worker.running()), (0, vec![]));

@@ -123,7 +123,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         };
         let worker = start();
         wait_until(|| case.state(id) == Some(TaskState::Taken));
-        let mut taker = case.tube.to_async().take(None);
+        let mut taker = case.tube.to_async().take_timeout(Duration::MAX);
         poll_pending(&mut taker, Waker::noop());
         gate.open();
         assert_eq!(worker.wait().unwrap().panicked, 1);
@@ -133,7 +133,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         // The last attempt buries the task, and wakes no taker.
         assert_eq!(start().wait().unwrap().panicked, 1);
         assert_eq!(case.state(id), Some(TaskState::Buried));
-        let mut taker = case.tube.to_async().take(None);
+        let mut taker = case.tube.to_async().take_timeout(Duration::MAX);
         poll_pending(&mut taker, Waker::noop());
         case.tube.kick(1).unwrap();
         assert!(eventually_ready(&mut taker).unwrap().is_some());
@@ -157,7 +157,7 @@ fn dropped_worker_uses_an_attempt_and_wakes_the_next_taker() {
             poll_pending(&mut worker, Waker::noop());
             begun.load(Ordering::SeqCst) == 2
         });
-        let mut takers = [(); 3].map(|()| case.tube.to_async().take(None));
+        let mut takers = [(); 3].map(|()| case.tube.to_async().take_timeout(Duration::MAX));
         for taker in &mut takers {
             poll_pending(taker, Waker::noop());
         }
@@ -247,9 +247,9 @@ fn watcher_that_blocks_delays_neither_other_jobs_nor_other_callers() {
         assert_eq!(worker.running(), []);
         let other = case.another("other");
         other.put("x").unwrap();
-        other.take(None).unwrap().unwrap().ack().unwrap();
+        other.take().unwrap().ack().unwrap();
         gate.open();
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
     });
 }
 
@@ -267,7 +267,7 @@ fn watcher_that_blocks_the_future_of_a_worker_delays_no_other_caller() {
             let worker = form.start(worker.watch(move |_: &Report| wait.pass()));
             wait_until(|| case.state(ids[0]).is_none());
             other.put("x").unwrap();
-            other.take(None).unwrap().unwrap().ack().unwrap();
+            other.take().unwrap().ack().unwrap();
             assert_eq!(case.state(ids[1]), Some(TaskState::Ready));
             gate.open();
             wait_until(|| case.state(ids[1]).is_none());
@@ -290,7 +290,7 @@ fn stop_does_not_wait_for_a_watcher_beyond_its_time() {
         assert_eq!(worker.stop(Duration::ZERO).unwrap(), []);
         assert_eq!(worker.stop(Duration::from_millis(1)).unwrap(), []);
         gate.open();
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!(worker.wait().unwrap().done, 1);
     });
 }

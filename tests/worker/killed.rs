@@ -41,7 +41,7 @@ pub fn run(job: &process::Job) {
         other => panic!("unknown mode {other}"),
     };
     let _running = form.start(worker);
-    tube.wait_drained(None).unwrap();
+    tube.wait_drained(Duration::MAX).unwrap();
     idle.write("idle");
     // Returns when the parent is gone.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();

@@ -141,7 +141,7 @@ fn job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed() {
         assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
         assert_eq!((worker.tally().left, worker.tally().jobs()), (1, 1));
         // Nothing is left a second time, and nothing waits for the thread.
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!(worker.wait().unwrap().left, 1);
         drop(worker);
         go.send(()).unwrap();
@@ -217,7 +217,7 @@ fn handler_can_stop_its_worker_and_does_not_wait_for_itself() {
             let stop = move |job: &Job| {
                 wait_until(|| inside.get().is_some());
                 let worker = inside.get().unwrap();
-                assert_eq!(worker.stop(None).unwrap(), []);
+                assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
                 assert!(job.is_stopping() && !job.is_lost().unwrap());
             };
             let worker = Worker::new(&case.store).on(&case.tube, stop).concurrency(concurrency);
@@ -239,7 +239,7 @@ fn handlers_that_stop_their_worker_do_not_wait_for_each_other() {
         let stop = move |_: &Job| {
             running.fetch_add(1, Ordering::SeqCst);
             wait_until(|| inside.get().is_some() && running.load(Ordering::SeqCst) == 2);
-            assert_eq!(inside.get().unwrap().stop(None).unwrap(), []);
+            assert_eq!(inside.get().unwrap().stop(Duration::MAX).unwrap(), []);
         };
         let worker = Worker::new(&case.store).on(&case.tube, stop).concurrency(2).start().unwrap();
         assert!(cell.set(worker).is_ok());
@@ -258,7 +258,7 @@ fn handler_that_was_handed_out_can_stop_its_worker() {
             let inside = inside.clone();
             async move {
                 wait_until(|| inside.get().is_some());
-                assert_eq!(inside.get().unwrap().stop(None).unwrap(), []);
+                assert_eq!(inside.get().unwrap().stop(Duration::MAX).unwrap(), []);
             }
         };
         let worker = Worker::new(&case.store).on_async(&case.tube, stop);

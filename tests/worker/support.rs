@@ -148,7 +148,7 @@ impl Running {
     /// Stops the worker, and waits for its jobs.
     pub fn stop(self) -> Result<Tally> {
         match &self {
-            Running::Handle(handle) => assert_eq!(handle.stop(None).unwrap(), []),
+            Running::Handle(handle) => assert_eq!(handle.stop(Duration::MAX).unwrap(), []),
             Running::Thread(stopper, _) => stopper.stop(),
         }
         self.wait()

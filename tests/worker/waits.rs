@@ -42,7 +42,7 @@ fn waiting_job(
     let worker = if form == Form::Threads {
         worker.on(tube, move |job: &Job| {
             let _ = job.progress(0, 1);
-            assert!(job.wait_cancelled(None));
+            assert!(job.wait_cancelled(Duration::MAX));
             tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
             job.check()
         })
@@ -124,7 +124,7 @@ fn wait_ends_with_its_time_or_immediately_if_the_job_is_lost() {
             poll_pending(&mut dropped, Waker::noop());
             drop(dropped);
             tube.delete(job.id()).unwrap();
-            assert!(job.wait_cancelled(Duration::ZERO) && job.wait_cancelled(None));
+            assert!(job.wait_cancelled(Duration::ZERO) && job.wait_cancelled(Duration::MAX));
             block_on(job.cancelled());
         };
         let tally = Worker::new(&case.store).on(&case.tube, wait).run_until_idle().unwrap();
@@ -141,7 +141,7 @@ fn every_waiter_of_a_job_is_woken() {
         let wait = |job: &Job| -> Result<()> {
             thread::scope(|scope| {
                 for _ in 0..3 {
-                    scope.spawn(|| job.wait_cancelled(None));
+                    scope.spawn(|| job.wait_cancelled(Duration::MAX));
                 }
             });
             job.check()
@@ -153,7 +153,7 @@ fn every_waiter_of_a_job_is_woken() {
             case.tube.delete(*id).unwrap();
         }
         wait_until(|| worker.tally().lost == 4);
-        assert_eq!(worker.stop(None).unwrap(), []);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!((worker.tally().lost, worker.tally().snoozed), (4, 4));
     });
 }
@@ -170,7 +170,7 @@ fn overdue_claim_wakes_its_job_when_the_reclaim_delay_has_elapsed() {
         let (tell, told) = channel();
         let tell = Mutex::new(tell);
         let wait = move |job: &Job| {
-            let cancelled = job.wait_cancelled(None);
+            let cancelled = job.wait_cancelled(Duration::MAX);
             tell.lock().unwrap().send(cancelled).unwrap();
         };
         let worker = Worker::new(&store).on(&tube, wait).limit(1).start().unwrap();

@@ -81,9 +81,7 @@ pub fn next_task(
     verb: &str,
 ) -> CommandResult<Claim> {
     let tube = store::tube(store, name)?;
-    // The library waits without a limit for `None`.
-    let timeout = Some(timeout.unwrap_or_default()).filter(|wait| *wait != Duration::MAX);
-    match tube.take(timeout)? {
+    match tube.take_timeout(timeout.unwrap_or_default())? {
         Some(claim) => Ok(claim),
         None => Err(no_task(verb, &tube.info()?, tube.statistics()?.tasks)),
     }

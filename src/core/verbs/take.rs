@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn take_future_yields_between_slices_of_expired_tasks() {
         with_expired_tasks(FIFOTTL, |_, tube| {
-            let mut take = pin!(tube.to_async().take(None));
+            let mut take = pin!(tube.to_async().take_timeout(Duration::MAX));
             let mut polls = 0_u64;
             let claim = loop {
                 polls += 1;

@@ -551,7 +551,7 @@ mod tests {
             store.flush().unwrap();
             assert_eq!(ending(&after), done(b"result"));
             assert_eq!(before.as_mut().poll(&mut context), Poll::Ready(Ok(Some(done(b"result")))));
-            assert_eq!(tube.wait_done(key.id, None), Ok(Some(Ending::Gone)));
+            assert_eq!(tube.wait_done(key.id, Duration::MAX), Ok(Some(Ending::Gone)));
         });
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::Job;
-use crate::park::{block_on, block_on_for};
+use crate::park::block_on_for;
 use crate::signal::SignalWait;
 
 impl<T> Job<T> {
@@ -45,7 +45,7 @@ impl<T> Job<T> {
     }
 
     /// Blocks until the job should return, as [`cancelled`](Job::cancelled), and at most for
-    /// `timeout`, on the clock of the machine; `None` waits without a limit. Returns whether the
+    /// `timeout`, on the clock of the machine; `Duration::MAX` is no limit. Returns whether the
     /// job should return. Nothing is polled.
     ///
     /// # Example: a child process that ends with the job
@@ -66,14 +66,8 @@ impl<T> Job<T> {
     /// }
     /// ```
     #[must_use]
-    pub fn wait_cancelled(&self, timeout: impl Into<Option<Duration>>) -> bool {
-        match timeout.into() {
-            Some(timeout) => block_on_for(self.cancelled(), timeout).is_some(),
-            None => {
-                block_on(self.cancelled());
-                true
-            }
-        }
+    pub fn wait_cancelled(&self, timeout: Duration) -> bool {
+        block_on_for(self.cancelled(), timeout).is_some()
     }
 }
 

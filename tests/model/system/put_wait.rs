@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use tubewell::{Receipt, Result};
 
 use super::System;
-use super::convert::{agree, refusal_of, state_of, timeout};
+use super::convert::{agree, duration, refusal_of, state_of};
 use super::reference::{Answer, Micros, State, TaskNo, WaitNo};
 use super::steps::TaskTemplate;
 
@@ -35,7 +35,7 @@ impl System {
             return;
         }
         let (put, draft) = self.draft(template, no, 0);
-        let thread = thread::spawn(move || handle.put_wait(put, timeout(until)));
+        let thread = thread::spawn(move || handle.put_wait(put, duration(until)));
         let wait = self.model.put_wait(session, no, &draft, until);
         self.puts.insert(wait, WaitingPut { thread: Some(thread), answer: None });
     }

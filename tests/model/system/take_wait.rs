@@ -8,7 +8,7 @@ use std::thread;
 
 use tubewell::{AsyncClaim, Claim, Result, Ticket, Tube};
 
-use super::convert::{agree, timeout};
+use super::convert::{agree, duration};
 use super::put_wait::MAX_YIELDS;
 use super::reference::{Micros, SessionNo, WaitNo};
 use super::steps::Choice;
@@ -79,12 +79,12 @@ impl System {
         }
         let future = match &handles[..] {
             [] => return,
-            [one] => one.to_async().take(timeout(until)),
+            [one] => one.to_async().take_timeout(duration(until)),
             several => {
                 let several: Vec<&Tube> = several.iter().collect();
                 match &self.clients[client].session {
-                    Some(session) => session.to_async().take_any(&several, timeout(until)),
-                    None => self.store.to_async().take_any(&several, timeout(until)),
+                    Some(session) => session.to_async().take_any(&several, duration(until)),
+                    None => self.store.to_async().take_any(&several, duration(until)),
                 }
             }
         };

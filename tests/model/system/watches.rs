@@ -57,7 +57,7 @@ impl System {
             return;
         }
         let mut waiting = WaitingForEnd {
-            future: Box::pin(tube.to_async().wait_done(id, None)),
+            future: Box::pin(tube.to_async().wait_done(id, Duration::MAX)),
             is_woken: Arc::new(WakeFlag(AtomicBool::new(true))),
             answer: None,
         };

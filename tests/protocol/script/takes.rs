@@ -11,15 +11,15 @@ impl Script<'_> {
     pub fn takes(&self) {
         self.about("takes");
         let (plain, jobs, brief) = (self.plain(), self.jobs(), self.tube("brief"));
-        let one = plain.take(Duration::ZERO);
+        let one = plain.try_take();
         self.note("take", &one);
-        let others = plain.take_many(10, None);
+        let others = plain.take_many(10, Duration::MAX);
         self.note("take_many", others.as_ref().map_err(Clone::clone).map(Vec::len));
         self.note("ack", one.unwrap().unwrap().ack());
         self.note("ack_many", Claim::ack_many(others.unwrap()));
         self.note("nothing", plain.try_take());
         put(&brief, "of two tubes");
-        let any = self.store.take_any(&[&plain, &brief], None);
+        let any = self.store.take_any(&[&plain, &brief], Duration::MAX);
         self.note("take_any", &any);
         self.note("bury", any.unwrap().unwrap().bury());
         let chosen = jobs.claim(100);
@@ -28,7 +28,7 @@ impl Script<'_> {
         self.note("dropped", jobs.peek(100));
 
         self.about("a take that waits");
-        let take = begin(plain.to_async().take(None));
+        let take = begin(plain.to_async().take_timeout(Duration::MAX));
         self.act(Act::Waiting("plain".into(), 1));
         self.note("put", plain.put("late"));
         let late = take.end().map(|late| late.map(Claim::into_blocking));
@@ -36,13 +36,13 @@ impl Script<'_> {
         self.note("release", late.unwrap().unwrap().release(Duration::ZERO));
         self.note("truncate", plain.truncate());
         self.note("catch_up", self.store.catch_up());
-        let take = begin(plain.to_async().take(5 * SECOND));
+        let take = begin(plain.to_async().take_timeout(5 * SECOND));
         self.act(Act::Waiting("plain".into(), 1));
         self.advance(5 * SECOND);
         self.note("timeout", take.end().map(|late| late.map(Claim::into_blocking)));
 
         self.about("a take that is cancelled");
-        let take = begin(plain.to_async().take(None));
+        let take = begin(plain.to_async().take_timeout(Duration::MAX));
         self.act(Act::Waiting("plain".into(), 1));
         drop(take);
         self.act(Act::Waiting("plain".into(), 0));

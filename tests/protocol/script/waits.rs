@@ -11,7 +11,7 @@ impl Script<'_> {
     pub fn waits(&self) {
         self.about("waits for space");
         let (small, jobs) = (self.tube("small"), self.jobs());
-        let waiting = begin(small.to_async().put_wait("two", None));
+        let waiting = begin(small.to_async().put_wait("two", Duration::MAX));
         self.act(Act::WaitingPuts("small".into(), 1));
         let claim = small.try_take().unwrap().unwrap();
         self.note("ack", claim.ack());
@@ -23,14 +23,14 @@ impl Script<'_> {
 
         self.about("waits for ends");
         let id = put(&jobs, Put::new("waited for").pri(0));
-        let end = begin(jobs.to_async().wait_done(id, None));
+        let end = begin(jobs.to_async().wait_done(id, Duration::MAX));
         self.note("ack_with", jobs.try_take().unwrap().unwrap().ack_with("done"));
         self.note("wait_done", end.end());
         self.note("outcome", jobs.outcome(id));
         // In a tube of its own: the take is answered with this task, whichever comes first.
         let asked = self.tube("asked");
-        let request = begin(asked.to_async().put_and_wait("request", None));
-        let claim = asked.take(None).unwrap().unwrap();
+        let request = begin(asked.to_async().put_and_wait("request", Duration::MAX));
+        let claim = asked.take().unwrap();
         self.note("take", &claim);
         self.note("ack_with", claim.ack_with("response"));
         self.note("put_and_wait", request.end().map(|(_, end)| end));
@@ -41,7 +41,7 @@ impl Script<'_> {
         let filter = Filter::new().tube("plain").tube("small");
         let events = self.store.events(filter, 100).unwrap();
         self.note("ack", small.try_take().unwrap().unwrap().ack());
-        self.note("wait_drained", small.wait_drained(None));
+        self.note("wait_drained", small.wait_drained(Duration::MAX));
         for _ in 0..2 {
             self.note("event", events.recv());
         }

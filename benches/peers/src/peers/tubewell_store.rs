@@ -233,7 +233,7 @@ impl Caller for Handle {
     }
 
     fn wait(&mut self, timeout: Duration) -> Result<Option<Task>> {
-        Ok(self.tube.take(timeout)?.map(Task))
+        Ok(self.tube.take_timeout(timeout)?.map(Task))
     }
 
     fn ack(&mut self, task: Task) -> Result<()> {

@@ -93,7 +93,7 @@ impl Queue for Open {
                 });
                 let worker = worker.start()?;
                 let tasks = put_and(&|| done.take())?;
-                worker.stop(None)?;
+                worker.stop(Duration::MAX)?;
                 bodies.check(ledger);
                 tasks
             }
