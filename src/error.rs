@@ -195,7 +195,7 @@ pub enum Error {
         /// The argument and its limit.
         what: String,
     },
-    /// The tube is full. Wait for space with [`put_wait`](crate::Tube::put_wait), or try again
+    /// The tube is full. Wait for space with [`put_timeout`](crate::Tube::put_timeout), or try again
     /// after tasks were removed.
     #[error(
         "tube {tube:?} is full: its capacity is {capacity} tasks; wait for space, or try later"

@@ -132,7 +132,7 @@
 //!
 //! In a tube with [`UTUBE`] or [`UTUBETTL`] at most one task of each sub-queue is taken at a time:
 //! one page of a host, one order of a customer. A tube with [`LIMFIFOTTL`] has a capacity, and
-//! [`put_wait`](Tube::put_wait) waits for space (back pressure). For other rules, write a
+//! [`put_timeout`](Tube::put_timeout) waits for space (back pressure). For other rules, write a
 //! [`Driver`].
 //!
 //! ```

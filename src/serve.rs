@@ -115,7 +115,7 @@ impl ServeOptions {
     /// How many bytes of calls the owner holds for one connection: of those that arrive, and of those that wait for
     /// something with their bodies. Default: 64 MiB.
     ///
-    /// These are takes, [`put_wait`](crate::Tube::put_wait), [`put_and_wait`](crate::Tube::put_and_wait), and
+    /// These are takes, [`put_timeout`](crate::Tube::put_timeout), [`put_and_wait`](crate::Tube::put_and_wait), and
     /// changes while the write buffer of the store is full. A change that only waits for its flush does not count. The
     /// owner reads no further call of the connection until there is room, so that none is lost. It reads a call that is
     /// longer than the limit while it holds at most 64 KiB for the connection.

@@ -103,7 +103,7 @@ pub struct TaskInfo {
     /// Nothing that happens to the task changes this time: not a release, a bury, a kick, an
     /// [`update`](crate::Tube::update), a move to another tube, an
     /// [`advance`](crate::Claim::advance), or a put that [replaces](crate::OnKey::Replace) the task. A
-    /// put that [waits](crate::Tube::put_wait) for space puts its task when there is some, and a
+    /// put that [waits](crate::Tube::put_timeout) for space puts its task when there is some, and a
     /// schedule puts each of its runs. A [restored](crate::Restore::put_at) task has the time that it is
     /// restored with.
     ///

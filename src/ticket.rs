@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// task.
 ///
 /// A change in several commits ([`kick`](crate::Tube::kick), for instance) makes its first step when it is
-/// called, and the others while it is awaited. A [`put_wait`](crate::Tube::put_wait) whose ticket is dropped
+/// called, and the others while it is awaited. A [`put_timeout`](crate::Tube::put_timeout) whose ticket is dropped
 /// while its tube is full puts nothing.
 ///
 /// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do

@@ -62,7 +62,7 @@ use crate::{Async, Blocking, Bytes, Mode, Result, SessionId};
 /// # Calls that block
 /// A call that adds rows blocks while the write buffer is full
 /// ([`max_pending`](crate::StoreOptions::max_pending)), in a tube of any durability, and until its flush
-/// or write is done. Reads, and calls that change memory only, need no space. A take or [`put_wait`](Tube::put_wait) also blocks while it waits for a task or for space,
+/// or write is done. Reads, and calls that change memory only, need no space. A take or [`put_timeout`](Tube::put_timeout) also blocks while it waits for a task or for space,
 /// and [`wait_done`](Tube::wait_done) while it waits for the end of a task.
 ///
 /// # Calls that block no thread

@@ -55,7 +55,7 @@ fn assert_panic_in_tube_stops_store(
     full.put(Put::new("first").ttl(ttl)).unwrap();
     let is_too_early = thread::scope(|scope| {
         let taker = scope.spawn(|| idle.take_timeout(Duration::MAX).map(drop));
-        let putter = scope.spawn(|| full.put_wait("second", Duration::MAX).map(drop));
+        let putter = scope.spawn(|| full.put_timeout("second", Duration::MAX).map(drop));
         while waiter_count(&store) < 2 && !putter.is_finished() {
             thread::yield_now();
         }

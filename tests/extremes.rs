@@ -143,7 +143,7 @@ fn verbs_accept_any_number() {
         assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
         tube.bury(id).unwrap();
         assert_eq!((tube.kick(0), tube.kick(u64::MAX)), (Ok(0), Ok(1)));
-        assert_eq!(tube.put_wait("y", Duration::MAX).unwrap().state, TaskState::Ready);
+        assert_eq!(tube.put_timeout("y", Duration::MAX).unwrap().state, TaskState::Ready);
         for id in [id + 1000, u64::MAX] {
             assert_eq!(tube.delete(id), Err(Error::NotFound { id }));
             assert_eq!(tube.ack(id), Err(Error::NotTaken { id }));

@@ -171,12 +171,12 @@ fn waits_for_ends_and_space_are_answered_later() {
     let options = TubeOptions::new().capacity(1);
     let jobs = pair.remote.create_tube("jobs", LIMFIFOTTL, options).unwrap();
     jobs.put("one").unwrap();
-    assert!(matches!(jobs.put_wait("two", Duration::ZERO), Err(Error::Full { .. })));
+    assert!(matches!(jobs.put_timeout("two", Duration::ZERO), Err(Error::Full { .. })));
     std::thread::scope(|scope| {
         let putter = scope.spawn(|| jobs.put_and_wait(Put::new("two").key("k"), Duration::MAX));
         assert!(matches!(putter.join().unwrap(), Err(Error::Full { .. })));
         let waiter = scope.spawn(|| jobs.wait_done(0, Duration::MAX).unwrap());
-        let putter = scope.spawn(|| jobs.put_wait("two", Duration::MAX).unwrap());
+        let putter = scope.spawn(|| jobs.put_timeout("two", Duration::MAX).unwrap());
         jobs.take().unwrap().ack().unwrap();
         assert!(waiter.join().unwrap().is_some());
         assert_eq!(putter.join().unwrap().id, 1);

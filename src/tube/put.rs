@@ -16,7 +16,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// flush, and takers see the task after it. In a written tube the task survives a killed
     /// process, the call blocks for a write, and takers may see the task before it returns. In a
     /// relaxed or temporary tube the call does not block. A put into a full tube, or into one where
-    /// other puts wait for space, fails immediately; [`put_wait`](Tube::put_wait) waits.
+    /// other puts wait for space, fails immediately; [`put_timeout`](Tube::put_timeout) waits.
     ///
     /// # Errors
     /// [`Full`](crate::Error::Full); [`Unsupported`](crate::Error::Unsupported) for an option that the driver
@@ -68,11 +68,11 @@ impl<T, M: Mode> Tube<T, M> {
     /// # let store = Store::in_memory()?;
     /// let tube = store.create_tube("uploads", LIMFIFOTTL, TubeOptions::new().capacity(1))?;
     /// tube.put("a.jpg")?;
-    /// let late = tube.put_wait("b.jpg", Duration::from_millis(5));
+    /// let late = tube.put_timeout("b.jpg", Duration::from_millis(5));
     /// assert!(matches!(late, Err(Error::Full { .. })));
     ///
     /// std::thread::scope(|scope| {
-    ///     let producer = scope.spawn(|| tube.put_wait("b.jpg", Duration::MAX));
+    ///     let producer = scope.spawn(|| tube.put_timeout("b.jpg", Duration::MAX));
     ///     tube.take()?.ack()?; // frees space
     ///     producer.join().unwrap()
     /// })?;
@@ -80,7 +80,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "back pressure")]
-    pub fn put_wait(&self, task: impl IntoPut<T>, timeout: Duration) -> M::Answer<Receipt> {
+    pub fn put_timeout(&self, task: impl IntoPut<T>, timeout: Duration) -> M::Answer<Receipt> {
         let put = self.encode(task);
         self.make_checked(put.map(|put| self.put_or_wait(put, within(timeout))))
     }

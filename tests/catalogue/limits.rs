@@ -24,7 +24,7 @@ fn put_into_full_tube_fails_immediately() {
     with_capacity(2, |case| {
         case.put_all([0, 1]);
         assert_full(case.tube.put("c"), 2);
-        assert_full(case.tube.put_wait("c", ZERO), 2);
+        assert_full(case.tube.put_timeout("c", ZERO), 2);
         assert_eq!(case.take_all(), [0, 1]);
     });
 }
@@ -41,12 +41,12 @@ fn put_many_over_capacity_stores_none() {
     });
 }
 
-/// Calls `put_wait` on a thread while the clock advances. Returns its answer, and how far the clock
+/// Calls `put_timeout` on a thread while the clock advances. Returns its answer, and how far the clock
 /// had advanced by then.
 fn put_wait_while_clock_advances(case: &Case, timeout: Duration) -> (Result<Receipt>, Duration) {
     let begun = case.clock.now();
     thread::scope(|scope| {
-        let putting = scope.spawn(|| case.tube.put_wait("late", timeout));
+        let putting = scope.spawn(|| case.tube.put_timeout("late", timeout));
         while !putting.is_finished() {
             case.advance(1);
             thread::yield_now();
@@ -62,7 +62,7 @@ fn put_wait_fails_when_timeout_elapses() {
         case.put_all([0, 1, 2]);
         let (answer, passed) = put_wait_while_clock_advances(case, ms(100));
         assert_full(answer, 3);
-        assert!(passed >= ms(100), "put_wait failed after {passed:?}");
+        assert!(passed >= ms(100), "put_timeout failed after {passed:?}");
         assert_eq!(case.calls(), counts([("put", 3)]));
         // The put that timed out is not stored later.
         case.tube.delete(0).unwrap();
@@ -70,14 +70,14 @@ fn put_wait_fails_when_timeout_elapses() {
     });
 }
 
-/// Calls `put_wait` on a thread, then frees space in the tube. The thread usually waits by then;
+/// Calls `put_timeout` on a thread, then frees space in the tube. The thread usually waits by then;
 /// the outcome is the same if it does not.
 fn put_wait_then_free(case: &Case, free: impl FnOnce()) {
     let begun = AtomicBool::new(false);
     thread::scope(|scope| {
         let putting = scope.spawn(|| {
             begun.store(true, Ordering::SeqCst);
-            case.tube.put_wait("b", secs(1))
+            case.tube.put_timeout("b", secs(1))
         });
         while !begun.load(Ordering::SeqCst) {
             thread::yield_now();
@@ -132,7 +132,7 @@ fn waiting_puts_succeed_one_at_a_time() {
         let mut totals = Vec::new();
         thread::scope(|scope| {
             let putting: Vec<_> =
-                (0..4).map(|_| scope.spawn(|| case.tube.put_wait("x", secs(1)))).collect();
+                (0..4).map(|_| scope.spawn(|| case.tube.put_timeout("x", secs(1)))).collect();
             for _ in 0..5 {
                 let claim = (0..1_000_000).find_map(|_| {
                     thread::yield_now();
@@ -167,8 +167,8 @@ fn waiting_put_with_zero_ttl_is_stored_once() {
     let there = tube.try_take().unwrap().unwrap();
     thread::scope(|scope| {
         let taker = scope.spawn(|| tube.take_timeout(Duration::MAX).unwrap_err());
-        let putter =
-            scope.spawn(|| tube.put_wait(Put::new("zero ttl").ttl(ZERO), Duration::MAX).unwrap());
+        let putter = scope
+            .spawn(|| tube.put_timeout(Put::new("zero ttl").ttl(ZERO), Duration::MAX).unwrap());
         let (mut takes, mut puts) = (0, 0);
         while (takes, puts) != (1, 1) {
             let info = &store.tubes().unwrap()[0];
@@ -221,7 +221,7 @@ fn waiting_put_succeeds_when_task_expires() {
         case.add(Put::new("short").ttl(ms(100)));
         let (answer, passed) = put_wait_while_clock_advances(case, secs(10));
         assert_eq!(answer.unwrap().id, 1);
-        assert!(passed >= ms(100), "put_wait succeeded after {passed:?}");
+        assert!(passed >= ms(100), "put_timeout succeeded after {passed:?}");
         assert_eq!(case.take_all(), [1]);
     });
 }

@@ -318,7 +318,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
         assert!(named, "{answer:?}");
     };
     assert_driver_unknown(tube.put("x").err());
-    assert_driver_unknown(tube.put_wait("x", secs(1)).err());
+    assert_driver_unknown(tube.put_timeout("x", secs(1)).err());
     assert_driver_unknown(tube.put_many(["x"]).err());
     assert_driver_unknown(tube.take_timeout(secs(1)).err());
     assert_driver_unknown(store.create_tube("other", "kind", TubeOptions::default()).err());

@@ -205,7 +205,7 @@ fn advance_to_its_own_tube_begins_anew_there() {
 fn advanced_task_takes_its_own_place_in_a_full_tube() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
         let id = case.put("a");
-        let mut put = case.tube.to_async().put_wait("waits", Duration::MAX);
+        let mut put = case.tube.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         for _ in 0..3 {
             let claim = case.tube.try_take().unwrap().unwrap();
@@ -225,7 +225,7 @@ fn advance_out_of_a_full_tube_admits_a_waiting_put() {
         let next = other(&case.store, FIFO);
         case.put("a");
         let claim = case.tube.try_take().unwrap().unwrap();
-        let mut put = case.tube.to_async().put_wait("waits", Duration::MAX);
+        let mut put = case.tube.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         claim.advance(&next, "b").unwrap();
         block_on(put).unwrap();

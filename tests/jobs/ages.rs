@@ -124,7 +124,7 @@ fn delay_is_a_part_of_the_age() {
 fn waiting_put_puts_its_task_when_there_is_space() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
         case.put("first");
-        let waiting = case.tube.to_async().put_wait("second", Duration::MAX);
+        let waiting = case.tube.to_async().put_timeout("second", Duration::MAX);
         let mut waiting = std::pin::pin!(waiting);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());

@@ -130,7 +130,7 @@ fn larger_capacity_admits_waiting_puts_and_a_smaller_one_removes_nothing() {
     for_each_driver_with(&[LIMFIFOTTL], capacity(1), |case| {
         case.put("a");
         let mut puts =
-            ["b", "c", "d"].map(|body| case.tube.to_async().put_wait(body, Duration::MAX));
+            ["b", "c", "d"].map(|body| case.tube.to_async().put_timeout(body, Duration::MAX));
         for put in &mut puts {
             super::executor::poll_pending(put, std::task::Waker::noop());
         }

@@ -92,7 +92,7 @@ fn delete_many_frees_sub_queues_and_capacity() {
     });
     for_each_driver_with(&[tubewell::LIMFIFOTTL], TubeOptions::new().capacity(2), |case| {
         case.put_all([0, 1]);
-        let mut put = std::pin::pin!(case.tube.to_async().put_wait("waits", NO_TIMEOUT));
+        let mut put = std::pin::pin!(case.tube.to_async().put_timeout("waits", NO_TIMEOUT));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(put.as_mut().poll(&mut context).is_pending());
         assert_eq!(case.tube.delete_many(&[0, 1]).unwrap(), 2);

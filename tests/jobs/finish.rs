@@ -157,7 +157,7 @@ fn tasks_of_a_finish_share_the_capacity_of_a_tube() {
         assert_eq!(case.tube.claim(0).unwrap().finish(twice(Finish::new())), Err(full.clone()));
         case.tube.claim(0).unwrap().finish(Finish::new().put(&case.tube, "d")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
-        let mut put = case.tube.to_async().put_wait("waits", Duration::MAX);
+        let mut put = case.tube.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         case.tube.claim(1).unwrap().finish(Finish::new().put(&case.tube, "e")).unwrap();
         assert_eq!(case.tasks()["total"], 3);

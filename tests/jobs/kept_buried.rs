@@ -85,7 +85,7 @@ fn forgotten_buried_task_makes_place_for_a_waiting_put() {
             case.put_all([0, 1]);
             case.tube.bury(0).unwrap();
             let held = case.tube.try_take().unwrap().unwrap();
-            let mut put = Box::pin(case.tube.to_async().put_wait("waits", NO_TIMEOUT));
+            let mut put = Box::pin(case.tube.to_async().put_timeout("waits", NO_TIMEOUT));
             poll_pending(&mut put, Waker::noop());
             let taker = case.begin_take();
             case.advance(1);

@@ -40,9 +40,9 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
         let refused = |state| {
             assert_eq!(in_use(case.tube.put(put())), (id, state));
             assert_eq!(in_use(other.put(Put::new("y").key("k"))), (id, state));
-            assert_eq!(in_use(case.tube.put_wait(put(), NO_TIMEOUT)), (id, state));
+            assert_eq!(in_use(case.tube.put_timeout(put(), NO_TIMEOUT)), (id, state));
             assert_eq!(
-                in_use(block_on(case.tube.to_async().put_wait(put(), NO_TIMEOUT))),
+                in_use(block_on(case.tube.to_async().put_timeout(put(), NO_TIMEOUT))),
                 (id, state)
             );
             assert_eq!(in_use(case.tube.put_many([case.draft("z"), put()])), (id, state));
@@ -150,7 +150,7 @@ fn put_that_keeps_a_task_returns_its_id_and_state() {
         let kept = |state| {
             let receipts = [
                 case.tube.put(put("second")).unwrap(),
-                case.tube.put_wait(put("third"), ZERO).unwrap(),
+                case.tube.put_timeout(put("third"), ZERO).unwrap(),
                 case.tube.put_many([put("fourth")]).unwrap()[0],
                 case.tube.to_async().refuse_when_full().put(put("fifth")).wait().unwrap(),
             ];
@@ -292,8 +292,9 @@ fn waiting_put_asks_for_its_key_when_it_is_admitted() {
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         let keyed = |on_key| Put::new("x").key("k").on_key(on_key);
         let id = case.put("full");
-        let rejected = Wait::begin(case.tube.to_async().put_wait(keyed(OnKey::Reject), NO_TIMEOUT));
-        let kept = Wait::begin(case.tube.to_async().put_wait(keyed(OnKey::Keep), NO_TIMEOUT));
+        let rejected =
+            Wait::begin(case.tube.to_async().put_timeout(keyed(OnKey::Reject), NO_TIMEOUT));
+        let kept = Wait::begin(case.tube.to_async().put_timeout(keyed(OnKey::Keep), NO_TIMEOUT));
         let first = other.put(Put::new("first").key("k")).unwrap();
         rejected.assert_waits();
         case.tube.delete(id).unwrap();
@@ -308,7 +309,7 @@ fn waiting_put_asks_for_its_key_when_it_is_admitted() {
 fn put_of_a_key_in_use_is_answered_in_a_full_tube() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::default().capacity(1), |case| {
         let id = case.add(Put::new("x").key("k"));
-        let waiting = Wait::begin(case.tube.to_async().put_wait("y", NO_TIMEOUT));
+        let waiting = Wait::begin(case.tube.to_async().put_timeout("y", NO_TIMEOUT));
         assert_eq!(in_use(case.tube.put(Put::new("x").key("k"))).0, id);
         assert_eq!(case.tube.put(keep(Put::new("x".into()).key("k"))).unwrap().id, id);
         let replace = Put::new("new").key("k").on_key(OnKey::Replace);
@@ -329,8 +330,8 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         let put = || Put::new("x".into()).key("k");
         let ticket = disk.block_flush_of(|| deferred.put(put()));
         let found = Wait::begin(store.to_async().by_key("k"));
-        let kept = Wait::begin(tube.to_async().put_wait(keep(put()), NO_TIMEOUT));
-        let rejected = Wait::begin(tube.to_async().put_wait(put(), NO_TIMEOUT));
+        let kept = Wait::begin(tube.to_async().put_timeout(keep(put()), NO_TIMEOUT));
+        let rejected = Wait::begin(tube.to_async().put_timeout(put(), NO_TIMEOUT));
         let joined = Wait::begin(tube.to_async().put_and_wait(put(), NO_TIMEOUT));
         found.assert_waits();
         stores::settle(&store);

@@ -188,7 +188,7 @@ fn move_out_of_a_full_tube_admits_a_waiting_put() {
     let to = other(&store, FIFOTTL);
     let id = small.put("first").unwrap().id;
     std::thread::scope(|scope| {
-        let put = scope.spawn(|| small.put_wait("second", Duration::MAX));
+        let put = scope.spawn(|| small.put_timeout("second", Duration::MAX));
         while store.tubes().unwrap().iter().all(|tube| tube.waiting_puts == 0) {
             std::thread::yield_now();
         }

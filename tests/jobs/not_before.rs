@@ -454,7 +454,7 @@ fn moments_in_a_temporary_tube_and_in_calls_of_all_kinds() {
             let put = || draft(driver, "x").not_before(at(secs(9)));
             let ticket = tube.to_async().put(put());
             assert_eq!(ticket.wait().unwrap().state, TaskState::Delayed);
-            assert_eq!(tube.put_wait(put(), ZERO).unwrap().state, TaskState::Delayed);
+            assert_eq!(tube.put_timeout(put(), ZERO).unwrap().state, TaskState::Delayed);
             let listed = tube.list(TaskState::Delayed, None, 9).unwrap().items;
             assert!(listed.iter().all(|info| info.not_before == Some(at(secs(9)))));
             assert_eq!(listed.len(), 2);

@@ -31,7 +31,7 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         assert!(claim.is_current().unwrap());
         claim.release(ZERO).unwrap();
         // A put that waits for the place comes first.
-        let mut put = to.to_async().put_wait("waits", Duration::MAX);
+        let mut put = to.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         assert_eq!(case.tube.move_to(ready, &to), full);
         to.try_take().unwrap().unwrap().ack().unwrap();

@@ -277,7 +277,7 @@ fn replacement_of_a_kept_task_needs_capacity() {
         assert!(is_full(case.tube.requeue("k", "y").map(drop)));
         assert!(is_full(case.tube.put_many([again(Put::new("y".into()))]).map(drop)));
         assert_eq!(case.state(id), Some(TaskState::Done));
-        let waiting = case.tube.to_async().put_wait(again(Put::new("y".into())), NO_TIMEOUT);
+        let waiting = case.tube.to_async().put_timeout(again(Put::new("y".into())), NO_TIMEOUT);
         let waiting = super::wait::Wait::begin(waiting);
         case.tube.delete(other).unwrap();
         assert_eq!(super::wait::end_of(waiting).unwrap().id, id);

@@ -201,7 +201,7 @@ fn full_tube_refuses_a_task_of_another_tube() {
         assert!(is_full(full.put_many([again(Put::new("new".into()))]).map(drop)));
         assert_eq!(case.tube.peek(id).unwrap().body, b"old");
         let waiting =
-            Wait::begin(full.to_async().put_wait(again(Put::new("new".into())), NO_TIMEOUT));
+            Wait::begin(full.to_async().put_timeout(again(Put::new("new".into())), NO_TIMEOUT));
         full.delete(first).unwrap();
         assert_eq!(end_of(waiting).unwrap().id, id);
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));

@@ -252,7 +252,8 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
             tube.put_many(["x", "x"]).unwrap();
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
             let first = tube.list(TaskState::Ready, None, 1).unwrap().items[0].id;
-            let mut waiting = [(); 2].map(|()| Box::pin(tube.to_async().put_wait("x", NO_TIMEOUT)));
+            let mut waiting =
+                [(); 2].map(|()| Box::pin(tube.to_async().put_timeout("x", NO_TIMEOUT)));
             for put in &mut waiting {
                 poll_pending(put, Waker::noop());
             }

@@ -247,7 +247,7 @@ fn puts_that_wait_for_space_come_before_a_run() {
     let options = TubeOptions::new().capacity(1);
     for_each_driver_with(&[LIMFIFOTTL], options, |case| {
         let first = case.put("first");
-        let mut waiting = Box::pin(case.tube.to_async().put_wait("waits", NO_TIMEOUT));
+        let mut waiting = Box::pin(case.tube.to_async().put_timeout("waits", NO_TIMEOUT));
         poll_pending(&mut waiting, Waker::noop());
         case.schedule(every(HOUR));
         case.advance(0);

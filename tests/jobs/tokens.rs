@@ -114,8 +114,8 @@ fn every_form_of_put_knows_the_token() {
             let deferred = tube.to_async().refuse_when_full();
             let forms: [&dyn Fn() -> u64; 9] = [
                 &|| tube.put(put()).unwrap().id,
-                &|| tube.put_wait(put(), ZERO).unwrap().id,
-                &|| block_on(tube.to_async().put_wait(put(), NO_TIMEOUT)).unwrap().id,
+                &|| tube.put_timeout(put(), ZERO).unwrap().id,
+                &|| block_on(tube.to_async().put_timeout(put(), NO_TIMEOUT)).unwrap().id,
                 &|| tube.put_many([put()]).unwrap()[0].id,
                 &|| deferred.put(put()).wait().unwrap().id,
                 &|| block_on(deferred.put_many([put()])).unwrap()[0].id,
@@ -229,14 +229,14 @@ fn put_with_a_seen_token_needs_no_space() {
         for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
             let put = |token: &str| Put::new("x").token(token);
             let id = case.add(put("a"));
-            let waiting = Wait::begin(case.tube.to_async().put_wait(put("b"), NO_TIMEOUT));
+            let waiting = Wait::begin(case.tube.to_async().put_timeout(put("b"), NO_TIMEOUT));
             assert_eq!(of(case.tube.put(put("a"))), (id, TaskState::Ready));
-            assert_eq!(of(case.tube.put_wait(put("a"), NO_TIMEOUT)), (id, TaskState::Ready));
+            assert_eq!(of(case.tube.put_timeout(put("a"), NO_TIMEOUT)), (id, TaskState::Ready));
             assert_eq!(case.tube.put_many([put("a"), put("a")]).unwrap()[1].id, id);
             // A put that waits has put nothing yet.
             assert!(matches!(case.tube.put(put("b")), Err(Error::Full { .. })));
-            let second = Wait::begin(case.tube.to_async().put_wait(put("b"), NO_TIMEOUT));
-            let third = Wait::begin(case.tube.to_async().put_wait(put("c"), NO_TIMEOUT));
+            let second = Wait::begin(case.tube.to_async().put_timeout(put("b"), NO_TIMEOUT));
+            let third = Wait::begin(case.tube.to_async().put_timeout(put("c"), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             assert_eq!(of(end_of(waiting)), (id + 1, TaskState::Ready));
             third.assert_waits();

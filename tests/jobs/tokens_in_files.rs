@@ -87,7 +87,7 @@ fn put_that_is_made_again_waits_for_the_flush_of_the_first_one() {
         let (disk, _clock, store, tube) = on_disk(FIFO);
         put(&tube, "warm");
         let deferred = tube.to_async().refuse_when_full();
-        let again = || tube.to_async().put_wait(Put::new("x").token("t"), NO_TIMEOUT);
+        let again = || tube.to_async().put_timeout(Put::new("x").token("t"), NO_TIMEOUT);
         let first = disk.block_flush_of(|| deferred.put(Put::new("x").token("t")));
         let second = Wait::begin(again());
         second.assert_waits();

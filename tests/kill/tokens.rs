@@ -69,7 +69,7 @@ fn put(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, token: &str) {
     let id = match rng.range(0..4) {
         0 => tube.to_async().put(put()).wait().unwrap().id,
         1 => tube.put_many([put(), put()]).unwrap()[1].id,
-        2 => tube.put_wait(put(), Duration::MAX).unwrap().id,
+        2 => tube.put_timeout(put(), Duration::MAX).unwrap().id,
         _ => tube.put(put()).unwrap().id,
     };
     if rng.one_in(3) {

@@ -175,7 +175,7 @@ impl Workload<'_> {
                     Some(other) => panic!("put: {other}"),
                 }
             } else {
-                match tube.put_wait(put, 5 * MS) {
+                match tube.put_timeout(put, 5 * MS) {
                     Ok(receipt) => report(receipt.id),
                     Err(Error::Full { .. }) => {}
                     Err(other) => panic!("put: {other}"),

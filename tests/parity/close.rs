@@ -59,7 +59,7 @@ fn close_does_not_block_its_executor() {
         }
         // Other calls return during the last flush, too.
         wait_until(|| small.tube.try_take().err() == Some(Error::Closed));
-        let mut refused = small.tube.to_async().put_wait("late", Duration::MAX);
+        let mut refused = small.tube.to_async().put_timeout("late", Duration::MAX);
         assert_eq!(poll(&mut refused, &wakes.waker()), Poll::Ready(Err(Error::Closed)));
         let _ = poll(&mut ticket, &wakes.waker());
         assert_eq!(wakes.get(), 0);

@@ -38,7 +38,7 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
         let tickets = small.fill();
         let options = || TubeOptions::new().temporary(true);
         let calls: Vec<Box<dyn FnOnce()>> = vec![
-            begin(tube.to_async().put_wait("x", NO_TIMEOUT)),
+            begin(tube.to_async().put_timeout("x", NO_TIMEOUT)),
             begin(tube.to_async().kick(10)),
             begin(store.to_async().create_tube("a", FIFO, options())),
             begin(session.to_async().create_tube("b", FIFO, options())),
@@ -94,8 +94,8 @@ fn dropped_ticket_in_line_ends_the_wait_that_its_change_begins() {
         let first = one.put("first").unwrap().id;
         let tickets = small.fill();
         let puts = one.to_async();
-        drop(puts.put_wait("nobody waits", NO_TIMEOUT));
-        let mut waiting = puts.put_wait("somebody waits", NO_TIMEOUT);
+        drop(puts.put_timeout("nobody waits", NO_TIMEOUT));
+        let mut waiting = puts.put_timeout("somebody waits", NO_TIMEOUT);
         poll_pending(&mut waiting, Waker::noop());
         small.disk.unblock_flushes();
         wait_all(tickets);
@@ -326,7 +326,7 @@ fn failed_flush_resolves_to_outcome_unknown() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         small.disk.fail_flushes(true);
-        let put = small.tube.to_async().put_wait("x", NO_TIMEOUT);
+        let put = small.tube.to_async().put_timeout("x", NO_TIMEOUT);
         assert!(matches!(block_on(put), Err(Error::OutcomeUnknown { .. })));
         let flush = block_on(small.store.to_async().flush());
         assert!(matches!(flush, Err(Error::Unavailable { .. })), "{flush:?}");
@@ -461,7 +461,7 @@ fn futures_may_be_sent_to_other_threads() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        let puts = (0..4).map(|n| tube.to_async().put_wait(format!("{n}"), NO_TIMEOUT));
+        let puts = (0..4).map(|n| tube.to_async().put_timeout(format!("{n}"), NO_TIMEOUT));
         let threads: Vec<_> = puts.map(|put| thread::spawn(|| block_on(put).unwrap())).collect();
         for thread in threads {
             assert_eq!(thread.join().unwrap().state, TaskState::Ready);

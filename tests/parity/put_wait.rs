@@ -27,7 +27,7 @@ fn waiting_puts(store: &Store) -> u64 {
 
 /// A put that already waits.
 fn waiting_put(tube: &Tube, body: &str) -> Ticket<Receipt> {
-    let mut put = tube.to_async().put_wait(body, NO_TIMEOUT);
+    let mut put = tube.to_async().put_timeout(body, NO_TIMEOUT);
     poll_pending(&mut put, Waker::noop());
     put
 }
@@ -45,7 +45,7 @@ fn put_does_not_wait_while_there_is_space() {
         let (store, _clock) = timed_store();
         let tube = full_tube(&store);
         take_and_ack(&tube);
-        let receipt = block_on(tube.to_async().put_wait(Put::new("x").delay(ms(5)), NO_TIMEOUT));
+        let receipt = block_on(tube.to_async().put_timeout(Put::new("x").delay(ms(5)), NO_TIMEOUT));
         assert_eq!(receipt.unwrap().state, TaskState::Delayed);
     });
 }
@@ -57,13 +57,16 @@ fn futures_and_threads_are_served_in_one_order_of_arrival() {
         let tube = full_tube(&store);
         let first = waiting_put(&tube, "1");
         thread::scope(|scope| {
-            let second = scope.spawn(|| tube.put_wait("2", NO_TIMEOUT).unwrap());
+            let second = scope.spawn(|| tube.put_timeout("2", NO_TIMEOUT).unwrap());
             wait_until(|| waiting_puts(&store) == 2);
             let third = waiting_put(&tube, "3");
             assert_eq!(waiting_puts(&store), 3);
             let full = Error::Full { tube: "full".into(), capacity: 1 };
             assert_eq!(tube.put("overtakes"), Err(full.clone()));
-            assert_eq!(block_on(tube.to_async().put_wait("overtakes", Duration::ZERO)), Err(full));
+            assert_eq!(
+                block_on(tube.to_async().put_timeout("overtakes", Duration::ZERO)),
+                Err(full)
+            );
             assert_eq!(take_and_ack(&tube), b"first");
             let first = block_on(first).unwrap();
             assert_eq!(take_and_ack(&tube), b"1");
@@ -81,10 +84,10 @@ fn dropped_future_puts_nothing_and_gives_its_place_up() {
     with_timeout(|| {
         let (store, clock) = timed_store();
         let tube = full_tube(&store);
-        let mut first = tube.to_async().put_wait("1", ms(1000));
+        let mut first = tube.to_async().put_timeout("1", ms(1000));
         poll_pending(&mut first, Waker::noop());
         let second = waiting_put(&tube, "2");
-        drop(tube.to_async().put_wait("never polled", NO_TIMEOUT));
+        drop(tube.to_async().put_timeout("never polled", NO_TIMEOUT));
         drop(first);
         assert_eq!(waiting_puts(&store), 1);
         take_and_ack(&tube);
@@ -118,7 +121,7 @@ fn wait_ends_when_its_timeout_elapses() {
     with_timeout(|| {
         let (store, clock) = timed_store();
         let tube = full_tube(&store);
-        let mut put = tube.to_async().put_wait("late", ms(10));
+        let mut put = tube.to_async().put_timeout("late", ms(10));
         let wakes = WakeCount::default();
         poll_pending(&mut put, &wakes.waker());
         clock.advance(ms(9));
@@ -152,11 +155,11 @@ fn wait_ends_with_its_session_and_with_the_store() {
 fn invalid_task_is_refused_by_the_first_poll() {
     let (store, _clock) = timed_store();
     let tube = full_tube(&store);
-    let mut put = tube.to_async().put_wait(Put::new("x").sub_queue("none"), NO_TIMEOUT);
+    let mut put = tube.to_async().put_timeout(Put::new("x").sub_queue("none"), NO_TIMEOUT);
     let Poll::Ready(Err(Error::Unsupported { .. })) = poll(&mut put, Waker::noop()) else {
         panic!("an option that the driver does not have was accepted");
     };
-    let mut put = tube.to_async().put_wait(vec![0; tubewell::MAX_BODY + 1], NO_TIMEOUT);
+    let mut put = tube.to_async().put_timeout(vec![0; tubewell::MAX_BODY + 1], NO_TIMEOUT);
     let Poll::Ready(Err(Error::Invalid { .. })) = poll(&mut put, Waker::noop()) else {
         panic!("a body over the limit was accepted");
     };
@@ -168,7 +171,7 @@ fn waker_of_a_waiting_put_may_call_the_store() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = full_tube(&store);
-        let mut put = tube.to_async().put_wait("1", NO_TIMEOUT);
+        let mut put = tube.to_async().put_timeout("1", NO_TIMEOUT);
         let to_close = store.clone();
         poll_pending(&mut put, &waker_calling(move || to_close.close().unwrap()));
         take_and_ack(&tube);
@@ -194,10 +197,10 @@ fn futures_and_acks_race_without_a_lost_task() {
                         for m in 0..EACH {
                             if (n + m) % 5 == 0 {
                                 // Dropped after one poll: put or not, never half.
-                                let mut put = tube.to_async().put_wait("dropped", NO_TIMEOUT);
+                                let mut put = tube.to_async().put_timeout("dropped", NO_TIMEOUT);
                                 let _ = poll(&mut put, Waker::noop());
                             } else {
-                                block_on(tube.to_async().put_wait("kept", NO_TIMEOUT)).unwrap();
+                                block_on(tube.to_async().put_timeout("kept", NO_TIMEOUT)).unwrap();
                                 admitted += 1;
                             }
                         }

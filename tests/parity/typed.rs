@@ -42,8 +42,8 @@ fn values_come_out_as_they_went_in() {
     );
     jobs.put(job(0)).unwrap();
     jobs.put_many(&[job(1), job(2)]).unwrap();
-    jobs.put_wait(job(3), Duration::MAX).unwrap();
-    block_on(jobs.to_async().put_wait(job(4), Duration::MAX)).unwrap();
+    jobs.put_timeout(job(3), Duration::MAX).unwrap();
+    block_on(jobs.to_async().put_timeout(job(4), Duration::MAX)).unwrap();
     let deferred = jobs.to_async();
     deferred.put(job(5)).wait().unwrap();
     deferred.put(Put::new(&job(6))).wait().unwrap();
@@ -208,8 +208,8 @@ fn value_that_cannot_be_encoded_is_not_put() {
     let refused = [
         never.put(&Never).map(drop),
         never.put_many([&Never]).map(drop),
-        never.put_wait(&Never, Duration::MAX).map(drop),
-        block_on(never.to_async().put_wait(&Never, Duration::MAX)).map(drop),
+        never.put_timeout(&Never, Duration::MAX).map(drop),
+        block_on(never.to_async().put_timeout(&Never, Duration::MAX)).map(drop),
         never.to_async().put(&Never).wait().map(drop),
         never.to_async().put_many([&Never]).wait().map(drop),
     ];
@@ -255,7 +255,7 @@ fn waiting_typed_put_is_dropped_with_its_future() {
         let options = TubeOptions::new().capacity(1);
         let jobs = store.create_tube("jobs", LIMFIFOTTL, options).unwrap().typed::<Job>();
         jobs.put(job(0)).unwrap();
-        let mut put = jobs.to_async().put_wait(job(1), Duration::MAX);
+        let mut put = jobs.to_async().put_timeout(job(1), Duration::MAX);
         poll_pending(&mut put, Waker::noop());
         drop(put);
         let claim: Claim = jobs.take().unwrap().into_parts().1;

@@ -104,9 +104,9 @@ fn calls<'a>(
     vec![
         ("put", tube.put("lost").map(drop)),
         ("put_many", tube.put_many(["lost"]).map(drop)),
-        ("put_wait", tube.put_wait("lost", Duration::MAX).map(drop)),
+        ("put_timeout", tube.put_timeout("lost", Duration::MAX).map(drop)),
         ("deferred put", deferred.put("lost").wait().map(drop)),
-        ("put_wait_async", poll_once(tube.to_async().put_wait("lost", Duration::MAX))),
+        ("put_wait_async", poll_once(tube.to_async().put_timeout("lost", Duration::MAX))),
         ("take", tube.take_timeout(Duration::MAX).map(drop)),
         ("try_take", tube.try_take().map(drop)),
         ("take_async", poll_once(tube.to_async().take_timeout(Duration::MAX))),

@@ -29,7 +29,7 @@ pub fn run(job: &Job) {
             drop(tube.take_timeout(Duration::MAX));
         }
         "waits_for_space" => {
-            drop(tube.put_wait("waits", Duration::MAX));
+            drop(tube.put_timeout("waits", Duration::MAX));
         }
         "waits_for_an_end" => {
             let mut wait = tube.to_async().wait_done(0, Duration::MAX);

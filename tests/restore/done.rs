@@ -122,7 +122,7 @@ fn restored_done_tasks_take_no_place_and_are_trimmed_to_the_newest() {
     let full = tube.restore_many([named("c", 30), done(31)]);
     assert!(matches!(full, Err(Error::Full { capacity: 2, .. })), "{full:?}");
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| tube.put_wait("waits", Duration::MAX).unwrap().id);
+        let waits = scope.spawn(|| tube.put_timeout("waits", Duration::MAX).unwrap().id);
         while store.tubes().unwrap()[0].waiting_puts == 0 {
             std::thread::yield_now();
         }

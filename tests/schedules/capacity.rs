@@ -20,7 +20,7 @@ fn waiting_puts_are_all_served() {
         let (store, _) = manual_clock_store();
         let (tube, first) = full(&store);
         let putters = ["1", "2"]
-            .map(|text| spawn_with(&tube, move |tube| tube.put_wait(text, NO_TIMEOUT).unwrap()));
+            .map(|text| spawn_with(&tube, move |tube| tube.put_timeout(text, NO_TIMEOUT).unwrap()));
         let taker = spawn_with(&tube, |tube| {
             [0, 1].map(|_| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id)
         });
@@ -45,12 +45,12 @@ fn put_wait_at_its_timeout_puts_or_leaves_space_to_next_put() {
         let short = spawn_with(&tube, {
             let done = done.clone();
             move |tube| {
-                let answer = tube.put_wait("short", ms(10));
+                let answer = tube.put_timeout("short", ms(10));
                 done.raise();
                 answer
             }
         });
-        let long = spawn_with(&tube, |tube| tube.put_wait("long", NO_TIMEOUT).unwrap().id);
+        let long = spawn_with(&tube, |tube| tube.put_timeout("long", NO_TIMEOUT).unwrap().id);
         let taker = spawn_with(&tube, |tube| {
             tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
         });

@@ -21,7 +21,7 @@ fn close_ends_all_waiting_takes_and_puts() {
         let awaits = spawn_with(&idle, |idle| {
             block_on(idle.to_async().take(NO_TIMEOUT)).map(|c| c.is_some())
         });
-        let puts = spawn_with(&full, |full| full.put_wait("1", NO_TIMEOUT));
+        let puts = spawn_with(&full, |full| full.put_timeout("1", NO_TIMEOUT));
         let closes = {
             let store = store.clone();
             thread::spawn(move || store.close())

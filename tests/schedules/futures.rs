@@ -52,8 +52,9 @@ fn every_future_that_waits_for_capacity_is_served() {
         let putters =
             ["a", "b", "c"].map(|text| spawn_with(&tube, move |tube| block_on(put(tube, text))));
         let blocking = spawn_with(&tube, |tube| tube.put("d").unwrap());
-        let waiting_put =
-            spawn_with(&tube, |tube| block_on(tube.to_async().put_wait("e", NO_TIMEOUT)).unwrap());
+        let waiting_put = spawn_with(&tube, |tube| {
+            block_on(tube.to_async().put_timeout("e", NO_TIMEOUT)).unwrap()
+        });
         for putter in putters {
             putter.join().unwrap();
         }
@@ -72,7 +73,7 @@ fn changes_in_line_are_made_whoever_goes() {
         let store = small_buffer_store();
         let (tube, one) = (tube(&store, FIFO), full_tube(&store));
         let fill = spawn_with(&tube, |tube| tube.put("fill").unwrap());
-        let goer = spawn_with(&one, |one| drop(one.to_async().put_wait("gone", NO_TIMEOUT)));
+        let goer = spawn_with(&one, |one| drop(one.to_async().put_timeout("gone", NO_TIMEOUT)));
         let jobs = tube.to_async();
         let tickets = ["a", "b"].map(|text| jobs.put(text));
         drop(jobs.put("c"));
@@ -157,10 +158,10 @@ fn dropped_waiting_put_leaves_its_space_to_the_next() {
     explore("dropped_waiting_put_leaves_its_space_to_the_next", || {
         let (store, _) = manual_clock_store();
         let tube = full_tube(&store);
-        let mut dropped = tube.to_async().put_wait("dropped", NO_TIMEOUT);
+        let mut dropped = tube.to_async().put_timeout("dropped", NO_TIMEOUT);
         assert!(!poll_once(&mut dropped));
         let next = spawn_with(&tube, |tube| {
-            block_on(tube.to_async().put_wait("next", NO_TIMEOUT)).unwrap()
+            block_on(tube.to_async().put_timeout("next", NO_TIMEOUT)).unwrap()
         });
         let taker = spawn_with(&tube, |tube| {
             loop {

@@ -25,7 +25,7 @@ fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
             let (tube, look) = (&tube, &look);
             scope.spawn(move || {
                 for n in 0..EACH {
-                    tube.put_wait(format!("{producer}.{n:02}"), HANGS_AFTER).unwrap();
+                    tube.put_timeout(format!("{producer}.{n:02}"), HANGS_AFTER).unwrap();
                     look();
                 }
             });
@@ -57,14 +57,14 @@ fn waiting_puts_are_served_in_order_of_arrival() {
             .map(|n| {
                 // The most urgent put comes last, because only the order of arrival counts.
                 let (tube, put) = (&tube, Put::new(n.to_string()).pri(9 - n));
-                let putter = scope.spawn(move || tube.put_wait(put, HANGS_AFTER).unwrap().id);
+                let putter = scope.spawn(move || tube.put_timeout(put, HANGS_AFTER).unwrap().id);
                 eventually("the put waits", || file.waiting_puts(tube) == u64::from(n) + 1);
                 putter
             })
             .collect();
         let full = Error::Full { tube: "bounded".into(), capacity: 1 };
         assert_eq!(tube.put("x"), Err(full.clone()));
-        assert_eq!(tube.put_wait("x", ms(1)), Err(full));
+        assert_eq!(tube.put_timeout("x", ms(1)), Err(full));
         let mut served = Vec::new();
         for _ in 0..7 {
             let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();

@@ -209,7 +209,7 @@ fn close_wakes_every_waiter() {
                 })
             })
             .collect();
-        let putter = scope.spawn(|| full.put_wait("no space", NO_TIMEOUT));
+        let putter = scope.spawn(|| full.put_timeout("no space", NO_TIMEOUT));
         let subscriber = scope.spawn(|| events.recv());
         eventually("all waiters wait", || {
             file.waiting(&a) == 4 && file.waiting(&b) == 2 && file.waiting_puts(&full) == 1

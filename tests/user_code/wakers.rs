@@ -127,7 +127,8 @@ fn waker_run_by_truncate_may_wait_for_a_commit() {
         let to_log = log.clone();
         poll_pending(&mut take, &waker_calling(move || assert!(to_log.put("woken").is_ok())));
         thread::scope(|scope| {
-            let putter = scope.spawn(|| full.put_wait("waits for space", Duration::MAX).unwrap());
+            let putter =
+                scope.spawn(|| full.put_timeout("waits for space", Duration::MAX).unwrap());
             wait_until(|| store.tubes().unwrap().iter().any(|tube| tube.waiting_puts == 1));
             full.truncate().unwrap();
             putter.join().unwrap();

@@ -36,7 +36,7 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
         task = task.on_parent(rule.into());
     }
     let receipt = match args.wait {
-        Some(wait) => tube.put_wait(task, wait),
+        Some(wait) => tube.put_timeout(task, wait),
         None => tube.put(task),
     };
     let receipt = match receipt {

@@ -53,7 +53,7 @@ impl Model {
 
     /// Begins a put that waits for space, in order of arrival. It is answered immediately if the
     /// tube has space, the timeout is 0, or the put is refused.
-    pub fn put_wait(
+    pub fn put_timeout(
         &mut self,
         session: SessionNo,
         tube: TubeNo,

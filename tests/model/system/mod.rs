@@ -273,7 +273,7 @@ impl System {
                 self.requeue(client, tube, &template, deferred);
             }
             Action::PutWait { client, tube, template, timeout } => {
-                self.put_wait(client, tube, &template, timeout);
+                self.put_timeout(client, tube, &template, timeout);
             }
             Action::PutMany { client, tube, templates } => self.put_many(client, tube, &templates),
             Action::Restore { client, tube, tasks, deferred } => {

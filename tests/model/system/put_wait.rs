@@ -22,7 +22,7 @@ type PutAnswer = Answer<(TaskNo, State)>;
 pub(super) const MAX_YIELDS: u32 = 50_000_000;
 
 impl System {
-    pub(super) fn put_wait(
+    pub(super) fn put_timeout(
         &mut self,
         client: usize,
         tube: usize,
@@ -35,8 +35,8 @@ impl System {
             return;
         }
         let (put, draft) = self.draft(template, no, 0);
-        let thread = thread::spawn(move || handle.put_wait(put, duration(until)));
-        let wait = self.model.put_wait(session, no, &draft, until);
+        let thread = thread::spawn(move || handle.put_timeout(put, duration(until)));
+        let wait = self.model.put_timeout(session, no, &draft, until);
         self.puts.insert(wait, WaitingPut { thread: Some(thread), answer: None });
     }
 

@@ -57,7 +57,7 @@ impl Script<'_> {
         self.note("no parent", jobs.put(Put::new("x").after_key("nobody")));
         self.note("room", small.put("one"));
         self.note("full", small.put("two"));
-        self.note("full after a wait", small.put_wait("two", Duration::ZERO));
+        self.note("full after a wait", small.put_timeout("two", Duration::ZERO));
         self.note("key not found", jobs.requeue("nobody", "x"));
         self.note("ttr", jobs.put(Put::new("x").ttr(MINUTE).max_attempts(0)));
     }

@@ -11,12 +11,12 @@ impl Script<'_> {
     pub fn waits(&self) {
         self.about("waits for space");
         let (small, jobs) = (self.tube("small"), self.jobs());
-        let waiting = begin(small.to_async().put_wait("two", Duration::MAX));
+        let waiting = begin(small.to_async().put_timeout("two", Duration::MAX));
         self.act(Act::WaitingPuts("small".into(), 1));
         let claim = small.try_take().unwrap().unwrap();
         self.note("ack", claim.ack());
         self.note("put_wait", waiting.end());
-        let waiting = begin(small.to_async().put_wait("three", SECOND));
+        let waiting = begin(small.to_async().put_timeout("three", SECOND));
         self.act(Act::WaitingPuts("small".into(), 1));
         self.advance(SECOND);
         self.note("full", waiting.end());

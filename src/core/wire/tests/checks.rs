@@ -94,7 +94,7 @@ fn puts_are_refused_as_by_a_handle() {
         let typed = PutTask { request: hostile.clone() };
         refused(tube.put(put.clone()), &typed);
         let or_wait = PutOrWait { session, request: hostile.clone(), timeout: None };
-        refused(tube.put_wait(put.clone(), Duration::MAX), &or_wait);
+        refused(tube.put_timeout(put.clone(), Duration::MAX), &or_wait);
         let and_wait = PutAndWait { session, request: hostile.clone(), timeout: None };
         refused(tube.put_and_wait(put.clone(), Duration::ZERO), &and_wait);
         let many = PutMany { requests: vec![request(|_| {}), hostile.clone()] };
