@@ -50,10 +50,11 @@ fn counted_take_beside_flush_of_other_call_survives_crash() {
             let puts = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
             let at_take = Arc::clone(&disk);
             let takes = spawn_with(&tube, move |tube| {
-                let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                let claim = tube.take().unwrap();
                 (claim, after_crash(&at_take, counting))
             });
-            let awaits = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)));
+            let awaits =
+                spawn_with(&tube, |tube| block_on(tube.to_async().take_timeout(NO_TIMEOUT)));
             let (claim, crashed) = takes.join().unwrap();
             puts.join().unwrap();
             let other = awaits.join().unwrap().unwrap().unwrap();
@@ -113,7 +114,7 @@ fn expiry_beside_counted_take_uses_an_attempt() {
             let tube = tube(&store, FIFOTTL, counting);
             let id = tube.put(Put::new("x").ttr(ms(1000))).unwrap().id;
             let next = spawn_with(&tube, |tube| {
-                let first = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                let first = tube.take().unwrap();
                 (first.attempt(), first.ack().is_ok())
             });
             pass(ms(1000));
@@ -146,7 +147,7 @@ fn close_beside_counted_takes_keeps_attempts_of_handed_out_tasks() {
             tube.put_many(["x", "y"]).unwrap();
             let takes = spawn_with(&tube, |tube| tube.try_take());
             let awaits = spawn_with(&tube, |tube| {
-                block_on(tube.to_async().take(NO_TIMEOUT))
+                block_on(tube.to_async().take_timeout(NO_TIMEOUT))
                     .map(|it| it.map(AsyncClaim::into_blocking))
             });
             store.close().unwrap();

@@ -21,10 +21,9 @@ fn waiting_puts_are_all_served() {
         let (tube, first) = full(&store);
         let putters = ["1", "2"]
             .map(|text| spawn_with(&tube, move |tube| tube.put_timeout(text, NO_TIMEOUT).unwrap()));
-        let taker = spawn_with(&tube, |tube| {
-            [0, 1].map(|_| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id)
-        });
-        let last = tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id;
+        let taker =
+            spawn_with(&tube, |tube| [0, 1].map(|_| tube.take().unwrap().ack().unwrap().id));
+        let last = tube.take().unwrap().ack().unwrap().id;
         let mut taken = taker.join().unwrap().to_vec();
         taken.push(last);
         taken.sort_unstable();
@@ -52,7 +51,7 @@ fn put_wait_at_its_timeout_puts_or_leaves_space_to_next_put() {
         });
         let long = spawn_with(&tube, |tube| tube.put_timeout("long", NO_TIMEOUT).unwrap().id);
         let taker = spawn_with(&tube, |tube| {
-            tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
+            tube.take().unwrap().ack().unwrap();
         });
         while !done.is_up() {
             clock.advance(ms(10));
@@ -66,7 +65,7 @@ fn put_wait_at_its_timeout_puts_or_leaves_space_to_next_put() {
             Err(error) => assert!(matches!(error, Error::Full { .. }), "{error}"),
         }
         let id = long.join().unwrap();
-        assert_eq!(tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id, id);
+        assert_eq!(tube.take().unwrap().ack().unwrap().id, id);
         verify_and_close(&store);
     });
 }

@@ -17,9 +17,10 @@ fn close_ends_all_waiting_takes_and_puts() {
         let idle = tube(&store, FIFO);
         let full = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
         full.put("0").unwrap();
-        let takes = spawn_with(&idle, |idle| idle.take(NO_TIMEOUT).map(|claim| claim.is_some()));
+        let takes =
+            spawn_with(&idle, |idle| idle.take_timeout(NO_TIMEOUT).map(|claim| claim.is_some()));
         let awaits = spawn_with(&idle, |idle| {
-            block_on(idle.to_async().take(NO_TIMEOUT)).map(|c| c.is_some())
+            block_on(idle.to_async().take_timeout(NO_TIMEOUT)).map(|c| c.is_some())
         });
         let puts = spawn_with(&full, |full| full.put_timeout("1", NO_TIMEOUT));
         let closes = {
@@ -96,7 +97,7 @@ fn store_closes_when_last_handle_is_dropped_on_any_thread() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let ticket = tube.to_async().put("x");
-        let taker = spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap());
+        let taker = spawn_with(&tube, |tube| tube.take().unwrap());
         let dropper = thread::spawn(move || drop(ticket));
         drop((store, tube));
         dropper.join().unwrap();
@@ -111,9 +112,9 @@ fn ended_session_ends_its_take_and_leaves_task_to_other_taker() {
         let tube = tube(&store, FIFO);
         let session = store.session();
         let own = session.tube(FIFO).unwrap();
-        let takes = thread::spawn(move || own.take(NO_TIMEOUT).map(|claim| claim.map(|c| c.id())));
-        let other =
-            spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id);
+        let takes =
+            thread::spawn(move || own.take_timeout(NO_TIMEOUT).map(|claim| claim.map(|c| c.id())));
+        let other = spawn_with(&tube, |tube| tube.take().unwrap().ack().unwrap().id);
         let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         session.end().unwrap();
         match takes.join().unwrap() {
@@ -135,8 +136,7 @@ fn claim_acked_while_its_session_ends_is_done_or_ready() {
         let session = store.session();
         let claim = session.tube(FIFO).unwrap().try_take().unwrap().unwrap();
         let acks = thread::spawn(move || claim.ack());
-        let next =
-            spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id);
+        let next = spawn_with(&tube, |tube| tube.take().unwrap().ack().unwrap().id);
         session.end().unwrap();
         let done = match acks.join().unwrap() {
             Ok(receipt) => Some(receipt.id),

@@ -72,8 +72,7 @@ fn flush_commits_call_of_dropped_ticket() {
     explore("flush_commits_call_of_dropped_ticket", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let taker =
-            spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap());
+        let taker = spawn_with(&tube, |tube| tube.take().unwrap().ack().unwrap());
         let ticket = tube.to_async().put("x");
         let flusher = {
             let store = store.clone();
@@ -126,7 +125,8 @@ fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
         let store = disk.open();
         let tube = tube(&store, FIFO);
         let idle = store.create_tube("idle", FIFO, TubeOptions::new()).unwrap();
-        let waits = spawn_with(&idle, |idle| idle.take(NO_TIMEOUT).map(|claim| claim.is_some()));
+        let waits =
+            spawn_with(&idle, |idle| idle.take_timeout(NO_TIMEOUT).map(|claim| claim.is_some()));
         let putters = ["a", "b"].map(|text| spawn_with(&tube, move |tube| tube.put(text)));
         let deferring = spawn_with(&tube, |tube| tube.to_async().put("c").wait());
         disk.is_broken.raise();

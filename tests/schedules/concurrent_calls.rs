@@ -21,11 +21,11 @@ fn verify_finds_nothing_while_other_calls_run() {
         });
         // Each thread ends its claims in a different way. One of the three tasks stays ready.
         let acks = spawn_with(&tube, |tube| {
-            tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
+            tube.take().unwrap().ack().unwrap();
         });
         let buries = spawn_with(&tube, |tube| {
-            tube.take(NO_TIMEOUT).unwrap().unwrap().release(ms(0)).unwrap();
-            tube.take(NO_TIMEOUT).unwrap().unwrap().bury().unwrap();
+            tube.take().unwrap().release(ms(0)).unwrap();
+            tube.take().unwrap().bury().unwrap();
         });
         for _ in 0..2 {
             assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -74,8 +74,9 @@ fn drop_tube_succeeds_or_is_refused_while_a_take_waits() {
         let tube = tube(&store, FIFO);
         tube.put("x").unwrap();
         tube.truncate().unwrap();
-        let takes =
-            spawn_with(&tube, |tube| tube.take(NO_TIMEOUT).map(|claim| claim.map(|c| body(&c))));
+        let takes = spawn_with(&tube, |tube| {
+            tube.take_timeout(NO_TIMEOUT).map(|claim| claim.map(|c| body(&c)))
+        });
         let drops = {
             let store = store.clone();
             thread::spawn(move || store.drop_tube(FIFO))
@@ -127,8 +128,9 @@ fn ack_with_dropped_ticket_frees_its_sub_queue() {
         tube.put_many(puts).unwrap();
         let first = tube.try_take().unwrap().unwrap();
         let next = taker(&tube);
-        let awaits =
-            spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)).unwrap().unwrap());
+        let awaits = spawn_with(&tube, |tube| {
+            block_on(tube.to_async().take_timeout(NO_TIMEOUT)).unwrap().unwrap()
+        });
         let acks = thread::spawn(move || drop(first.into_async().ack()));
         tube.put(Put::new("c").sub_queue("other")).unwrap();
         acks.join().unwrap();

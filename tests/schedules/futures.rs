@@ -165,7 +165,7 @@ fn dropped_waiting_put_leaves_its_space_to_the_next() {
         });
         let taker = spawn_with(&tube, |tube| {
             loop {
-                let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                let claim = tube.take().unwrap();
                 let is_next = claim.body() == b"next";
                 claim.ack().unwrap();
                 if is_next {
@@ -265,7 +265,8 @@ fn close_future_resolves_while_other_threads_call_and_close() {
             let store = store.clone();
             thread::spawn(move || block_on(store.to_async().flush()).map(drop))
         };
-        let takes = spawn_with(&tube, |tube| block_on(tube.to_async().take(NO_TIMEOUT)).map(drop));
+        let takes =
+            spawn_with(&tube, |tube| block_on(tube.to_async().take_timeout(NO_TIMEOUT)).map(drop));
         let closes = {
             let store = store.clone();
             thread::spawn(move || store.close())

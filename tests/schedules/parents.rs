@@ -7,7 +7,7 @@ use shuttle::thread::{self, JoinHandle};
 use tubewell::{Error, FIFO, Keep, OnParent, Put, Store, TaskState, Tube, TubeOptions};
 
 use crate::explore::{explore, explore_few};
-use crate::support::{NO_TIMEOUT, manual_clock_store, spawn_with, sweeper_store, verify_and_close};
+use crate::support::{manual_clock_store, spawn_with, sweeper_store, verify_and_close};
 
 /// A tube for parents that keeps them when they are done, and one for children.
 fn tubes(store: &Store) -> (Tube, Tube) {
@@ -24,7 +24,7 @@ fn child_of(parents: &Tube, parent: u64) -> Put {
 fn work_off(children: &Tube, count: usize) -> JoinHandle<()> {
     spawn_with(children, move |children| {
         for _ in 0..count {
-            children.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
+            children.take().unwrap().ack().unwrap();
         }
     })
 }
@@ -70,7 +70,7 @@ fn child_of_a_parent_that_is_kicked_beside_its_burial_waits_or_is_buried() {
                 parents.kick_task(parent).unwrap();
             }
         }
-        parents.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
+        parents.take().unwrap().ack().unwrap();
         let state = children.peek(child).unwrap().info.state;
         assert!(
             matches!(state, TaskState::Ready | TaskState::Buried | TaskState::Blocked),
@@ -79,7 +79,7 @@ fn child_of_a_parent_that_is_kicked_beside_its_burial_waits_or_is_buried() {
         if state == TaskState::Buried {
             children.kick_task(child).unwrap();
         }
-        children.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap();
+        children.take().unwrap().ack().unwrap();
         verify_and_close(&store);
     });
 }

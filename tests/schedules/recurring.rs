@@ -20,7 +20,8 @@ fn scheduled(store: &Store) -> Tube {
 
 /// Waits for the next run and acks it. Returns its key.
 fn take_run(tube: &Tube) -> String {
-    let claim = tube.take(NO_TIMEOUT).unwrap().expect("a take without a timeout returns a task");
+    let claim =
+        tube.take_timeout(NO_TIMEOUT).unwrap().expect("a take without a timeout returns a task");
     let key = claim.key().unwrap().to_owned();
     claim.ack().unwrap();
     key

@@ -50,13 +50,13 @@ pub fn spawn_with<T: Send + 'static>(
 /// Spawns a thread that takes one task, without a timeout.
 pub fn taker(tube: &Tube) -> JoinHandle<Claim> {
     spawn_with(tube, |tube| {
-        tube.take(NO_TIMEOUT).unwrap().expect("a take without a timeout returns a task")
+        tube.take_timeout(NO_TIMEOUT).unwrap().expect("a take without a timeout returns a task")
     })
 }
 
 /// A take that already waits.
 pub fn waiting_take(tube: &Tube) -> Pin<Box<Ticket<Option<AsyncClaim>>>> {
-    let mut future = Box::pin(tube.to_async().take(NO_TIMEOUT));
+    let mut future = Box::pin(tube.to_async().take_timeout(NO_TIMEOUT));
     let poll = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll.is_pending(), "the take must wait");
     future

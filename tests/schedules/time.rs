@@ -75,7 +75,7 @@ fn take_times_out_on_idle_store() {
         let takers = [0, 1].map(|number| {
             let done = done[number].clone();
             spawn_with(&tube, move |tube| {
-                let claim = tube.take(ms([1000, 2000][number])).unwrap();
+                let claim = tube.take_timeout(ms([1000, 2000][number])).unwrap();
                 done.raise();
                 claim.is_some()
             })

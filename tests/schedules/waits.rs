@@ -121,7 +121,7 @@ fn take_at_its_timeout_returns_task_or_leaves_it_to_next_taker() {
         let short = spawn_with(&tube, {
             let done = done.clone();
             move |tube| {
-                let claim = tube.take(ms(10)).unwrap();
+                let claim = tube.take_timeout(ms(10)).unwrap();
                 let id = claim.map(|claim| claim.release(ms(0)).unwrap().id);
                 done.raise();
                 id
@@ -172,10 +172,10 @@ fn freed_sub_queue_serves_its_waiting_taker() {
         let tube = tube(&store, UTUBE);
         let takers = [false, true].map(|release| {
             spawn_with(&tube, move |tube| {
-                let claim = tube.take(NO_TIMEOUT).unwrap().unwrap();
+                let claim = tube.take().unwrap();
                 if release {
                     claim.release(ms(0)).unwrap();
-                    tube.take(NO_TIMEOUT).unwrap().unwrap().ack().unwrap().id
+                    tube.take().unwrap().ack().unwrap().id
                 } else {
                     claim.ack().unwrap().id
                 }
