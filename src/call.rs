@@ -156,6 +156,8 @@ pub(crate) async fn decide_verb<V: Begin>(
     if V::AT_ONCE {
         return store.inner()?.run(decide);
     }
+    // Its commit would wait for the transaction, and so would the space that it needs.
+    store.inner()?.check_outside_transaction()?;
     let mut wait = CapacityWait::new(store, buffer);
     poll_fn(|context| wait.poll_decide(context.waker(), V::KIND.needs_space(), decide)).await
 }

@@ -21,6 +21,7 @@ use crate::core::list::{
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
+use crate::mode::Call;
 use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
@@ -59,6 +60,7 @@ pub(crate) use read::{UNDECODABLE, Undecodable};
 /// from the ticket alone whether the end was accepted. A refusal releases the task then, too; through a
 /// [connection](crate::connect) that broke, a caller that has dropped the ticket leaves the task to its session.
 /// [`into_async`](Claim::into_async) and [`into_blocking`](Claim::into_blocking) turn one kind into the other.
+/// [`detach`](Claim::detach) of a claim of a connection blocks in both.
 #[must_use = "a claim that is dropped releases its task"]
 #[doc(alias = "lease")]
 #[doc(alias = "reservation")]
@@ -269,7 +271,8 @@ impl<T, M: Mode> Claim<T, M> {
     /// power cut. The call blocks for one flush.
     ///
     /// # Errors
-    /// An error of the whole call: all claims are dropped and their tasks released, except after
+    /// An error of the whole call: all claims are dropped and their tasks released, also those of
+    /// [`Session::claimed`](crate::Session::claimed) unless all are, except after
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), where all may have been acked; see
     /// [`ack`](Claim::ack). [`Invalid`](crate::Error::Invalid): the claims are of two stores.
     /// The single results have the errors of [`ack`](Claim::ack).
@@ -293,11 +296,13 @@ impl<T, M: Mode> Claim<T, M> {
         let Some(first) = claims.first() else { return M::answer(Ok(Vec::new())) };
         let keys = Claim::keys(&claims);
         let verb = Claim::check_one_store(&claims).map(|()| AckClaims {});
-        // One of them that is found would keep all: its own handles know.
         let guards: Vec<_> = claims.iter().filter_map(|claim| claim.held.guard.clone()).collect();
-        let answers = M::make(first.held.call_of_many(&keys, &guards), verb);
+        let answers = {
+            let keeps_claim = claims.iter().all(|claim| claim.held.is_found);
+            M::make(Call { keeps_claim, ..first.held.call_of_many(&keys, &guards) }, verb)
+        };
         for claim in &mut claims {
-            claim.held.was_ended::<AckClaims>(M::is_refused(&answers));
+            claim.held.was_ended::<AckClaims>(M::refusal(&answers));
         }
         answers
     }
@@ -496,7 +501,7 @@ impl<T, M: Mode> Claim<T, M> {
             Err(error) => return M::answer(Err(error)),
         };
         let stored = M::make(self.held.call(), Ok(Checkpoint { body: body.clone() }));
-        if !M::is_refused(&stored) {
+        if M::refusal(&stored).is_none() {
             self.set_body(value, body);
         }
         stored

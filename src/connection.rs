@@ -311,7 +311,6 @@ fn kind_of(request: &Request, cancel: bool) -> CallKind {
     CallKind { resend: request.may_repeat(), cancel, changes: request.changes() }
 }
 
-/// `Mode::Ask`: the caller accepts that the verb is made twice.
 fn kind_of_verb<V: Verb>(verb: &V) -> CallKind {
     CallKind { resend: verb.may_repeat(), cancel: V::WAITS, changes: V::KIND.changes() }
 }

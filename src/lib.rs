@@ -69,7 +69,7 @@
 //!
 //! # Waiting
 //!
-//! A take waits for its timeout; `None` waits without a limit. Waiting takers are served first
+//! A [take](Tube::take) waits without a limit, or [for a time](Tube::take_timeout). Waiting takers are served first
 //! come, first served, and wake within microseconds. [`close`](Store::close) ends every wait, for a
 //! graceful shutdown.
 //!

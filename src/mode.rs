@@ -14,7 +14,7 @@ use crate::park::block_on;
 use crate::pipeline::{Given, LineSlot};
 use crate::ticket::Standing;
 use crate::when_full::WhenFull;
-use crate::{Result, Ticket};
+use crate::{Error, Result, Ticket};
 
 /// How the calls of a handle answer: [`Blocking`], or [`Async`] after
 /// [`to_async`](crate::Tube::to_async). There are no others.
@@ -27,9 +27,9 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn make<V: Begin>(call: Call<'_, V>, verb: Result<V>) -> Self::Answer<V::Answer>;
 
-    /// Whether an answer is known to be an error.
+    /// Why a call is known to have failed.
     #[doc(hidden)]
-    fn is_refused<R>(answer: &Self::Answer<R>) -> bool;
+    fn refusal<R>(answer: &Self::Answer<R>) -> Option<&Error>;
 
     /// An answer that is there already.
     #[doc(hidden)]
@@ -82,7 +82,7 @@ pub(crate) struct Call<'a, V: Begin> {
     pub(crate) buffer: usize,
     pub(crate) when_full: WhenFull,
     pub(crate) on: Named<'a, V>,
-    /// The sessions that must not end before the call is made and answered.
+    /// The sessions that must not end before the call is made.
     pub(crate) guards: &'a [Arc<SessionGuard>],
     /// The caller keeps its claim if a call that would have ended it is refused.
     pub(crate) keeps_claim: bool,
@@ -100,8 +100,8 @@ impl Mode for Blocking {
         call.handle.make(call.buffer, call.on, &verb?)
     }
 
-    fn is_refused<R>(answer: &Result<R>) -> bool {
-        answer.is_err()
+    fn refusal<R>(answer: &Result<R>) -> Option<&Error> {
+        answer.as_ref().err()
     }
 
     fn answer<R>(answer: Result<R>) -> Result<R> {
@@ -148,8 +148,8 @@ impl Mode for Async {
         }
     }
 
-    fn is_refused<R>(answer: &Ticket<R>) -> bool {
-        answer.refusal().is_some()
+    fn refusal<R>(answer: &Ticket<R>) -> Option<&Error> {
+        answer.refusal()
     }
 
     fn answer<R>(answer: Result<R>) -> Ticket<R> {
@@ -214,17 +214,16 @@ impl<V: Begin> Call<'_, V> {
                 let releases = V::ENDS_CLAIM && !keeps_claim && when_full == WhenFull::Wait;
                 let mode = if releases { Sent::End } else { Sent::of_change(when_full) };
                 let mut sent = owner.make_later(mode, on, &verb)?;
-                if releases || !guards.is_empty() {
-                    let claims = if releases { V::On::claims(&on).to_vec() } else { Vec::new() };
-                    let (handle, guards) = (handle.clone(), guards.to_vec());
-                    sent.then(move |is_refused| {
-                        // The owner has done so, unless the call did not reach it.
-                        if is_refused {
-                            release(&handle, &claims, V::FORGIVES);
-                        }
-                        drop(guards);
-                    });
-                }
+                let claims = if releases { V::On::claims(&on).to_vec() } else { Vec::new() };
+                let (handle, guards) = (handle.clone(), guards.to_vec());
+                // It keeps the connection and its sessions.
+                sent.then(move |refusal| {
+                    // The owner has done so, unless the call did not reach it.
+                    if refusal.is_some_and(V::releases) {
+                        release(&handle, &claims, V::FORGIVES);
+                    }
+                    drop(guards);
+                });
                 return Ok(Ticket::asked(sent));
             }
         };

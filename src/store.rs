@@ -74,8 +74,11 @@ impl<M: Mode> Clone for Store<M> {
 impl<M: Mode> std::fmt::Debug for Store<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut fields = f.debug_struct("Store");
-        if let Ok(tubes) = self.to_blocking().tubes() {
-            fields.field("tubes", &tubes.len());
+        // That of a connection may wait for its owner.
+        if let StoreHandle::Here(store) = &self.handle
+            && let Ok(inner) = store.inner()
+        {
+            fields.field("tubes", &inner.run(|core| core.tubes.len()));
         }
         fields.finish_non_exhaustive()
     }
@@ -311,13 +314,17 @@ impl<M: Mode> Store<M> {
     /// # Errors
     /// The store is closed or its storage has failed.
     pub fn capacity(&self) -> M::Answer<()> {
-        let handle = self.handle.clone();
-        M::run(async move {
-            for buffer in [FILE, MEMORY] {
-                call::make(&handle, buffer, (), &Space {}).await?;
-            }
-            Ok(())
-        })
+        const BUFFERS: [usize; 2] = [FILE, MEMORY];
+        M::either(
+            self.handle.clone(),
+            |handle| BUFFERS.iter().try_for_each(|buffer| handle.make(*buffer, (), &Space {})),
+            |handle| async move {
+                for buffer in BUFFERS {
+                    call::make(&handle, buffer, (), &Space {}).await?;
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Closes the store for every handle (graceful shutdown).
@@ -589,8 +596,6 @@ impl Store {
         Ok(Store::of(StoreHandle::Here(store)))
     }
 
-    /// Makes a call on the store.
-    /// As `make`, as a future that blocks no thread.
     /// The store, for what only its owner can do.
     pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
         self.handle.here(what)

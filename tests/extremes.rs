@@ -139,7 +139,7 @@ fn verbs_accept_any_number() {
         assert_eq!(page.items.len(), 1);
         assert_eq!(tube.list(TaskState::Ready, None, 0).unwrap().items.len(), 0);
         assert!(tube.take_many(0, Duration::MAX).unwrap().is_empty());
-        let claim = tube.take().unwrap();
+        let claim = tube.take_timeout(Duration::MAX).unwrap().unwrap();
         assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
         tube.bury(id).unwrap();
         assert_eq!((tube.kick(0), tube.kick(u64::MAX)), (Ok(0), Ok(1)));
@@ -157,11 +157,16 @@ fn verbs_accept_any_number() {
 #[test]
 fn take_with_max_timeout_is_served_by_put() {
     let store = Store::in_memory().unwrap();
-    let tube = open_work_tube(&store);
+    let tube = &open_work_tube(&store);
     std::thread::scope(|scope| {
-        let taker = scope.spawn(|| tube.take().unwrap().id());
-        let id = tube.put("x").unwrap().id;
-        assert_eq!(taker.join().unwrap(), id);
+        for timeout in
+            [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_micros(u64::MAX)]
+        {
+            let taker = scope.spawn(move || tube.take_timeout(timeout).unwrap().unwrap().id());
+            let id = tube.put("x").unwrap().id;
+            assert_eq!(taker.join().unwrap(), id);
+            tube.truncate().unwrap();
+        }
     });
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Held {
     /// Whether dropping it releases the task.
     pub(crate) release_on_drop: bool,
     /// Found by its id: it is the session's, and neither a drop nor a refused end releases the task.
-    is_found: bool,
+    pub(super) is_found: bool,
     /// The names of the steps of this claim, so that none is named twice.
     pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
 }
@@ -57,9 +57,9 @@ impl Held {
     }
 
     /// A call that ends the claim was made. A refused one releases the task, since its handle goes.
-    pub(crate) fn was_ended<V: Verb>(&mut self, is_refused: bool) {
+    pub(crate) fn was_ended<V: Verb>(&mut self, refusal: Option<&Error>) {
         self.release_on_drop = false;
-        if is_refused && !self.is_found {
+        if refusal.is_some_and(V::releases) && !self.is_found {
             self.drop_claim(V::FORGIVES);
         }
     }
@@ -111,7 +111,7 @@ impl Held {
         verb: Result<V>,
     ) -> M::Answer<V::Answer> {
         let answer = M::make(self.call(), verb);
-        self.was_ended::<V>(M::is_refused(&answer));
+        self.was_ended::<V>(M::refusal(&answer));
         answer
     }
 

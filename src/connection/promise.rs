@@ -13,8 +13,8 @@ use crate::{Error, Result};
 pub(crate) struct RemotePromise<T> {
     pending: Option<Pending>,
     read: Option<Read<T>>,
-    /// What is done with the answer, told whether it is an error.
-    then: Option<Box<dyn FnOnce(bool) + Send + Sync>>,
+    /// What is done with the answer, told its error. What it holds is dropped with the promise.
+    then: Option<Box<dyn FnOnce(Option<&Error>) + Send + Sync>>,
 }
 
 /// Reads an answer.
@@ -45,18 +45,18 @@ impl<T> RemotePromise<T> {
             return Err(answered_already());
         };
         let answer = pending.wait().map_err(into_error).and_then(|answer| read.run(&answer));
-        self.told(answer.is_err());
+        self.told(answer.as_ref().err());
         answer
     }
 
     /// Does this with the answer, unless the promise is dropped before.
-    pub(crate) fn then(&mut self, then: impl FnOnce(bool) + Send + Sync + 'static) {
+    pub(crate) fn then(&mut self, then: impl FnOnce(Option<&Error>) + Send + Sync + 'static) {
         self.then = Some(Box::new(then));
     }
 
-    fn told(&mut self, is_error: bool) {
+    fn told(&mut self, error: Option<&Error>) {
         if let Some(then) = self.then.take() {
-            then(is_error);
+            then(error);
         }
     }
 
@@ -106,7 +106,7 @@ impl<T> Future for RemotePromise<T> {
             return Poll::Ready(Err(answered_already()));
         };
         let answer = answer.map_err(into_error).and_then(|answer| read.run(&answer));
-        promise.told(answer.is_err());
+        promise.told(answer.as_ref().err());
         Poll::Ready(answer)
     }
 }

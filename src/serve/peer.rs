@@ -10,8 +10,8 @@ use super::answers::{Recipient, later, refused};
 use super::shares::{Permit, Share, Shares};
 use super::subscriptions::Subscriptions;
 use crate::connection::encode_value;
-use crate::core::{Core, TubeHead, WaitSlot, Wire};
-use crate::handle::StoreHandle;
+use crate::core::{ClaimKey, Core, TubeHead, WaitSlot, Wire};
+use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::owner::check_label;
 use crate::sync::{Mutex, thread};
@@ -119,6 +119,15 @@ impl Peer {
             Err(Error::SessionUnknown { .. }) => handle.begin_session(id, label),
             resumed => resumed,
         }
+    }
+
+    /// Handles of the sessions of these claims.
+    pub(super) fn hold_sessions(&self, claims: &[ClaimKey]) -> Vec<SessionGuard> {
+        let sessions: BTreeSet<SessionId> = claims.iter().map(|key| key.by.session).collect();
+        let handle = self.handle();
+        // A session that has ended has no claims.
+        let begun = sessions.into_iter().filter(|id| handle.resume_session(*id).is_ok());
+        begun.map(|id| SessionGuard::new(handle.clone(), id)).collect()
     }
 
     pub(super) fn resume_session(&self, id: SessionId) -> Result<()> {

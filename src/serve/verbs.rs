@@ -69,8 +69,15 @@ impl Serve<'_> {
             Err(_) if mode == Mode::UnlessFull => refuse::<V>(peer, lets_go, on, Error::Overloaded),
             Err(buffer) => match permit.map_or_else(|| peer.wait_in(1), Ok) {
                 Ok(permit) => {
+                    // The caller may let go of the sessions of its claims before the call is made.
+                    let sessions = peer.hold_sessions(V::On::claims(&on));
                     let (peer, on) = (peer.clone(), V::On::to_owned(on));
-                    later(permit.hold(make_once_free(peer, lets_go, buffer, on, verb)))
+                    let made = make_once_free(peer, lets_go, buffer, on, verb);
+                    later(permit.hold(async move {
+                        let reply = made.await;
+                        drop(sessions);
+                        reply
+                    }))
                 }
                 Err(busy) => refuse::<V>(peer, lets_go, on, busy),
             },

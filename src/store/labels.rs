@@ -135,17 +135,32 @@ impl<M: Mode> Store<M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn find(&self, id: u64) -> M::Answer<Option<TaskInfo>> {
-        let store = self.to_async();
-        M::run(async move {
-            let mut after = None;
-            loop {
-                let step = store.make(Find { id, after }).await?;
-                after = step.next;
-                if step.task.is_some() || after.is_none() {
-                    return Ok(step.task);
+        // A blocking call leads the commits that it waits for: nobody else may do so, in a waker.
+        M::either(
+            id,
+            |id| {
+                let (store, mut after) = (self.to_blocking(), None);
+                loop {
+                    let step = store.make(Find { id, after })?;
+                    after = step.next;
+                    if step.task.is_some() || after.is_none() {
+                        return Ok(step.task);
+                    }
                 }
-            }
-        })
+            },
+            |id| {
+                let (store, mut after) = (self.to_async(), None);
+                async move {
+                    loop {
+                        let step = store.make(Find { id, after }).await?;
+                        after = step.next;
+                        if step.task.is_some() || after.is_none() {
+                            return Ok(step.task);
+                        }
+                    }
+                }
+            },
+        )
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::lane;
 use super::pool::Pool;
 use super::report::{Left, Tally};
+use crate::micros::within;
 use crate::park::{TimeLimit, block_on};
 use crate::sync::Mutex;
 use crate::sync::thread::{self, JoinHandle};
@@ -60,7 +61,7 @@ impl WorkerHandle {
     }
 
     /// Stops the worker (graceful shutdown): it takes no further task, its jobs may end, and those
-    /// that still run after `timeout` are left. `None` waits for them without a limit. Returns the
+    /// that still run after `timeout` are left. `Duration::MAX` waits for them without a limit. Returns the
     /// jobs that were left.
     ///
     /// A thread cannot be ended from outside. The task of a job that is left is snoozed: it is
@@ -110,7 +111,7 @@ impl WorkerHandle {
         self.pool.stop.raise();
         if self.pool.wait_ended(&TimeLimit::new(timeout)) {
             // What a thread does after its loop, such as the drop of its variables, has no limit.
-            if timeout == Duration::MAX {
+            if within(timeout).is_none() {
                 self.join();
             }
             return Ok(Vec::new());

@@ -117,6 +117,7 @@ fn refused_end_leaves_the_claimed_task_to_its_session() {
         let other = elsewhere.tube("case").unwrap().to_async().try_take().wait().unwrap().unwrap();
         let refused = AsyncClaim::ack_many(vec![later(), other]).wait();
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        assert_eq!(elsewhere.statistics().unwrap()["case"].tasks.ready, 1);
         assert_eq!((case.state(id), claim().attempt()), (Some(TaskState::Taken), 1));
         later().ack().wait().unwrap();
         assert_sound(&case.store);

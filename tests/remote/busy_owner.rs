@@ -119,6 +119,39 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
     });
 }
 
+/// The session ends with its last handle, and its claim goes with the call that waits for space.
+#[test]
+fn session_lasts_until_the_end_of_its_claim_has_space_at_the_owner() {
+    with_timeout(|| {
+        let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
+        let claim = pair.remote.session().tube("case").unwrap().to_async().try_take().wait();
+        let claim = claim.unwrap().unwrap();
+        let blocked = pair.block();
+        let fills = pair.tube.to_async().refuse_when_full();
+        let mut tickets = Vec::new();
+        loop {
+            let ticket = fills.put("x");
+            // The answer to a read comes behind that of the put.
+            pair.tube.statistics().unwrap();
+            if ticket.is_done() {
+                assert_eq!(ticket.wait(), Err(Error::Overloaded));
+                break;
+            }
+            tickets.push(ticket);
+        }
+        drop(claim.ack());
+        pair.tube.statistics().unwrap();
+        assert_eq!(pair.owner.statistics().unwrap()["case"].tasks.taken, 1);
+        pair.disk.unblock_flushes();
+        blocked.wait().unwrap();
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        wait_until(|| pair.owner.statistics().unwrap()["case"].tasks.done == 1);
+        pair.assert_sound();
+    });
+}
+
 /// More calls than the owner has in flight, and far more than its write buffer holds. The future that
 /// waits for capacity is answered behind them.
 #[test]

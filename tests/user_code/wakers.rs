@@ -90,7 +90,11 @@ fn ticket_waker_may_close_the_store() {
 /// The writer thread runs the waker, and was asked to lead the commit that the waker waits for.
 #[test]
 fn ticket_waker_may_wait_for_a_commit() {
-    let calls: [fn(&Store, &Tube); 3] = [
+    let calls: [fn(&Store, &Tube); 6] = [
+        |store, _| assert!(store.capacity().is_ok()),
+        |store, _| assert!(store.by_key("none").is_ok()),
+        // Whether there is none depends on the changes under way.
+        |store, _| assert!(store.find(u64::MAX).is_ok()),
         |_, tube| assert!(tube.put("durable").is_ok()),
         |store, _| assert!(store.flush().is_ok()),
         |_, tube| assert!(put_deferred(tube).wait().is_ok()),
