@@ -14,7 +14,7 @@ pub(crate) struct RemotePromise<T> {
     pending: Option<Pending>,
     read: Option<Read<T>>,
     /// What is done with the answer, told its error. What it holds is dropped with the promise.
-    then: Option<Box<dyn FnOnce(Option<&Error>) + Send + Sync>>,
+    then: Option<Then>,
 }
 
 /// Reads an answer.
@@ -22,6 +22,8 @@ enum Read<T> {
     Plain(fn(&[u8]) -> Result<T>),
     Mapped(Mapped<T>),
 }
+
+type Then = Box<dyn FnOnce(Option<&Error>) + Send + Sync>;
 
 type Mapped<T> = Box<dyn FnOnce(&[u8]) -> Result<T> + Send + Sync>;
 
