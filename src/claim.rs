@@ -302,7 +302,7 @@ impl<T, M: Mode> Claim<T, M> {
             M::make(Call { keeps_claim, ..first.held.call_of_many(&keys, &guards) }, verb)
         };
         for claim in &mut claims {
-            claim.held.was_ended::<AckClaims>(M::refusal(&answers));
+            claim.held.was_ended::<AckClaims>(M::is_refused(&answers));
         }
         answers
     }
@@ -501,7 +501,7 @@ impl<T, M: Mode> Claim<T, M> {
             Err(error) => return M::answer(Err(error)),
         };
         let stored = M::make(self.held.call(), Ok(Checkpoint { body: body.clone() }));
-        if M::refusal(&stored).is_none() {
+        if !M::is_refused(&stored) {
             self.set_body(value, body);
         }
         stored

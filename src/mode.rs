@@ -14,7 +14,7 @@ use crate::park::block_on;
 use crate::pipeline::{Given, LineSlot};
 use crate::ticket::Standing;
 use crate::when_full::WhenFull;
-use crate::{Error, Result, Ticket};
+use crate::{Result, Ticket};
 
 /// How the calls of a handle answer: [`Blocking`], or [`Async`] after
 /// [`to_async`](crate::Tube::to_async). There are no others.
@@ -27,9 +27,9 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn make<V: Begin>(call: Call<'_, V>, verb: Result<V>) -> Self::Answer<V::Answer>;
 
-    /// Why a call is known to have failed.
+    /// Whether an answer is known to be an error.
     #[doc(hidden)]
-    fn refusal<R>(answer: &Self::Answer<R>) -> Option<&Error>;
+    fn is_refused<R>(answer: &Self::Answer<R>) -> bool;
 
     /// An answer that is there already.
     #[doc(hidden)]
@@ -100,8 +100,8 @@ impl Mode for Blocking {
         call.handle.make(call.buffer, call.on, &verb?)
     }
 
-    fn refusal<R>(answer: &Result<R>) -> Option<&Error> {
-        answer.as_ref().err()
+    fn is_refused<R>(answer: &Result<R>) -> bool {
+        answer.is_err()
     }
 
     fn answer<R>(answer: Result<R>) -> Result<R> {
@@ -148,8 +148,8 @@ impl Mode for Async {
         }
     }
 
-    fn refusal<R>(answer: &Ticket<R>) -> Option<&Error> {
-        answer.refusal()
+    fn is_refused<R>(answer: &Ticket<R>) -> bool {
+        answer.refusal().is_some()
     }
 
     fn answer<R>(answer: Result<R>) -> Ticket<R> {
@@ -217,9 +217,9 @@ impl<V: Begin> Call<'_, V> {
                 let claims = if releases { V::On::claims(&on).to_vec() } else { Vec::new() };
                 let (handle, guards) = (handle.clone(), guards.to_vec());
                 // It keeps the connection and its sessions.
-                sent.then(move |refusal| {
+                sent.then(move |is_refused| {
                     // The owner has done so, unless the call did not reach it.
-                    if refusal.is_some_and(V::releases) {
+                    if is_refused {
                         release(&handle, &claims, V::FORGIVES);
                     }
                     drop(guards);

@@ -57,9 +57,9 @@ impl Held {
     }
 
     /// A call that ends the claim was made. A refused one releases the task, since its handle goes.
-    pub(crate) fn was_ended<V: Verb>(&mut self, refusal: Option<&Error>) {
+    pub(crate) fn was_ended<V: Verb>(&mut self, is_refused: bool) {
         self.release_on_drop = false;
-        if refusal.is_some_and(V::releases) && !self.is_found {
+        if is_refused && !self.is_found {
             self.drop_claim(V::FORGIVES);
         }
     }
@@ -111,7 +111,7 @@ impl Held {
         verb: Result<V>,
     ) -> M::Answer<V::Answer> {
         let answer = M::make(self.call(), verb);
-        self.was_ended::<V>(M::refusal(&answer));
+        self.was_ended::<V>(M::is_refused(&answer));
         answer
     }
 

@@ -59,7 +59,7 @@ impl Undecodable {
         let Undecodable { mut claim, error } = self;
         let failure = Some(failure_of(&error));
         let outcome = claim.held.make_async(&BuryHeld { failure }).await;
-        claim.held.was_ended::<BuryHeld>(outcome.as_ref().err());
+        claim.held.was_ended::<BuryHeld>(outcome.is_err());
         buried(&describe(&claim), error, outcome.map(drop))
     }
 }

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub(crate) struct RemotePromise<T> {
     pending: Option<Pending>,
     read: Option<Read<T>>,
-    /// What is done with the answer, told its error. What it holds is dropped with the promise.
+    /// What is done with the answer, told whether it is an error. What it holds is dropped with the promise.
     then: Option<Then>,
 }
 
@@ -23,7 +23,7 @@ enum Read<T> {
     Mapped(Mapped<T>),
 }
 
-type Then = Box<dyn FnOnce(Option<&Error>) + Send + Sync>;
+type Then = Box<dyn FnOnce(bool) + Send + Sync>;
 
 type Mapped<T> = Box<dyn FnOnce(&[u8]) -> Result<T> + Send + Sync>;
 
@@ -47,18 +47,18 @@ impl<T> RemotePromise<T> {
             return Err(answered_already());
         };
         let answer = pending.wait().map_err(into_error).and_then(|answer| read.run(&answer));
-        self.told(answer.as_ref().err());
+        self.told(answer.is_err());
         answer
     }
 
     /// Does this with the answer, unless the promise is dropped before.
-    pub(crate) fn then(&mut self, then: impl FnOnce(Option<&Error>) + Send + Sync + 'static) {
+    pub(crate) fn then(&mut self, then: impl FnOnce(bool) + Send + Sync + 'static) {
         self.then = Some(Box::new(then));
     }
 
-    fn told(&mut self, error: Option<&Error>) {
+    fn told(&mut self, is_error: bool) {
         if let Some(then) = self.then.take() {
-            then(error);
+            then(is_error);
         }
     }
 
@@ -108,7 +108,7 @@ impl<T> Future for RemotePromise<T> {
             return Poll::Ready(Err(answered_already()));
         };
         let answer = answer.map_err(into_error).and_then(|answer| read.run(&answer));
-        promise.told(answer.as_ref().err());
+        promise.told(answer.is_err());
         Poll::Ready(answer)
     }
 }

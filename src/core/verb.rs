@@ -39,11 +39,6 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     /// The attempt does not count, also if it is refused.
     const FORGIVES: bool = false;
 
-    /// Whether a task whose claim it would have ended is released after this error.
-    fn releases(_: &Error) -> bool {
-        true
-    }
-
     /// Whether it may be made twice, if a connection breaks before the answer.
     fn may_repeat(&self) -> bool {
         !Self::KIND.changes()

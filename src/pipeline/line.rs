@@ -116,11 +116,8 @@ impl StoreInner {
                 let decided =
                     panic_to_error(|| core.make(V::On::as_ref(&on), &verb, refusal_waits));
                 let decided = decided.unwrap_or_else(|why| Err(core.fail_after_panic(why)));
-                let refusal = match &decided {
-                    Ok(Decided { answer: Err(refusal), .. }) | Err(refusal) => Some(refusal),
-                    Ok(_) => None,
-                };
-                if V::ENDS_CLAIM && !keeps_claim && refusal.is_some_and(V::releases) {
+                let is_refused = !matches!(&decided, Ok(Decided { answer: Ok(_), .. }));
+                if V::ENDS_CLAIM && is_refused && !keeps_claim {
                     // Its handle has gone.
                     let claims = V::On::as_ref(&on);
                     let released =

@@ -18,11 +18,6 @@ verb! {
     /// Parks a claim for so many microseconds. Answers the number of its take.
     5 OfClaim Edit: Park { hold: u64 } -> u64 {
         const ENDS_CLAIM: bool = true;
-
-        /// The claim may be parked, and somebody may have resumed it, under the same number.
-        fn releases(error: &Error) -> bool {
-            !matches!(error, Error::OutcomeUnknown { .. })
-        }
     }
 }
 
