@@ -325,6 +325,7 @@ mod finish;
 mod handle;
 mod history;
 mod id_map;
+mod in_steps;
 mod kinds;
 mod limit;
 mod listing;

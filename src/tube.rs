@@ -24,16 +24,16 @@ pub(crate) use take::take_any;
 #[cfg(test)]
 pub(crate) use take::take_more;
 
-use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::body::Coder;
 use crate::core::list::{CountsOf, IsTimed};
-use crate::core::verb::{Begin, Claimed, InTube, Named, OfClaim, Verb};
+use crate::core::verb::{Begin, Claimed, InTube, Named, OfClaim};
 use crate::core::{ClaimKey, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
+use crate::in_steps::{Steps, begin_steps, run_steps};
 use crate::mode::Call;
 use crate::statistics::Statistics;
 use crate::when_full::WhenFull;
@@ -263,11 +263,17 @@ impl<T, M: Mode> Tube<T, M> {
     }
 
     /// Makes the calls of a verb that takes several steps.
-    fn in_steps<S: Steps>(&self, steps: Result<S>) -> M::Answer<S::Done> {
+    fn in_steps<S: Steps<Verb: Begin<On = InTube>>>(&self, steps: Result<S>) -> M::Answer<S::Done> {
         M::either(
             steps,
-            |steps| self.to_blocking().run_steps(steps?),
-            |steps| self.to_async().begin_steps(steps),
+            |steps| {
+                let tube = self.to_blocking();
+                run_steps(steps?, |verb| tube.make(verb))
+            },
+            |steps| {
+                let tube = self.to_bytes().to_async();
+                begin_steps(steps, move |verb| tube.make(verb))
+            },
         )
     }
 
@@ -279,46 +285,5 @@ impl<T, M: Mode> Tube<T, M> {
     /// The tube as a call names it.
     pub(crate) fn as_target(&self) -> TubeRef<'_> {
         TubeRef { number: self.head.number, name: &self.head.name }
-    }
-}
-
-/// A verb whose calls look at, or change, up to so many tasks at a time.
-trait Steps: Send + Sized + 'static {
-    type Verb: Begin<On = InTube>;
-    type Done: Send;
-
-    /// The next call; `None` after the last one.
-    fn next(&mut self) -> Option<Self::Verb>;
-
-    fn note(&mut self, answer: <Self::Verb as Verb>::Answer);
-
-    fn done(self) -> Self::Done;
-}
-
-impl<T> Tube<T> {
-    fn run_steps<S: Steps>(&self, mut steps: S) -> Result<S::Done> {
-        while let Some(verb) = steps.next() {
-            steps.note(self.make(verb)?);
-        }
-        Ok(steps.done())
-    }
-}
-
-impl<T> AsyncTube<T> {
-    /// The first call is made now, as that of a verb with one call.
-    fn begin_steps<S: Steps>(
-        &self,
-        steps: Result<S>,
-    ) -> impl Future<Output = Result<S::Done>> + Send + use<T, S> {
-        let tube = self.to_bytes();
-        let begun = steps.map(|mut steps| (steps.next().map(|verb| tube.make(verb)), steps));
-        async move {
-            let (mut ticket, mut steps) = begun?;
-            while let Some(step) = ticket {
-                steps.note(step.await?);
-                ticket = steps.next().map(|verb| tube.make(verb));
-            }
-            Ok(steps.done())
-        }
     }
 }

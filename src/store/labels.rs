@@ -2,12 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::Store;
 use crate::Mode;
-use crate::core::TAG_COUNTS_PAGE;
 use crate::core::list::{Find, ListInStore, TagCounts};
+use crate::core::{FindStep, TAG_COUNTS_PAGE};
 use crate::filter::Filter;
+use crate::in_steps::{Steps, begin_steps, run_steps};
 use crate::listing::{Page, TagCount};
 use crate::task::{Cursor, TaskInfo};
 
@@ -135,30 +137,15 @@ impl<M: Mode> Store<M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn find(&self, id: u64) -> M::Answer<Option<TaskInfo>> {
-        // A blocking call leads the commits that it waits for: nobody else may do so, in a waker.
         M::either(
-            id,
-            |id| {
-                let (store, mut after) = (self.to_blocking(), None);
-                loop {
-                    let step = store.make(Find { id, after })?;
-                    after = step.next;
-                    if step.task.is_some() || after.is_none() {
-                        return Ok(step.task);
-                    }
-                }
+            Finding { id, after: None, found: None, is_over: false },
+            |steps| {
+                let store = self.to_blocking();
+                run_steps(steps, move |verb| store.make(verb))
             },
-            |id| {
-                let (store, mut after) = (self.to_async(), None);
-                async move {
-                    loop {
-                        let step = store.make(Find { id, after }).await?;
-                        after = step.next;
-                        if step.task.is_some() || after.is_none() {
-                            return Ok(step.task);
-                        }
-                    }
-                }
+            |steps| {
+                let store = self.to_async();
+                begin_steps(Ok(steps), move |verb| store.make(verb))
             },
         )
     }
@@ -167,4 +154,30 @@ impl<M: Mode> Store<M> {
 /// The order of tags: those of the most tasks first.
 fn rank(count: &TagCount) -> (Reverse<u64>, String) {
     (Reverse(count.tasks), count.tag.clone())
+}
+
+/// A search for a task through the tubes of a store.
+struct Finding {
+    id: u64,
+    after: Option<Arc<str>>,
+    found: Option<TaskInfo>,
+    is_over: bool,
+}
+
+impl Steps for Finding {
+    type Verb = Find;
+    type Done = Option<TaskInfo>;
+
+    fn next(&mut self) -> Option<Find> {
+        (!self.is_over).then(|| Find { id: self.id, after: self.after.take() })
+    }
+
+    fn note(&mut self, step: FindStep) {
+        self.is_over = step.task.is_some() || step.next.is_none();
+        (self.found, self.after) = (step.task, step.next);
+    }
+
+    fn done(self) -> Option<TaskInfo> {
+        self.found
+    }
 }

@@ -1,8 +1,9 @@
 //! Calls that any session may make, whichever session has taken the task.
 
-use super::{Steps, Tube};
+use super::Tube;
 use crate::core::KICK_STEP;
 use crate::core::list::{Bury, Delete, Kick, KickTask, OwnerOf, Peek, Revoke, Truncate};
+use crate::in_steps::Steps;
 use crate::task::Task;
 use crate::{Mode, Owner, Receipt};
 

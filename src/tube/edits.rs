@@ -1,11 +1,12 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
-use super::{Steps, Tube};
+use super::Tube;
 use crate::core::list::{
     CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SetPriority, UpdateTask,
 };
 use crate::core::verb::{Begin, InTube};
 use crate::core::{SelectStep, UpdateRequest};
+use crate::in_steps::Steps;
 use crate::task::Cursor;
 use crate::{Filter, Mode, Receipt, Result, TaskState, Update};
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Steps, Tube};
+use super::Tube;
 use crate::call::make;
 use crate::core::list::{MoveSome, MoveTo, NextId};
 use crate::core::verb::TubeName;
 use crate::core::{FILE, MoveStep};
 use crate::handle::StoreHandle;
+use crate::in_steps::{Steps, begin_steps, run_steps};
 use crate::{Error, Mode, Receipt, Result};
 
 impl<T, M: Mode> Tube<T, M> {
@@ -83,13 +84,15 @@ impl<T, M: Mode> Tube<T, M> {
             self.other(to),
             |to| {
                 let below = self.handle.make(FILE, (), &NextId {})?;
-                self.to_blocking().run_steps(Moving::new(to?, below))
+                let tube = self.to_blocking();
+                run_steps(Moving::new(to?, below), |verb| tube.make(verb))
             },
             |to| {
                 let tube = self.to_bytes().to_async();
                 async move {
                     let below = make(&tube.handle, FILE, (), &NextId {}).await?;
-                    tube.begin_steps(to.map(|to| Moving::new(to, below))).await
+                    let moving = to.map(|to| Moving::new(to, below));
+                    begin_steps(moving, move |verb| tube.make(verb)).await
                 }
             },
         )

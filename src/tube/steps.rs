@@ -1,8 +1,9 @@
 //! The steps of a task, for any caller.
 
-use super::{Steps, Tube};
+use super::Tube;
 use crate::core::StepPage;
 use crate::core::list::Steps as StepsOf;
+use crate::in_steps::Steps;
 use crate::{Mode, Step};
 
 impl<T, M: Mode> Tube<T, M> {

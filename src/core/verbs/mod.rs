@@ -40,7 +40,7 @@ pub(crate) use holder::{
 };
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
-pub(crate) use labels::{Find, TAG_COUNTS_PAGE, TagCounts};
+pub(crate) use labels::{Find, FindStep, TAG_COUNTS_PAGE, TagCounts};
 pub(crate) use listing::{List, ListBodies, ListInStore};
 pub(crate) use log::{HistoryOf, Log, LogHeld};
 pub(crate) use movement::{MoveSome, MoveStep, MoveTo};
