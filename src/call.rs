@@ -2,7 +2,6 @@
 
 mod capacity;
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,12 +52,6 @@ impl<T> Future for CallFuture<T> {
             return Poll::Ready(Err(Error::Forked { opened_in: self.home.id() }));
         }
         self.call.as_mut().poll(context)
-    }
-}
-
-impl<T> fmt::Debug for CallFuture<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallFuture").finish_non_exhaustive()
     }
 }
 

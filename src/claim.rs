@@ -21,7 +21,6 @@ use crate::core::list::{
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
-use crate::mode::Call;
 use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
@@ -297,10 +296,8 @@ impl<T, M: Mode> Claim<T, M> {
         let keys = Claim::keys(&claims);
         let verb = Claim::check_one_store(&claims).map(|()| AckClaims {});
         let guards: Vec<_> = claims.iter().filter_map(|claim| claim.held.guard.clone()).collect();
-        let answers = {
-            let keeps_claim = claims.iter().all(|claim| claim.held.is_found);
-            M::make(Call { keeps_claim, ..first.held.call_of_many(&keys, &guards) }, verb)
-        };
+        let keeps_claims = claims.iter().all(|claim| claim.held.is_found);
+        let answers = M::make(first.held.call_on(&keys[..], &guards, keeps_claims), verb);
         for claim in &mut claims {
             claim.held.was_ended::<AckClaims>(M::is_refused(&answers));
         }

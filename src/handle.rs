@@ -9,7 +9,7 @@ use tubewell_drivers::Shelf;
 use crate::connection::{Connection, Request};
 use crate::core::list::DescribeHeld;
 use crate::core::verb::{Begin, Claimed, Limits, Named};
-use crate::core::{Core, Grant, describe_unreachable};
+use crate::core::{ClaimKey, Core, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo};
 
@@ -95,6 +95,16 @@ impl StoreHandle {
         match self {
             StoreHandle::Here(store) => store.drop_claim(id, epoch, forgive),
             StoreHandle::Remote(owner) => owner.drop_claim(id, epoch, forgive),
+        }
+    }
+
+    /// As `drop_claim`, for each of these claims whose handles are gone. One that is named by its session alone
+    /// has none.
+    pub(crate) fn drop_claims(&self, claims: &[ClaimKey], forgive: bool) {
+        for key in claims {
+            if let Some(epoch) = key.by.epoch {
+                self.drop_claim(key.id, epoch, forgive);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use crate::call;
 use crate::connection::{Mode as Sent, answered_already};
 use crate::core::verb::{Begin, Begun, InStore, Named, Target};
-use crate::core::{ClaimKey, Decided, FILE, Wait};
+use crate::core::{Decided, FILE, Wait};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
@@ -220,15 +220,15 @@ impl<V: Begin> Call<'_, V> {
                 sent.then(move |is_refused| {
                     // The owner has done so, unless the call did not reach it.
                     if is_refused {
-                        release(&handle, &claims, V::FORGIVES);
+                        handle.drop_claims(&claims, V::FORGIVES);
                     }
                     drop(guards);
                 });
                 return Ok(Ticket::asked(sent));
             }
         };
-        let given =
-            store.inner()?.give(buffer, when_full, keeps_claim, on, verb, guards.to_vec())?;
+        let kept = || guards.to_vec();
+        let given = store.inner()?.give(buffer, when_full, keeps_claim, on, verb, kept)?;
         Ok(match given {
             Given::Decided(decided) => decided_ticket::<V>(store, guards, decided),
             Given::InLine(slot) => {
@@ -236,14 +236,6 @@ impl<V: Begin> Call<'_, V> {
                 Ticket::in_line(InLine::<V> { store, buffer, guards, slot: Some(slot) })
             }
         })
-    }
-}
-
-fn release(handle: &StoreHandle, claims: &[ClaimKey], forgive: bool) {
-    for key in claims {
-        if let Some(epoch) = key.by.epoch {
-            handle.drop_claim(key.id, epoch, forgive);
-        }
     }
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn remote_claims(
 /// already assigned to it is released. One that has resolved returns
 /// [`Invalid`](crate::Error::Invalid) if it is polled again.
 #[must_use = "a future takes nothing until it is polled"]
-pub struct TakeFuture<T: 'static = Bytes> {
+pub(crate) struct TakeFuture<T: 'static = Bytes> {
     /// `None` once it has taken a task, or has failed.
     take: Option<TakeFrom<'static>>,
     coder: Coder<T>,
@@ -160,13 +160,6 @@ impl<T> Future for TakeFuture<T> {
             future.burying = None;
         }
         buried.map_ok(|never| match never {})
-    }
-}
-
-impl<T> std::fmt::Debug for TakeFuture<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let waits = self.take.as_ref().is_some_and(|take| take.waiting.is_some());
-        f.debug_struct("TakeFuture").field("waits", &waits).finish_non_exhaustive()
     }
 }
 

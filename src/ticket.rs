@@ -143,9 +143,7 @@ impl<R> Ticket<R> {
             _ => true,
         }
     }
-}
 
-impl<R> Ticket<R> {
     /// Why the call was refused, if that is known without a wait. A refusal of the owner of a store that is
     /// reached through a [connection](crate::connect) comes with the answer.
     ///
@@ -172,6 +170,16 @@ impl<R> Ticket<R> {
             State::Known(Err(refusal)) => Some(refusal),
             _ => None,
         }
+    }
+}
+
+impl<R> Ticket<R> {
+    /// A ticket answers once.
+    fn answered(&mut self, answer: Poll<Result<R>>) -> Poll<Result<R>> {
+        if answer.is_ready() {
+            self.0 = State::Over;
+        }
+        answer
     }
 }
 
@@ -235,26 +243,30 @@ impl<R> Future for Ticket<R> {
             let Poll::Ready(made) = call.poll(context.waker()) else { return Poll::Pending };
             *ticket = made.unwrap_or_else(|refusal| Ticket::known(Err(refusal)));
         }
-        let answer = match &mut ticket.0 {
-            State::Known(_) => Poll::Ready(Ok(None)),
+        let waited = match &mut ticket.0 {
             State::Decided(store, decided) => {
                 // In a fork, no thread would lead the commit.
                 store.inner()?;
                 let wait = decided.wait.as_ref();
                 wait.map_or(Poll::Ready(Ok(())), |wait| wait.batch().poll(context.waker()))
-                    .map_ok(|()| None)
             }
-            State::Asked(promise) => Pin::new(promise).poll(context).map_ok(Some),
-            State::Call(call) => Pin::new(call).poll(context).map_ok(Some),
-            State::InLine(_) | State::Over => return Poll::Ready(Err(answered_already())),
+            State::Asked(promise) => {
+                let answer = Pin::new(promise).poll(context);
+                return ticket.answered(answer);
+            }
+            State::Call(call) => {
+                let answer = Pin::new(call).poll(context);
+                return ticket.answered(answer);
+            }
+            State::Known(_) | State::InLine(_) | State::Over => Poll::Ready(Ok(())),
         };
-        let Poll::Ready(answer) = answer else { return Poll::Pending };
+        let Poll::Ready(waited) = waited else { return Poll::Pending };
         let state = std::mem::replace(&mut ticket.0, State::Over);
-        Poll::Ready(answer.and_then(|answer| match (answer, state) {
-            (Some(answer), _) => Ok(answer),
-            (None, State::Known(answer)) => answer,
-            (None, State::Decided(_, decided)) => decided.answer,
-            (None, _) => Err(answered_already()),
-        }))
+        waited?;
+        Poll::Ready(match state {
+            State::Known(answer) => answer,
+            State::Decided(_, decided) => decided.answer,
+            _ => Err(answered_already()),
+        })
     }
 }

@@ -9,7 +9,7 @@ use tubewell_drivers::Body;
 
 use crate::call;
 use crate::connection::Mode;
-use crate::core::list::{AckClaims, Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
+use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
 use crate::core::verb::{Begin, Claimed, Named, OfClaim, Verb};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
@@ -82,26 +82,18 @@ impl Held {
     /// A call of the claim, which is never refused for space: its caller would have to keep the claim.
     #[inline]
     pub(crate) fn call<V: Begin<On = OfClaim>>(&self) -> Call<'_, V> {
-        self.call_on(self.claimed(), self.guard.as_slice())
+        self.call_on(self.claimed(), self.guard.as_slice(), self.is_found)
     }
 
-    /// A call on claims of the same store, whose sessions these are.
-    pub(super) fn call_of_many<'a>(
-        &'a self,
-        keys: &'a [ClaimKey],
-        guards: &'a [Arc<SessionGuard>],
-    ) -> Call<'a, AckClaims> {
-        self.call_on(keys, guards)
-    }
-
-    fn call_on<'a, V: Begin>(
+    /// As `call`, on this claim or on several of the same store.
+    pub(super) fn call_on<'a, V: Begin>(
         &'a self,
         on: Named<'a, V>,
         guards: &'a [Arc<SessionGuard>],
+        keeps_claim: bool,
     ) -> Call<'a, V> {
-        let Held { handle, grant, is_found: keeps_claim, .. } = self;
-        let when_full = WhenFull::Wait;
-        Call { handle, buffer: grant.buffer, when_full, on, guards, keeps_claim: *keeps_claim }
+        let (handle, buffer, when_full) = (&self.handle, self.grant.buffer, WhenFull::Wait);
+        Call { handle, buffer, when_full, on, guards, keeps_claim }
     }
 
     /// Makes a call that ends the claim. If it is refused, the task is released.
@@ -122,8 +114,7 @@ impl Held {
 
     /// Whether the claim stands, as a future that blocks no thread.
     pub(crate) async fn is_current_async(&self) -> Result<bool> {
-        let owner = call::make(&self.handle, self.grant.buffer, (), &self.ask_owner()).await;
-        Ok(ended_if_closed(owner)?.is_some())
+        Ok(self.await_owner().await?.is_some())
     }
 
     /// As [`Claim::renew`](crate::Claim::renew), as a future that blocks no thread.

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub(crate) struct RemotePromise<T> {
     pending: Option<Pending>,
     read: Option<Read<T>>,
-    /// What is done with the answer, told whether it is an error. What it holds is dropped with the promise.
+    /// It is called with the answer, and told whether that is an error. Its values are dropped with the promise.
     then: Option<Then>,
 }
 

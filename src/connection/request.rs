@@ -22,7 +22,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Of a change whose caller keeps what it is made on.
+    /// The mode of a change that consumes no handle of its caller.
     pub(crate) fn of_change(when_full: WhenFull) -> Mode {
         match when_full {
             WhenFull::Refuse => Mode::UnlessFull,

@@ -82,14 +82,14 @@ impl<V: Begin> Filled for LineSlot<V> {
 impl StoreInner {
     /// Makes a change whose caller asks for the answer later, or never. While its write buffer is full, it
     /// is refused or stands in line; `kept` is dropped once it is made.
-    pub(crate) fn give<V: Begin>(
+    pub(crate) fn give<V: Begin, K: Send + 'static>(
         &self,
         buffer: usize,
         when_full: WhenFull,
         keeps_claim: bool,
         on: Named<'_, V>,
         verb: V,
-        kept: impl Send + 'static,
+        kept: impl FnOnce() -> K,
     ) -> Result<Given<V>> {
         let refusal_waits = verb.refusal_waits();
         if V::AT_ONCE {
@@ -107,7 +107,7 @@ impl StoreInner {
             self.unlock(core);
             return Err(Error::Overloaded);
         }
-        let (on, slot) = (V::On::to_owned(on), Arc::new(LineSlot::new()));
+        let (on, kept, slot) = (V::On::to_owned(on), kept(), Arc::new(LineSlot::new()));
         let filled = slot.clone();
         core.wait_in_line(
             buffer,

@@ -168,12 +168,7 @@ fn refusal_reply<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>, refusal:
 }
 
 fn release_if<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>) {
-    if !lets_go || !V::ENDS_CLAIM {
-        return;
-    }
-    for key in V::On::claims(&on) {
-        if let Some(epoch) = key.by.epoch {
-            peer.store.drop_claim(key.id, epoch, V::FORGIVES);
-        }
+    if lets_go && V::ENDS_CLAIM {
+        peer.handle().drop_claims(V::On::claims(&on), V::FORGIVES);
     }
 }

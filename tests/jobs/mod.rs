@@ -104,7 +104,7 @@ mod races;
 mod random_outcomes;
 mod rates;
 mod reclaim;
-mod refused_moves;
+pub mod refused_moves;
 mod renew;
 mod replaced;
 mod replaced_elsewhere;

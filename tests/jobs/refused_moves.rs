@@ -132,7 +132,7 @@ fn expired_task_is_not_moved() {
 }
 
 /// A driver whose hook panics for one body.
-struct Panics;
+pub struct Panics;
 
 impl Driver for Panics {
     fn name(&self) -> &'static str {

@@ -7,14 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Draft, Driver, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, Traits,
-    TubeOptions, UTUBETTL,
+    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, TubeOptions, UTUBETTL,
 };
 
 use super::support::{
     Disk, SmallBuffer, WakeCount, block_on, eventually_ready, ms, poll_pending, timed_store,
     wait_all, wait_until, with_timeout,
 };
+use crate::jobs::refused_moves::Panics;
 use crate::stores::{self, ManualClock};
 
 const NO_TIMEOUT: Duration = Duration::MAX;
@@ -201,23 +201,6 @@ fn panic_of_a_driver_in_line_is_the_answer_of_its_call() {
         next.wait().unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
-}
-
-struct Panics;
-
-impl Driver for Panics {
-    fn name(&self) -> &'static str {
-        "panics"
-    }
-
-    fn traits(&self) -> Traits {
-        Traits::default()
-    }
-
-    fn order(&self, task: &Draft<'_>) -> u64 {
-        assert!(task.body != b"panic", "the driver panics");
-        0
-    }
 }
 
 /// The ticket and all handles of the session go before the call is made.

@@ -43,7 +43,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
 fn park_again(session: &Session, id: u64) {
     let Ok(claim) = session.claimed(id) else { return };
     let Ok(left) = claim.expires_in() else { return };
-    // What is refused now releases nothing.
+    // A refused call of this claim releases nothing.
     let _ = claim.park(left.unwrap_or(Duration::MAX));
 }
 

@@ -64,6 +64,12 @@ pub(in crate::core) enum InLine<C> {
     Call(LineCall<C>),
 }
 
+impl<C> InLine<C> {
+    pub(in crate::core) fn is_call(&self) -> bool {
+        matches!(self, InLine::Call(_))
+    }
+}
+
 /// A call on the core that stands in line for space. It decides, and fills the slot of its caller.
 pub(crate) type LineCall<C> = Box<dyn FnOnce(&mut C) -> CarriedOut + Send>;
 

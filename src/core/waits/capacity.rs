@@ -144,29 +144,24 @@ impl Core {
     pub(crate) fn line_has_space(&self) -> bool {
         [FILE, MEMORY].into_iter().any(|buffer| {
             let queue = &self.capacity_queues[buffer];
-            let is_call = |waiting| matches!(waiting, &InLine::Call(_));
             !queue.waiting.is_empty()
                 && self.rows_for_line(buffer) > queue.called
-                && queue.waiting.values().any(is_call)
+                && queue.waiting.values().any(InLine::is_call)
         })
     }
 
     /// How many calls stand in line.
     pub(crate) fn calls_in_line(&self) -> usize {
-        let is_call = |waiting: &&InLine<Core>| matches!(waiting, InLine::Call(_));
-        self.capacity_queues
-            .iter()
-            .map(|queue| queue.waiting.values().filter(is_call).count())
-            .sum()
+        let waiting = self.capacity_queues.iter().flat_map(|queue| queue.waiting.values());
+        waiting.filter(|waiting| waiting.is_call()).count()
     }
 
     /// The next call that waits for space, whether there is some or not.
     pub(crate) fn next_in_line(&mut self) -> Option<LineCall<Core>> {
         self.capacity_queues.iter_mut().find_map(|queue| {
-            let is_call = |waiting: &InLine<Core>| matches!(waiting, InLine::Call(_));
             let mut waiting = queue.waiting.iter();
             let next =
-                waiting.find(|(_, waiting)| is_call(waiting)).map(|(arrival, _)| *arrival)?;
+                waiting.find(|(_, waiting)| waiting.is_call()).map(|(arrival, _)| *arrival)?;
             match queue.waiting.remove(&next)? {
                 InLine::Call(call) => Some(call),
                 InLine::Future { .. } => None,
