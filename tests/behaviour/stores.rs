@@ -174,18 +174,39 @@ pub fn is_closed(error: &Error) -> bool {
 
 /// Closes the owner, and then the connection.
 pub fn close(store: &Store) {
-    if !are_connections() {
-        return store.close().unwrap();
+    drop(begin_close(store));
+}
+
+/// Closes the owner, and the connection when the result is dropped. A change that waits is answered by the
+/// owner; whether it was made is unknown if the connection is closed before the answer has been read.
+#[must_use]
+pub fn begin_close(store: &Store) -> Closing {
+    if are_connections() {
+        settle(store);
+        let number = number_of(store);
+        if let Some(owned) = take_owned(|owned| Some(owned.number) == number).pop() {
+            return begin_end(owned);
+        }
     }
-    settle(store);
-    let number = number_of(store);
-    match take_owned(|owned| Some(owned.number) == number).pop() {
-        Some(owned) => end(owned),
-        None => store.close().unwrap(),
+    store.close().unwrap();
+    Closing(None)
+}
+
+/// The connection to an owner that is closed.
+pub struct Closing(Option<Store>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // It has nothing left to do that could fail.
+        drop(self.0.take().map(|connection| connection.close()));
     }
 }
 
-fn end(Owned { connection, owner, .. }: Owned) {
+fn end(owned: Owned) {
+    drop(begin_end(owned));
+}
+
+fn begin_end(Owned { connection, owner, .. }: Owned) -> Closing {
     let store = connection.store.clone();
     match owner.close() {
         // A test that is over has removed its folder.
@@ -194,8 +215,7 @@ fn end(Owned { connection, owner, .. }: Owned) {
         closed => closed.unwrap(),
     }
     drop(connection);
-    // It has nothing left to do that could fail.
-    drop(store.close());
+    Closing(Some(store))
 }
 
 /// A clock that a test advances. All calls that were sent before have been made when it does.

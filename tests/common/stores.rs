@@ -58,3 +58,12 @@ pub fn is_closed(error: &Error) -> bool {
 pub fn close(store: &Store) {
     store.close().unwrap();
 }
+
+/// Closes the store; there is no connection that the result could keep.
+#[must_use]
+pub fn begin_close(store: &Store) -> Closing {
+    close(store);
+    Closing
+}
+
+pub struct Closing;

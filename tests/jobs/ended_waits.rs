@@ -5,7 +5,7 @@ use std::thread;
 use tubewell::driver::FIFO;
 use tubewell::{Ending, Error, TubeOptions};
 
-use super::executor::with_timeout;
+use super::executor::{wait_until, with_timeout};
 use super::support::*;
 use super::wait::*;
 use crate::stores;
@@ -52,19 +52,24 @@ fn close_ends_waits() {
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
         let id = tube.put("x").unwrap().id;
         let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
-        thread::scope(|scope| {
+        let closing = thread::scope(|scope| {
             let blocked = [
                 scope.spawn(|| tube.wait_done(id, NO_TIMEOUT).map(drop)),
                 scope.spawn(|| tube.wait_drained(NO_TIMEOUT).map(drop)),
                 scope.spawn(|| tube.put_and_wait("y", NO_TIMEOUT).map(drop)),
             ];
-            stores::close(&store);
+            // A put that the close overtakes may have been made or not, through a connection.
+            wait_until(|| tube.statistics().unwrap().tasks.ready == 2);
+            let closing = stores::begin_close(&store);
             for call in blocked {
-                assert!(stores::is_closed(&call.join().unwrap().unwrap_err()));
+                let error = call.join().unwrap().unwrap_err();
+                assert!(stores::is_closed(&error), "{error:?}");
             }
+            closing
         });
         assert!(stores::is_closed(&wait.answer().unwrap_err()));
         assert!(stores::is_closed(&drained.answer().unwrap_err()));
+        drop(closing);
         assert_eq!(tube.wait_done(id, ZERO), Err(Error::Closed));
     });
 }

@@ -146,7 +146,7 @@ fn wait_ends_with_its_session_and_with_the_store() {
         session.end().unwrap();
         assert_eq!(block_on(own), Err(Error::SessionEnded));
         assert_eq!(waiting_puts(&store), 1);
-        stores::close(&store);
+        let _closing = stores::begin_close(&store);
         assert!(stores::is_closed(&block_on(other).unwrap_err()));
     });
 }

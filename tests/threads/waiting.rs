@@ -214,11 +214,12 @@ fn close_wakes_every_waiter() {
         eventually("all waiters wait", || {
             file.waiting(&a) == 4 && file.waiting(&b) == 2 && file.waiting_puts(&full) == 1
         });
-        stores::close(&file.store);
+        let closing = stores::begin_close(&file.store);
         for take in takes {
             assert!(stores::is_closed(&take.join().unwrap().unwrap_err()));
         }
         assert!(stores::is_closed(&putter.join().unwrap().unwrap_err()));
+        drop(closing);
         assert_eq!(subscriber.join().unwrap(), None);
     });
     // The file is free although handles exist, and the handles return `Closed`.
