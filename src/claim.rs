@@ -49,7 +49,7 @@ pub(crate) use read::{UNDECODABLE, Undecodable};
 /// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle.
 /// If such a call is refused while the claim still stands, the handle is dropped and the task is released:
 /// the task is ready, and its work is done again. The claim that
-/// [`Session::claimed`](crate::Session::claimed) returns is different: after a refused call the session still
+/// [`Tube::claimed`](crate::Tube::claimed) returns is different: after a refused call the session still
 /// has the task.
 ///
 /// # Without blocking
@@ -99,7 +99,11 @@ impl Claim {
     }
 
     /// The claim that a session has on a task.
-    pub(crate) fn found(handle: StoreHandle, guard: Arc<SessionGuard>, mut grant: Grant) -> Claim {
+    pub(crate) fn found(
+        handle: StoreHandle,
+        guard: Option<Arc<SessionGuard>>,
+        mut grant: Grant,
+    ) -> Claim {
         let value = Bytes::tail(grant.row.take().unwrap_or_default(), grant.header.size);
         let held = Held::found(handle, guard, grant);
         Claim { held, value, body: None, coder: Coder::BYTES, mode: PhantomData }
@@ -271,7 +275,7 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Errors
     /// An error of the whole call: all claims are dropped and their tasks released, also those of
-    /// [`Session::claimed`](crate::Session::claimed) unless all are, except after
+    /// [`Tube::claimed`](crate::Tube::claimed) unless all are, except after
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), where all may have been acked; see
     /// [`ack`](Claim::ack). [`Invalid`](crate::Error::Invalid): the claims are of two stores.
     /// The single results have the errors of [`ack`](Claim::ack).
@@ -538,8 +542,8 @@ impl<T, M: Mode> Claim<T, M> {
         M::make(self.held.call(), Ok(Renew { hold: micros_ceil(hold) }))
     }
 
-    /// Leaves the claim to the session: the task stays taken, and is acked, released or buried by
-    /// its id, or by the claim that [`Session::claimed`](crate::Session::claimed) returns. Does not block in
+    /// Leaves the claim to the session: the task stays taken, and is ended by the claim that
+    /// [`Tube::claimed`](crate::Tube::claimed) returns. Does not block in
     /// the process that owns the store; through a connection, the call waits for the description of the task.
     ///
     /// # Example
@@ -550,7 +554,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// # tube.put("work")?;
     /// let task = tube.try_take()?.unwrap().detach();
     /// // ... in another place, with a handle of the same session
-    /// tube.ack(task.info.id)?;
+    /// tube.claimed(task.info.id)?.ack()?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]

@@ -8,7 +8,7 @@ use tubewell_drivers::Shelf;
 
 use crate::connection::{Connection, Request};
 use crate::core::list::DescribeHeld;
-use crate::core::verb::{Begin, Claimed, Limits, Named};
+use crate::core::verb::{Begin, Limits, Named};
 use crate::core::{ClaimKey, Core, Grant, describe_unreachable};
 use crate::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo};
@@ -74,7 +74,7 @@ impl StoreHandle {
                 described.unwrap_or_else(|_| describe_unreachable(name, *id, header))
             }
             StoreHandle::Remote(_) => {
-                let claimed = Claimed { key: grant.key(), tube: None };
+                let claimed = grant.key();
                 let described = self.make(grant.buffer, claimed, &DescribeHeld {});
                 described.unwrap_or_else(|_| describe_unreachable(name, *id, header))
             }
@@ -98,13 +98,10 @@ impl StoreHandle {
         }
     }
 
-    /// As `drop_claim`, for each of these claims whose handles are gone. One that is named by its session alone
-    /// has none.
+    /// As `drop_claim`, for each of these claims whose handles are gone.
     pub(crate) fn drop_claims(&self, claims: &[ClaimKey], forgive: bool) {
         for key in claims {
-            if let Some(epoch) = key.by.epoch {
-                self.drop_claim(key.id, epoch, forgive);
-            }
+            self.drop_claim(key.id, key.epoch, forgive);
         }
     }
 

@@ -195,9 +195,9 @@
 //! jobs.put_many(["one", "two"])?;
 //! let client = store.session();
 //! let theirs = client.tube("jobs")?;
-//! let one = theirs.try_take()?.unwrap().detach(); // the session keeps the claim; ack by id
+//! let one = theirs.try_take()?.unwrap().detach(); // the session keeps the claim
 //! let _two = theirs.try_take()?.unwrap().detach();
-//! theirs.ack(one.info.id)?;
+//! theirs.claimed(one.info.id)?.ack()?;
 //!
 //! client.end()?; // or when its last handle is dropped, immediately or after a grace period
 //! assert_eq!(jobs.statistics()?.tasks.ready, 1);

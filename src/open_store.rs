@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use tubewell_wire::Server;
 
 use crate::core::list::{BuryHeld, DropClaim};
-use crate::core::verb::{Begun, Claimed};
+use crate::core::verb::Begun;
 use crate::core::{
     ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
     Watching,
@@ -115,7 +115,7 @@ impl LocalHandle {
 
     /// Buries a task whose body cannot be read.
     pub(crate) fn bury_unreadable(&self, grant: &Grant) {
-        let (on, bury) = (Claimed { key: grant.key(), tube: None }, BuryHeld { failure: None });
+        let (on, bury) = (grant.key(), BuryHeld { failure: None });
         if let Ok(inner) = self.inner() {
             let _ = inner.defer_now(|core| core.begin_verb(on, &bury));
         }

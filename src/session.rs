@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::list::{ClaimOf, CreateTube, DescribeSession, FindTube};
+use crate::core::list::{CreateTube, DescribeSession, FindTube};
 use crate::core::verb::{Begin, InStore};
 use crate::core::{About, TubeHead};
 use crate::handle::SessionGuard;
@@ -18,8 +18,8 @@ use crate::{
 
 /// An owner of claims. Clones are handles of the same session.
 ///
-/// The claims that a tube of the session takes belong to the session. Ack, release and touch by id
-/// check the session.
+/// The claims that a tube of the session takes belong to the session. [`Tube::claimed`] finds them by their
+/// tasks.
 ///
 /// The session ends when its last handle is dropped: sessions, tubes opened through it, and claims
 /// taken through those. Its tasks are then ready again, immediately or after the
@@ -36,8 +36,8 @@ use crate::{
 /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
 /// let (ann, bob) = (store.session(), store.session());
 /// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
-/// assert_eq!(bob.tube("jobs")?.ack(id), Err(Error::NotTaken { id }));
-/// ann.tube("jobs")?.ack(id)?;
+/// assert_eq!(bob.tube("jobs")?.claimed(id).err(), Some(Error::NotTaken { id }));
+/// ann.tube("jobs")?.claimed(id)?.ack()?;
 /// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "consumer")]
@@ -102,38 +102,6 @@ impl<M: Mode> Session<M> {
     ) -> M::Answer<Tube<Bytes, M>> {
         let create = CreateTube { name: name.into(), driver: driver.into(), options };
         self.with_tube(self.make(create))
-    }
-
-    /// The claim of this session on a task, by the id of the task: for work whose claim was
-    /// [detached](Claim::detach). Reads the record and the body of the task, and blocks for no flush; through a
-    /// connection it blocks for the answer.
-    ///
-    /// The claim stays the session's: neither a drop of this handle nor a refused call releases the task. An
-    /// earlier handle that was not detached still releases the task when it is dropped.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): this session has not taken the task, or the claim has ended.
-    /// [`SessionEnded`](crate::Error::SessionEnded), [`Corrupt`](crate::Error::Corrupt),
-    /// [`Closed`](crate::Error::Closed).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// jobs.put("work")?;
-    /// let session = store.session();
-    /// let id = session.tube("jobs")?.try_take()?.unwrap().detach().info.id;
-    /// // ... in another place
-    /// assert_eq!(session.claimed(id)?.body(), b"work"); // dropped, and still taken
-    /// session.claimed(id)?.ack()?;
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn claimed(&self, id: u64) -> M::Answer<Claim<Bytes, M>> {
-        let guard = self.0.clone();
-        let grant = self.make(ClaimOf { session: guard.id, id });
-        M::map(grant, move |grant| Claim::found(guard.handle.clone(), guard, grant).with_mode())
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As

@@ -512,7 +512,7 @@ impl Store {
     /// drop(client); // the connection broke; the task is still taken
     ///
     /// let client = store.resume_session(id)?;
-    /// client.tube("jobs")?.ack(task.info.id)?;
+    /// client.tube("jobs")?.claimed(task.info.id)?.ack()?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn resume_session(&self, id: SessionId) -> Result<Session> {

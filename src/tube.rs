@@ -1,7 +1,6 @@
 //! The handle of a tube, and its calls.
 
 mod admin;
-mod attempts;
 mod edits;
 mod gates;
 mod history;
@@ -29,8 +28,8 @@ use std::sync::Arc;
 
 use crate::body::Coder;
 use crate::core::list::{CountsOf, IsTimed};
-use crate::core::verb::{Begin, Claimed, InTube, Named, OfClaim};
-use crate::core::{ClaimKey, TubeHead, TubeRef};
+use crate::core::verb::{Begin, InTube, Named};
+use crate::core::{TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::in_steps::{Steps, begin_steps, run_steps};
@@ -246,15 +245,6 @@ impl<T, M: Mode> Tube<T, M> {
         M::make(self.call(self.as_target()), verb)
     }
 
-    /// Makes a call on a task that the session has taken.
-    pub(crate) fn make_held<V: Begin<On = OfClaim>>(
-        &self,
-        id: u64,
-        verb: V,
-    ) -> M::Answer<V::Answer> {
-        M::make(self.call(self.claimed(id)), Ok(verb))
-    }
-
     #[inline]
     fn call<'a, V: Begin>(&'a self, on: Named<'a, V>) -> Call<'a, V> {
         let Tube { handle, head, when_full, guard, .. } = self;
@@ -275,11 +265,6 @@ impl<T, M: Mode> Tube<T, M> {
                 begin_steps(steps, move |verb| tube.make(verb))
             },
         )
-    }
-
-    pub(crate) fn claimed(&self, id: u64) -> Claimed<'_> {
-        let key = ClaimKey { tube: self.head.number, by: self.holder(), id };
-        Claimed { key, tube: Some(&self.head.name) }
     }
 
     /// The tube as a call names it.

@@ -146,7 +146,10 @@ fn verbs_accept_any_number() {
         assert_eq!(tube.put_timeout("y", Duration::MAX).unwrap().state, TaskState::Ready);
         for id in [id + 1000, u64::MAX] {
             assert_eq!(tube.delete(id), Err(Error::NotFound { id }));
-            assert_eq!(tube.ack(id), Err(Error::NotTaken { id }));
+            assert_eq!(
+                tube.claimed(id).and_then(tubewell::Claim::ack),
+                Err(Error::NotTaken { id })
+            );
         }
         tube.truncate().unwrap();
     }

@@ -10,7 +10,7 @@ use tubewell_drivers::Body;
 use crate::call;
 use crate::connection::Mode;
 use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
-use crate::core::verb::{Begin, Claimed, Named, OfClaim, Verb};
+use crate::core::verb::{Begin, Named, OfClaim, Verb};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
@@ -41,8 +41,12 @@ impl Held {
     }
 
     /// The claim that a session has, found by the id of its task.
-    pub(super) fn found(handle: StoreHandle, guard: Arc<SessionGuard>, grant: Grant) -> Held {
-        let mut held = Held::new(handle, Some(guard), grant);
+    pub(super) fn found(
+        handle: StoreHandle,
+        guard: Option<Arc<SessionGuard>>,
+        grant: Grant,
+    ) -> Held {
+        let mut held = Held::new(handle, guard, grant);
         (held.release_on_drop, held.is_found) = (false, true);
         held
     }
@@ -64,10 +68,6 @@ impl Held {
         }
     }
 
-    pub(crate) fn claimed(&self) -> Claimed<'static> {
-        Claimed { key: self.key(), tube: None }
-    }
-
     /// The token of this claim while it is parked.
     pub(crate) fn token(&self, epoch: u64) -> ClaimToken {
         ClaimToken { tube: self.grant.name.to_string(), id: self.grant.id, epoch }
@@ -76,13 +76,13 @@ impl Held {
     /// Makes a call of the claim.
     #[inline]
     pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        self.handle.make(self.grant.buffer, self.claimed(), verb)
+        self.handle.make(self.grant.buffer, self.key(), verb)
     }
 
     /// A call of the claim, which is never refused for space: its caller would have to keep the claim.
     #[inline]
     pub(crate) fn call<V: Begin<On = OfClaim>>(&self) -> Call<'_, V> {
-        self.call_on(self.claimed(), self.guard.as_slice(), self.is_found)
+        self.call_on(self.key(), self.guard.as_slice(), self.is_found)
     }
 
     /// As `call`, on this claim or on several of the same store.
@@ -109,7 +109,7 @@ impl Held {
 
     /// As `make`, as a future that blocks no thread.
     pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        call::make(&self.handle, self.grant.buffer, self.claimed(), verb).await
+        call::make(&self.handle, self.grant.buffer, self.key(), verb).await
     }
 
     /// Whether the claim stands, as a future that blocks no thread.
@@ -177,7 +177,7 @@ impl Held {
         let StoreHandle::Remote(owner) = &self.handle else {
             return self.make(&Snooze {}).map(drop);
         };
-        let answer = owner.make_later(Mode::Call, self.claimed(), &Snooze {})?;
+        let answer = owner.make_later(Mode::Call, self.key(), &Snooze {})?;
         let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
         block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
     }

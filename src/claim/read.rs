@@ -39,6 +39,13 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// As `try_decode`, of a claim that stays its session's.
+    pub(crate) fn typed<T>(self, coder: &Coder<T>) -> Result<Claim<T>> {
+        self.try_decode(coder).map_err(|undecodable| undecodable.error)
+    }
+}
+
 /// A claim on a task whose body is no value of the wanted type.
 pub(crate) struct Undecodable {
     claim: Claim,

@@ -20,12 +20,12 @@ pub(crate) use crate::core::schedules::{
 };
 use crate::core::state::ClaimKey;
 pub(crate) use crate::core::verbs::{
-    Ack, AckClaims, AckMany, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint,
-    CountsOf, Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget,
-    Groups, HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListInStore, Log,
-    LogHeld, MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
-    ReleaseAll, ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze,
-    SnoozeIn, Spawn, Steps, StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
+    Ack, AckClaims, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint, CountsOf,
+    Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget, Groups,
+    HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListInStore, Log, LogHeld,
+    MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release, ReleaseAll,
+    ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze, SnoozeIn, Spawn,
+    Steps, StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
 };
 pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
 use crate::core::wire::{Input, Malformed, Wire};
@@ -95,9 +95,9 @@ pub(in crate::core) trait SeeVerb {
 }
 
 verbs! {
-    in store: AllCounts, AllLimits, ByKey, ClaimOf, CreateTube, DescribeSession, DropClaim, DropTube, Find,
+    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
         FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
-    in tube: AckMany, AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, CountsOf, Days, Delete, DeleteIf,
+    in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, ClaimOf, CountsOf, Days, Delete, DeleteIf,
         DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
         IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListSchedules, Log, MoveSome, MoveTo, OwnerOf, Parents,
         Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveParents,

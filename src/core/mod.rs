@@ -41,9 +41,9 @@ pub(crate) use schedules::describe_schedule;
 pub(crate) use state::check_size;
 pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimKey, Clocks, Config,
-    Core, Decided, Definition, FILE, Filled, FinishRequest, Grant, Holder, LineCall, MEMORY,
-    ParentEnd, PutInto, PutRequest, ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot,
-    WallClock, distinct_tags,
+    Core, Decided, Definition, FILE, Filled, FinishRequest, Grant, LineCall, MEMORY, ParentEnd,
+    PutInto, PutRequest, ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock,
+    distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;

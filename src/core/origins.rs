@@ -164,7 +164,7 @@ fn tags_of(header: &Header) -> Option<Tags> {
 #[cfg(test)]
 mod tests {
     use crate::core::claims::End;
-    use crate::core::state::{ClaimKey, Holder};
+    use crate::core::state::ClaimKey;
     use crate::{EventKind, FIFO, Failure, Filter, Put, Store, TubeOptions};
 
     #[test]
@@ -174,13 +174,14 @@ mod tests {
         let ids = ["a", "b"].map(|key| tube.put(Put::new("x").key(key).tag("t")).unwrap().id);
         let worker = store.session_named("worker").unwrap();
         let of_worker = worker.tube("work").unwrap();
-        for _ in ids {
-            let _ = of_worker.try_take().unwrap().unwrap().detach();
-        }
-        let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
-        let by = Holder { session: of_worker.session(), epoch: None };
+        let [acked, failed] = ids.map(|id| {
+            let claim = of_worker.try_take().unwrap().unwrap();
+            let key: ClaimKey = claim.held.key();
+            let _ = claim.detach();
+            assert_eq!(key.id, id);
+            key
+        });
         store.inner().run(|core| {
-            let [acked, failed] = ids.map(|id| ClaimKey { tube: number, by, id });
             core.ack(acked, None).unwrap();
             let failure = &Failure::new("smtp", "refused");
             core.end_held(failed, End::Fail { delay: None, failure }).unwrap();

@@ -17,7 +17,7 @@ use crate::{Error, Receipt, Result};
 
 pub(in crate::core) use declare::verb;
 pub(crate) use kind::Kind;
-pub(crate) use target::{Claimed, InStore, InTube, OfClaim, OfClaims, Target, TubeName, TubeRef};
+pub(crate) use target::{InStore, InTube, OfClaim, OfClaims, Target, TubeName, TubeRef};
 pub(in crate::core) use target::{Numbered, get_target};
 
 /// What a check of a request needs to know of the store.

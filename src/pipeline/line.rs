@@ -176,8 +176,6 @@ impl StoreInner {
 /// Releases the tasks of claims. One whose record cannot be read stays claimed until its session ends.
 fn release(core: &mut Core, claims: &[ClaimKey], forgive: bool) {
     for key in claims {
-        if let Some(epoch) = key.by.epoch {
-            let _ = core.begin_verb((), &DropClaim { id: key.id, epoch, forgive });
-        }
+        let _ = core.begin_verb((), &DropClaim { id: key.id, epoch: key.epoch, forgive });
     }
 }

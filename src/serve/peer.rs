@@ -123,7 +123,7 @@ impl Peer {
 
     /// Handles of the sessions of these claims.
     pub(super) fn hold_sessions(&self, claims: &[ClaimKey]) -> Vec<SessionGuard> {
-        let sessions: BTreeSet<SessionId> = claims.iter().map(|key| key.by.session).collect();
+        let sessions: BTreeSet<SessionId> = claims.iter().map(|key| key.session).collect();
         let handle = self.handle();
         // A session that has ended has no claims.
         let begun = sessions.into_iter().filter(|id| handle.resume_session(*id).is_ok());

@@ -1,154 +1,58 @@
-//! Calls on the tasks that a session has taken, by their ids; and the end of all claims of a tube.
-
-use std::time::Duration;
+//! The claims of a session, by the ids of their tasks; and the end of all claims of a tube.
 
 use super::Tube;
-use crate::core::Holder;
-use crate::core::list::{Ack, AckMany, Release, ReleaseAll, ReleaseIn, Renew, Touch};
-use crate::micros::micros_ceil;
-use crate::{Mode, Receipt, Result};
+use crate::core::Grant;
+use crate::core::list::{ClaimOf, ReleaseAll};
+use crate::{Claim, Mode, Result};
 
 impl<T, M: Mode> Tube<T, M> {
-    /// Finishes a task that this handle's session has taken: it is removed. As
-    /// [`Claim::ack`](crate::Claim::ack), by id.
+    /// The claim that the session of this handle has on a task, by the id of the task: for work whose claim was
+    /// [detached](Claim::detach). Reads the record and the body of the task, and blocks for no flush; through a
+    /// connection it blocks for the answer.
+    ///
+    /// The claim stays the session's: neither a drop of this handle nor a refused call releases the task. An
+    /// earlier handle that was not detached still releases the task when it is dropped.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the session has no claim on it.
-    /// [`SessionEnded`](crate::Error::SessionEnded). Nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`Claim::ack`](crate::Claim::ack).
-    ///
-    /// # Example: a claim that was left to the session
-    /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// tube.put("work")?;
-    /// let task = tube.try_take()?.unwrap().detach();
-    /// tube.ack(task.info.id)?;
-    /// # assert_eq!(tube.statistics()?.tasks.done, 1);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "acknowledge")]
-    #[doc(alias = "complete")]
-    pub fn ack(&self, id: u64) -> M::Answer<Receipt> {
-        self.make_held(id, Ack { result: None })
-    }
-
-    /// Finishes many tasks that this handle's session has taken, with one commit.
-    ///
-    /// Returns one result for each id, in their order. A task that the session has not taken does
-    /// not affect the others. Once this returns, the acked tasks do not come back after a killed
-    /// process or a power cut. The call blocks for one flush.
-    ///
-    /// # Errors
-    /// Those of every call, for all tasks. The single results have the errors of
-    /// [`ack`](Tube::ack).
+    /// [`NotTaken`](crate::Error::NotTaken): this session has not taken the task, or the claim has ended.
+    /// [`Codec`](crate::Error::Codec): the body is no value of the type of this tube; the task stays taken.
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`Corrupt`](crate::Error::Corrupt),
+    /// [`TubeDropped`](crate::Error::TubeDropped), [`Closed`](crate::Error::Closed).
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, Receipt, Result};
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// use tubewell::{FIFO, Store, TubeOptions};
     ///
-    /// let id = tube.put("work")?.id;
-    /// tube.try_take()?.unwrap().detach();
-    /// let acked: Vec<Result<Receipt>> = tube.ack_many(&[id, 99])?;
-    /// assert!(acked[0].is_ok());
-    /// assert_eq!(acked[1], Err(Error::NotTaken { id: 99 }));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn ack_many(&self, ids: &[u64]) -> M::Answer<Vec<Result<Receipt>>> {
-        self.make(AckMany { by: self.holder(), ids: ids.to_vec() })
-    }
-
-    /// Gives back a task that this handle's session has taken: ready in its old place, or ready
-    /// after `delay`. As [`Claim::release`](crate::Claim::release), by id.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded);
-    /// [`Unsupported`](crate::Error::Unsupported): the driver has no delays. Nothing changed: the
-    /// task is still taken.
-    ///
-    /// # Example
-    /// ```
-    /// # use std::time::Duration;
-    /// use tubewell::TaskState;
-    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
-    ///
-    /// let id = tube.put("work")?.id;
-    /// tube.try_take()?.unwrap().detach();
-    /// assert_eq!(tube.release(id, Duration::from_secs(60))?.state, TaskState::Delayed);
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("work")?;
+    /// let id = jobs.take()?.detach().info.id;
+    /// // ... in another place, with a handle of the same session
+    /// assert_eq!(jobs.claimed(id)?.body(), b"work"); // dropped, and still taken
+    /// jobs.claimed(id)?.ack()?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[doc(alias = "nack")]
-    #[doc(alias = "retry")]
-    pub fn release(&self, id: u64, delay: Duration) -> M::Answer<Receipt> {
-        if delay.is_zero() {
-            return self.make_held(id, Release {});
-        }
-        self.make_held(id, ReleaseIn { delay: micros_ceil(delay) })
+    pub fn claimed(&self, id: u64) -> M::Answer<Claim<T, M>> {
+        M::either(
+            ClaimOf { session: self.session, id },
+            |verb| self.found(self.to_blocking().make(verb)?),
+            |verb| {
+                let tube = self.to_async();
+                async move { tube.found(tube.make(verb).await?) }
+            },
+        )
     }
 
-    /// Extends the claim, the ttr and the ttl of a task that this handle's session has taken, by
-    /// `by` each. As [`Claim::touch`](crate::Claim::touch), by id.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded),
-    /// [`Unsupported`](crate::Error::Unsupported). Nothing changed.
-    ///
-    /// # Example
-    /// ```
-    /// # use std::time::Duration;
-    /// use tubewell::Put;
-    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
-    ///
-    /// let id = tube.put(Put::new("work").ttr(Duration::from_secs(60)))?.id;
-    /// tube.try_take()?.unwrap().detach();
-    /// tube.touch(id, Duration::from_secs(30))?;
-    /// assert_eq!(tube.peek(id)?.info.ttr, Some(Duration::from_secs(90)));
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn touch(&self, id: u64, by: Duration) -> M::Answer<Option<Receipt>> {
-        if by.is_zero() {
-            return M::answer(Ok(None));
-        }
-        M::map(self.make_held(id, Touch { more: micros_ceil(by) }), Some)
-    }
-
-    /// Sets the claim on a task that this handle's session has taken to expire `hold` from now
-    /// (heartbeat). As [`Claim::renew`](crate::Claim::renew), by id. Does not block.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`SessionEnded`](crate::Error::SessionEnded),
-    /// [`Unsupported`](crate::Error::Unsupported). Nothing changed.
-    ///
-    /// # Example
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
-    /// let id = tube.put("work")?.id;
-    /// tube.try_take()?.unwrap().detach();
-    /// tube.renew(id, Duration::from_secs(60))?; // every 30 seconds, for example
-    /// # assert!(tube.peek(id)?.info.due_in <= Some(Duration::from_secs(60)));
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "heartbeat")]
-    #[doc(alias = "visibility timeout")]
-    pub fn renew(&self, id: u64, hold: Duration) -> M::Answer<()> {
-        self.make_held(id, Renew { hold: micros_ceil(hold) })
+    fn found<N: Mode>(&self, grant: Grant) -> Result<Claim<T, N>> {
+        Claim::found(self.handle.clone(), self.guard(), grant)
+            .typed(&self.coder)
+            .map(Claim::with_mode)
     }
 
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
     /// many. Their claims have ended: later calls of the holders return
     /// [`NotTaken`](crate::Error::NotTaken). The attempts count, as after
-    /// [`release`](Tube::release).
+    /// [`release`](Claim::release).
     ///
     /// The call does not block. Most claims are in memory only, and end with the process anyway. The
     /// end of a claim that was [parked](crate::Claim::park), and the burial of a task whose last
@@ -219,9 +123,5 @@ impl<T, M: Mode> Tube<T, M> {
             }
             outcome.map(|()| ended)
         })
-    }
-
-    pub(crate) fn holder(&self) -> Holder {
-        Holder { session: self.session, epoch: None }
     }
 }

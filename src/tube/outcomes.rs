@@ -1,7 +1,7 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
 use super::Tube;
-use crate::core::list::{Ack, EndingOf, Forget, Groups, Resolve};
+use crate::core::list::{EndingOf, Forget, Groups, Resolve};
 use crate::{Ending, FailureGroup, Mode, Receipt};
 
 impl<T, M: Mode> Tube<T, M> {
@@ -122,16 +122,5 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     pub fn forget(&self, id: u64) -> M::Answer<Receipt> {
         self.make(Forget { id })
-    }
-
-    /// Finishes a task that this handle's session has taken, with a result. As
-    /// [`Claim::ack_with`](crate::Claim::ack_with), by id.
-    ///
-    /// # Errors
-    /// Those of [`ack`](Tube::ack); [`Invalid`](crate::Error::Invalid) and
-    /// [`DiskFull`](crate::Error::DiskFull) as in [`Claim::ack_with`](crate::Claim::ack_with).
-    /// Nothing changed: the task is still taken.
-    pub fn ack_with(&self, id: u64, result: impl AsRef<[u8]>) -> M::Answer<Receipt> {
-        self.make_held(id, Ack { result: Some(result.as_ref().to_vec()) })
     }
 }

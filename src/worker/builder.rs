@@ -73,7 +73,7 @@ impl Worker {
     /// The session that the worker takes tasks for, instead of one of its own, which ends with it.
     ///
     /// For handlers that return [`Outcome::Detached`](super::Outcome::Detached): the tubes of this
-    /// session end these claims later, by the ids of the tasks. [`name`](Worker::name) has no
+    /// session find these claims later ([`Tube::claimed`](crate::Tube::claimed)). [`name`](Worker::name) has no
     /// effect with it.
     ///
     /// # Example: failed tasks that are tried again after the run, and not in it
@@ -99,7 +99,7 @@ impl Worker {
     /// };
     /// Worker::new(&store).session(&session).on(&jobs, keep).run_until_idle()?;
     /// for id in failed.lock().unwrap().drain(..) {
-    ///     jobs.fail(id, &Failure::new("bad", "it is not good"))?;
+    ///     jobs.claimed(id)?.fail(Failure::new("bad", "it is not good"))?;
     /// }
     /// assert_eq!(jobs.statistics()?.tasks.ready, 1);
     /// # Ok::<(), tubewell::Error>(())

@@ -68,7 +68,7 @@ fn other_session_can_bury_taken_task() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
-        assert_not_taken(holder.ack(0), 0);
+        assert_not_taken(holder.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Buried));
     });
 }
@@ -157,7 +157,7 @@ fn put_after_kick_of_more_than_buried_survives_restart() {
         let tube = store.tube("case").unwrap();
         for id in [kicked, after] {
             assert_eq!(take(&tube), Some(id));
-            tube.ack(id).unwrap();
+            tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
         assert_sound(&store);
     }
@@ -229,7 +229,7 @@ fn other_session_can_delete_taken_task() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         assert_eq!(case.tube.delete(0).unwrap().state, TaskState::Done);
-        assert_not_taken(holder.ack(0), 0);
+        assert_not_taken(holder.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
 }
 
@@ -256,7 +256,7 @@ fn peek_returns_every_state_and_changes_nothing() {
         }
         assert_eq!((case.tasks(), case.calls()), before);
         assert_eq!(log.read(), []);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -340,7 +340,7 @@ fn kick_task_refuses_tasks_that_are_missing_or_not_buried() {
         assert_not_found(case.tube.kick_task(99), 99);
         assert_eq!((case.tasks(), case.calls()), (tasks, calls));
         assert_eq!(events.read(), []);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_not_found(case.tube.kick_task(0), 0);
     });
 }

@@ -20,8 +20,8 @@ fn task_of_expired_claim_is_given_to_waiting_taker() {
         assert!(waiting.is_pending());
         case.advance(1);
         assert_eq!(waiting.id(), Some(0));
-        assert_not_taken(holder.ack(0), 0);
-        case.tube.ack(0).unwrap();
+        assert_not_taken(holder.claimed(0).and_then(tubewell::Claim::ack), 0);
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -55,7 +55,7 @@ fn drop_tube_with_pending_deadlines_succeeds() {
         let other = case.store.create_tube("other", FIFOTTL, TubeOptions::default()).unwrap();
         let id = other.put("x").unwrap().id;
         assert_eq!(take(&other), Some(id));
-        other.ack(id).unwrap();
+        other.claimed(id).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 

@@ -38,16 +38,16 @@ fn make_changes(tube: &Tube) {
     tube.put_many(["taken", "buried", "deleted", "released", "kicked"].map(|it| draft(driver, it)))
         .unwrap();
     assert_eq!((take(tube), take(tube)), (Some(0), Some(1)));
-    tube.ack(0).unwrap();
+    tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     tube.bury(2).unwrap();
     tube.delete(3).unwrap();
     tube.bury(5).unwrap();
     tube.kick_task(5).unwrap();
     assert_eq!(take(tube), Some(4));
     let delay = if TIMED.contains(&driver) { secs(1) } else { ZERO };
-    tube.release(4, delay).unwrap();
+    tube.claimed(4).and_then(|claim| claim.release(delay)).unwrap();
     if TIMED.contains(&driver) {
-        tube.touch(1, secs(1)).unwrap();
+        tube.claimed(1).and_then(|claim| claim.touch(secs(1))).unwrap();
     }
 }
 

@@ -17,7 +17,7 @@ fn put_take_and_ack_deliver_events() {
         let log = case.event_log();
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         let expected = [
             (0, EventKind::Put, TaskState::Ready),
             (0, EventKind::Take, TaskState::Taken),
@@ -111,12 +111,12 @@ fn release_event_has_resulting_state() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(log.read(), [(0, EventKind::Release, TaskState::Ready)]);
         if case.timed() {
             assert_eq!(case.take(), Some(0));
             log.read();
-            case.tube.release(0, secs(1)).unwrap();
+            case.tube.claimed(0).and_then(|claim| claim.release(secs(1))).unwrap();
             assert_eq!(log.read(), [(0, EventKind::Release, TaskState::Delayed)]);
         }
     });
@@ -129,7 +129,7 @@ fn touch_delivers_one_event() {
         case.add(case.draft("x").ttr(secs(1)));
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
-        case.tube.touch(0, secs(1)).unwrap().unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.touch(secs(1))).unwrap().unwrap();
         assert_eq!(log.read(), [(0, EventKind::Touch, TaskState::Taken)]);
     });
 }
@@ -215,7 +215,7 @@ fn task_change_delivers_no_events_of_other_tasks_in_sub_queue() {
         }
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.tube.delete(3).unwrap();
         case.tube.bury(1).unwrap();
         let expected = [
@@ -371,7 +371,7 @@ fn panicking_callback_in_take_keeps_claim() {
             .unwrap();
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.state(0), None);
         // The panicking callback was called, and later callbacks still run.
         let after = CallbackLog::default();

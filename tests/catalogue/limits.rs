@@ -102,7 +102,9 @@ fn waiting_put_succeeds_after_ack() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_full(case.tube.put("c"), 1);
-        put_wait_then_free(case, || assert_eq!(case.tube.ack(0).unwrap().id, 0));
+        put_wait_then_free(case, || {
+            assert_eq!(case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap().id, 0);
+        });
         assert_full(case.tube.put("c"), 1);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
         let claim = case.tube.try_take().unwrap().unwrap();
@@ -243,11 +245,11 @@ fn release_and_kick_succeed_in_full_tube() {
     with_capacity(1, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         case.tube.bury(0).unwrap();
         assert_eq!(case.tube.kick(1).unwrap(), 1);
         assert_eq!(case.take(), Some(0));
-        case.tube.release(0, secs(1)).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(secs(1))).unwrap();
         case.advance(1_000);
         assert_eq!(case.take(), Some(0));
         assert_full(case.tube.put("b"), 1);

@@ -11,7 +11,7 @@ fn ack_removes_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        let receipt = case.tube.ack(0).unwrap();
+        let receipt = case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((receipt.id, receipt.state), (0, TaskState::Done));
         assert_eq!(case.state(0), None);
         assert_eq!(case.take(), None);
@@ -23,10 +23,10 @@ fn ack_removes_task() {
 fn holder_calls_on_ready_task_return_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        assert_not_taken(case.tube.ack(0), 0);
-        assert_not_taken(case.tube.release(0, ZERO), 0);
-        assert_not_taken(case.tube.touch(0, secs(1)), 0);
-        assert_not_taken(case.tube.renew(0, secs(1)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.touch(secs(1))), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.renew(secs(1))), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
@@ -35,10 +35,10 @@ fn holder_calls_on_ready_task_return_not_taken() {
 #[test]
 fn holder_calls_on_missing_task_return_not_taken() {
     for_each_driver(ALL, |case| {
-        assert_not_taken(case.tube.ack(99), 99);
-        assert_not_taken(case.tube.release(99, ZERO), 99);
-        assert_not_taken(case.tube.touch(99, secs(1)), 99);
-        assert_not_taken(case.tube.renew(99, secs(1)), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::ack), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.release(ZERO)), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.touch(secs(1))), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.renew(secs(1))), 99);
     });
 }
 
@@ -49,12 +49,12 @@ fn holder_calls_from_other_session_return_not_taken() {
         case.put_all([0]);
         let other_session = case.tube_in_new_session();
         assert_eq!(case.take(), Some(0));
-        assert_not_taken(other_session.ack(0), 0);
-        assert_not_taken(other_session.release(0, ZERO), 0);
-        assert_not_taken(other_session.touch(0, secs(1)), 0);
-        assert_not_taken(other_session.renew(0, secs(1)), 0);
+        assert_not_taken(other_session.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(other_session.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(other_session.claimed(0).and_then(|claim| claim.touch(secs(1))), 0);
+        assert_not_taken(other_session.claimed(0).and_then(|claim| claim.renew(secs(1))), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.state(0), None);
     });
 }
@@ -65,8 +65,8 @@ fn second_ack_returns_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
-        assert_not_taken(case.tube.ack(0), 0);
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.calls().get("ack"), Some(&1));
     });
 }
@@ -78,7 +78,7 @@ fn ack_of_deleted_task_returns_not_taken() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         case.tube.delete(0).unwrap();
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
 }
 
@@ -89,8 +89,8 @@ fn ack_and_release_of_buried_task_return_not_taken() {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.bury(0).unwrap();
-        assert_not_taken(case.tube.ack(0), 0);
-        assert_not_taken(case.tube.release(0, ZERO), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
         assert_not_taken(claim.ack(), 0);
         assert_eq!(case.state(0), Some(TaskState::Buried));
     });
@@ -102,9 +102,9 @@ fn ack_of_released_task_returns_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        let receipt = case.tube.release(0, ZERO).unwrap();
+        let receipt = case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!((receipt.id, receipt.state), (0, TaskState::Ready));
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
     });
 }
@@ -116,9 +116,12 @@ fn release_with_delay_is_rejected_by_untimed_driver() {
     for_each_driver(UNTIMED, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        assert_unsupported(case.tube.release(0, secs(5)), case.driver);
+        assert_unsupported(
+            case.tube.claimed(0).and_then(|claim| claim.release(secs(5))),
+            case.driver,
+        );
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -129,7 +132,10 @@ fn release_with_zero_delay_makes_task_ready() {
     for_each_driver(TIMED, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.release(0, ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(
+            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap().state,
+            TaskState::Ready
+        );
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -143,8 +149,11 @@ fn ack_by_previous_holder_after_claim_expired_returns_not_taken() {
         assert_eq!(take(&first), Some(0));
         case.advance(50);
         assert_eq!(take(&second), Some(0));
-        assert_not_taken(first.ack(0), 0);
-        assert_eq!(second.ack(0).unwrap().state, TaskState::Done);
+        assert_not_taken(first.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_eq!(
+            second.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
     });
 }
 
@@ -165,7 +174,10 @@ fn stale_claim_is_rejected_after_same_session_took_task_again() {
         assert_not_taken(stale.ack(), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
         keep(current);
-        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
+        assert_eq!(
+            case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
     });
 }
 
@@ -180,7 +192,7 @@ fn dropped_stale_claim_releases_nothing() {
         drop(stale);
         assert_eq!(case.state(0), Some(TaskState::Taken));
         assert_eq!(case.calls().get("release"), None);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -195,7 +207,7 @@ fn ack_after_release_all_returns_not_taken() {
         assert_eq!(other_session.release_all().unwrap(), 2);
         for id in 0..2 {
             assert_eq!(case.state(id), Some(TaskState::Ready));
-            assert_not_taken(case.tube.ack(id), id);
+            assert_not_taken(case.tube.claimed(id).and_then(tubewell::Claim::ack), id);
         }
         assert_eq!(case.take_all(), [0, 1, 2]);
     });
@@ -211,7 +223,7 @@ fn session_handles_share_claims() {
         let acker = case.store.resume_session(session.id()).unwrap().tube("case").unwrap();
         assert_eq!(taker.session(), acker.session());
         assert_eq!(take(&taker), Some(0));
-        assert_eq!(acker.ack(0).unwrap().state, TaskState::Done);
+        assert_eq!(acker.claimed(0).and_then(tubewell::Claim::ack).unwrap().state, TaskState::Done);
     });
 }
 
@@ -263,10 +275,10 @@ fn ack_many_with_stale_claim_acks_other_claims() {
         assert_eq!(case.state(1), Some(TaskState::Buried));
 
         assert_eq!(case.take_all(), [3, 4]);
-        let answers = case.tube.ack_many(&[3, 99, 4]).unwrap();
-        let [first, second, third] = <[_; 3]>::try_from(answers).unwrap();
-        assert_eq!((first.unwrap().id, third.unwrap().id), (3, 4));
-        assert_not_taken(second, 99);
+        assert_not_taken(case.tube.claimed(99), 99);
+        let claims = [3, 4].map(|id| case.tube.claimed(id).unwrap());
+        let answers = Claim::ack_many(Vec::from(claims)).unwrap();
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         assert_eq!(case.tasks(), counts([("buried", 1), ("total", 1), ("done", 4)]));
     });
 }
@@ -278,8 +290,8 @@ fn calls_with_id_of_other_tube_fail() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
-        assert_not_taken(other.ack(0), 0);
-        assert_not_taken(other.release(0, ZERO), 0);
+        assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(other.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
         assert_not_found(other.bury(0), 0);
         assert_not_found(other.delete(0), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));

@@ -42,7 +42,7 @@ fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
             assert_eq!((task.info.state, &*task.body), (state, data.as_bytes()));
         }
         assert_eq!(tasks(&tube), counts([("ready", 3), ("buried", 1), ("total", 4)]));
-        assert_not_taken(tube.ack(0), 0);
+        assert_not_taken(tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(3)));
         assert_sound(&store);
     }
@@ -64,7 +64,7 @@ fn restart_does_not_reset_ids() {
         assert!(third > 1, "id {third} was reused");
         for id in [0, 1, third] {
             assert_eq!(take(&tube), Some(id));
-            tube.ack(id).unwrap();
+            tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
         drop(tube);
         let store = file.reopen(store);
@@ -211,7 +211,7 @@ fn restart_frees_sub_queues_and_keeps_order() {
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(2), None));
-        tube.ack(0).unwrap();
+        tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(take(&tube), Some(1));
         assert_eq!(tube.peek(1).unwrap().info.sub_queue.as_deref(), Some("x"));
         assert_sound(&store);
@@ -371,7 +371,7 @@ fn restart_empties_temporary_tube() {
         let kept = durable.put(draft(driver, "kept")).unwrap().id;
         assert_ne!(lost, kept);
         assert_eq!(take(&tube), Some(lost));
-        tube.release(lost, ZERO).unwrap();
+        tube.claimed(lost).and_then(|claim| claim.release(ZERO)).unwrap();
         drop((tube, durable));
 
         let store = file.reopen(store);
@@ -417,8 +417,8 @@ fn restart_keeps_changes_by_touch_and_release() {
         tube.put(draft(driver, "touched").pri(3).ttl(secs(10)).ttr(secs(2))).unwrap();
         tube.put(draft(driver, "released").pri(4).ttl(secs(10)).ttr(secs(20))).unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
-        tube.touch(0, secs(3)).unwrap().unwrap();
-        tube.release(1, secs(5)).unwrap();
+        tube.claimed(0).and_then(|claim| claim.touch(secs(3))).unwrap().unwrap();
+        tube.claimed(1).and_then(|claim| claim.release(secs(5))).unwrap();
         drop(tube);
         let store = file.reopen_after(store, secs(1));
         let tube = store.tube("case").unwrap();
@@ -442,7 +442,7 @@ fn restart_keeps_tasks_and_tubes_removed() {
             tube.put(draft(driver, data)).unwrap();
         }
         assert_eq!(take(&tube), Some(0));
-        tube.ack(0).unwrap();
+        tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         tube.delete(1).unwrap();
         let emptied = store.create_tube("emptied", driver, TubeOptions::default()).unwrap();
         emptied.put_many((0..2000).map(|n| draft(driver, &n.to_string()))).unwrap();

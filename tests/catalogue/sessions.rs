@@ -75,7 +75,7 @@ fn session_of_store_cannot_be_resumed() {
         let refused = case.store.resume_session(case.tube.session()).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -90,9 +90,9 @@ fn resumed_session_shares_claims() {
         let (one, other) = (one.tube("case").unwrap(), other.tube("case").unwrap());
         assert_eq!(take(&one), Some(0));
         assert_eq!(take(&other), Some(1));
-        one.ack(1).unwrap();
-        other.release(0, ZERO).unwrap();
-        assert_not_taken(one.ack(0), 0);
+        one.claimed(1).and_then(tubewell::Claim::ack).unwrap();
+        other.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        assert_not_taken(one.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
 }
 
@@ -123,7 +123,7 @@ fn session_lasts_until_last_handle_is_dropped() {
         assert_eq!(take(&a.tube("case").unwrap()), Some(0));
         drop(a);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        b.release(0, ZERO).unwrap();
+        b.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(take(&b), Some(0));
         drop(b);
         assert_eq!(case.state(0), Some(TaskState::Ready));
@@ -159,8 +159,8 @@ fn calls_on_ended_session_return_session_ended() {
         let ended = || Some(Error::SessionEnded);
         assert_eq!(tube.take_timeout(NO_TIMEOUT).err(), ended());
         assert_eq!(tube.take_many(2, ZERO).err(), ended());
-        assert_eq!(tube.ack(0).err(), ended());
-        assert_eq!(tube.release(0, ZERO).err(), ended());
+        assert_eq!(tube.claimed(0).and_then(tubewell::Claim::ack).err(), ended());
+        assert_eq!(tube.claimed(0).and_then(|claim| claim.release(ZERO)).err(), ended());
         assert_eq!(case.take_all(), [0, 1]);
     });
 }
@@ -176,7 +176,7 @@ fn session_resumed_within_grace_keeps_tasks() {
             let resumed = store.resume_session(id).unwrap();
             clock.advance(ms(1_300));
             assert_eq!(state(tube, task), Some(TaskState::Taken));
-            resumed.tube("case").unwrap().ack(task).unwrap();
+            resumed.tube("case").unwrap().claimed(task).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(state(tube, task), None);
         });
     }
@@ -277,7 +277,7 @@ fn session_end_keeps_tasks_of_other_sessions() {
         drop(leaving);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.state(1), Some(TaskState::Taken));
-        staying.ack(1).unwrap();
+        staying.claimed(1).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 

@@ -12,9 +12,9 @@ fn call_verbs(case: &Case) {
     }
     case.tube.delete(4).unwrap();
     assert_eq!(case.take(), Some(0));
-    case.tube.release(0, ZERO).unwrap();
+    case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
     assert_eq!(case.take(), Some(0));
-    case.tube.ack(0).unwrap();
+    case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     case.tube.bury(1).unwrap();
     case.tube.bury(2).unwrap();
     assert_eq!(case.tube.kick(1).unwrap(), 1);
@@ -66,9 +66,9 @@ fn new_tube_has_zero_statistics() {
 fn calls_without_effect_are_not_counted() {
     for_each_driver(ALL, |case| {
         assert_eq!(case.take(), None);
-        assert_not_taken(case.tube.ack(99), 99);
-        assert_not_taken(case.tube.release(99, ZERO), 99);
-        assert_not_taken(case.tube.touch(99, secs(1)), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::ack), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.release(ZERO)), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.touch(secs(1))), 99);
         assert_not_found(case.tube.delete(99), 99);
         assert_not_found(case.tube.bury(99), 99);
         assert_not_found(case.tube.peek(99), 99);
@@ -84,7 +84,7 @@ fn ack_is_not_counted_as_delete() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("ack", 1)]));
         assert_eq!(case.tasks(), counts([("done", 1)]));
     });
@@ -165,7 +165,7 @@ fn restart_resets_call_counts() {
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
     tube.put_many(["a", "b", "c", "d"]).unwrap();
     assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(2)));
-    tube.ack(2).unwrap();
+    tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
     tube.bury(3).unwrap();
     drop(tube);
     let store = file.reopen(store);
@@ -241,7 +241,7 @@ fn touch_is_counted_once() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(secs(1)));
         assert_eq!(case.take(), Some(0));
-        case.tube.touch(0, secs(1)).unwrap().unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.touch(secs(1))).unwrap().unwrap();
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("touch", 1)]));
     });
 }

@@ -28,7 +28,7 @@ fn ack_frees_sub_queue_for_next_task() {
         put_into_each(case, &["1", "1"]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
     });
 }
@@ -45,7 +45,7 @@ fn tasks_without_sub_queue_are_taken_one_at_a_time() {
         assert_eq!(case.info(0).sub_queue, None);
         assert_eq!(case.take(), Some(2));
         assert_eq!(case.take(), None);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
     });
 }
@@ -80,12 +80,12 @@ fn sub_queues_are_independent() {
         put_into_each(case, &["x", "x", "x", "y", "z"]);
         assert_eq!(case.take_all(), [0, 3, 4]);
 
-        case.tube.ack(3).unwrap();
+        case.tube.claimed(3).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), None);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
 
-        case.tube.release(1, ZERO).unwrap();
+        case.tube.claimed(1).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(1));
 
         case.tube.bury(1).unwrap();
@@ -93,7 +93,7 @@ fn sub_queues_are_independent() {
 
         assert_eq!(case.tube.kick(1).unwrap(), 1);
         assert_eq!(case.take(), None);
-        case.tube.ack(2).unwrap();
+        case.tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
     });
 }
@@ -138,7 +138,7 @@ fn delete_and_bury_in_busy_sub_queue_do_not_free_it() {
         case.tube.delete(1).unwrap();
         case.tube.bury(2).unwrap();
         assert_eq!(case.take(), None);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take_all(), [3]);
     });
 }
@@ -147,7 +147,7 @@ fn delete_and_bury_in_busy_sub_queue_do_not_free_it() {
 #[test]
 fn waiting_taker_gets_next_task_when_sub_queue_is_freed() {
     let ends: [fn(&Case) -> Receipt; 3] = [
-        |case| case.tube.ack(0).unwrap(),
+        |case| case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap(),
         |case| case.tube.bury(0).unwrap(),
         |case| case.tube.delete(0).unwrap(),
     ];
@@ -169,7 +169,7 @@ fn waiting_taker_gets_next_task_after_release_with_delay() {
         put_into_each(case, &["x", "x"]);
         assert_eq!(case.take(), Some(0));
         let waiting = case.begin_take();
-        case.tube.release(0, secs(10)).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(secs(10))).unwrap();
         assert_eq!(waiting.id(), Some(1));
     });
 }
@@ -182,9 +182,9 @@ fn waiting_taker_gets_released_task_of_sub_queue() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         let waiting = case.begin_take();
-        holder.release(0, ZERO).unwrap();
+        holder.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(waiting.id(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -195,9 +195,9 @@ fn most_urgent_task_of_sub_queue_is_taken_first() {
         let later = case.add(task_in("x").pri(1));
         let urgent = case.add(task_in("x").pri(0));
         assert_eq!(case.take(), Some(urgent));
-        case.tube.release(urgent, ZERO).unwrap();
+        case.tube.claimed(urgent).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(urgent));
-        case.tube.ack(urgent).unwrap();
+        case.tube.claimed(urgent).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(later));
     });
 }
@@ -210,7 +210,7 @@ fn sub_queues_are_ordered_by_priority_of_their_heads() {
         case.add(task_in("x").pri(1));
         case.add(task_in("y").pri(3));
         assert_eq!(case.take_all(), [1, 2]);
-        case.tube.ack(1).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -263,7 +263,7 @@ fn delayed_task_waits_for_busy_sub_queue_after_delay_elapses() {
         case.advance(200);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), None);
-        case.tube.ack(1).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -363,7 +363,7 @@ fn long_busy_sub_queue_does_not_block_other_sub_queues() {
         assert_eq!(case.take(), Some(0));
         let other = case.add(task_in("other"));
         assert_eq!(case.take_all(), [other]);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take_all(), [1]);
     });
 }
@@ -376,7 +376,8 @@ fn take_serves_many_sub_queues() {
         case.tube.put_many(names.iter().chain(&names).map(|name| task_in(name))).unwrap();
         let first: Vec<u64> = (0..1000).collect();
         assert_eq!(case.take_all(), first);
-        for answer in case.tube.ack_many(&first).unwrap() {
+        let claims = first.iter().map(|id| case.tube.claimed(*id).unwrap()).collect();
+        for answer in tubewell::Claim::ack_many(claims).unwrap() {
             answer.unwrap();
         }
         assert_eq!(case.take_all(), (1000..2000).collect::<Vec<u64>>());
@@ -404,7 +405,7 @@ fn kicked_task_precedes_later_task_of_sub_queue() {
         put_into_each(case, &["x"]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take_all(), [1]);
     });
 }
@@ -416,7 +417,7 @@ fn more_urgent_task_precedes_released_task() {
         case.add(task_in("x").pri(1));
         assert_eq!(case.take(), Some(0));
         case.add(task_in("x").pri(0));
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(1));
     });
 }

@@ -56,9 +56,9 @@ fn task_is_ready_again_when_ttr_elapses() {
         assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
         assert_eq!(case.state(0), Some(TaskState::Ready));
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.state(0), None);
     });
 }
@@ -70,7 +70,7 @@ fn ack_just_before_ttr_elapses_succeeds() {
         case.add(case.draft("x").ttr(ms(100)));
         assert_eq!(case.take(), Some(0));
         case.advance(99);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.advance(1000);
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("ack", 1)]));
     });
@@ -82,7 +82,7 @@ fn claim_with_zero_ttr_expires_immediately() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(ZERO));
         assert_eq!(case.take(), Some(0));
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
         case.advance(1);
@@ -102,7 +102,7 @@ fn ttl_elapses_while_task_is_taken() {
         assert_eq!(case.state(0), Some(TaskState::Taken));
         case.advance(1);
         assert_eq!(case.state(0), None);
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
 }
 
@@ -114,7 +114,7 @@ fn claim_ends_when_ttl_elapses_before_ttr() {
         assert_eq!(case.take(), Some(0));
         case.advance(300);
         assert_eq!(case.state(0), None);
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.take(), None);
     });
 }
@@ -137,7 +137,7 @@ fn delay_ttr_and_ttl_elapse_in_sequence() {
         assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
         assert_eq!(case.state(0), None);
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         let calls =
             counts([("put", 1), ("take", 2), ("delay", 1), ("ttr", 2), ("ttl", 1), ("delete", 1)]);
         assert_eq!(case.calls(), calls);
@@ -203,7 +203,10 @@ fn release_with_delay_extends_ttl_and_keeps_ttr() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(20)));
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.release(0, secs(5)).unwrap().state, TaskState::Delayed);
+        assert_eq!(
+            case.tube.claimed(0).and_then(|claim| claim.release(secs(5))).unwrap().state,
+            TaskState::Delayed
+        );
         let info = case.info(0);
         assert_eq!(info.state, TaskState::Delayed);
         assert_eq!((info.ttl_left, info.ttr), (Some(secs(15)), Some(secs(20))));
@@ -217,7 +220,10 @@ fn release_with_delay_makes_task_delayed_then_ready() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)));
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.release(0, ms(300)).unwrap().state, TaskState::Delayed);
+        assert_eq!(
+            case.tube.claimed(0).and_then(|claim| claim.release(ms(300))).unwrap().state,
+            TaskState::Delayed
+        );
         assert_eq!(case.take(), None);
         case.advance(299);
         assert_eq!(case.state(0), Some(TaskState::Delayed));
@@ -233,7 +239,7 @@ fn release_with_delay_longer_than_ttl_left_does_not_expire_task() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)));
         assert_eq!(case.take(), Some(0));
-        case.tube.release(0, ms(500)).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ms(500))).unwrap();
         case.advance(499);
         assert_eq!(case.state(0), Some(TaskState::Delayed));
         case.advance(1);
@@ -354,7 +360,7 @@ fn duration_max_means_no_limit() {
         assert_eq!(case.take(), Some(0));
         case.clock.advance(HUNDRED_YEARS * 2);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -378,7 +384,7 @@ fn release_without_delay_keeps_ttl_deadline() {
         case.add(case.draft("x").ttl(ms(500)).ttr(secs(5)));
         assert_eq!(case.take(), Some(0));
         case.advance(100);
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.info(0).ttl_left, Some(ms(400)));
         case.advance(399);
         assert_eq!(case.state(0), Some(TaskState::Ready));

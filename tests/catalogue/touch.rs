@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::TaskState;
+use tubewell::{Error, TaskState};
 
 use super::support::*;
 
@@ -12,11 +12,11 @@ fn touch_extends_claim_ttl_and_ttr() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
         assert_eq!(case.take(), Some(0));
-        let receipt = case.tube.touch(0, secs(3)).unwrap().unwrap();
+        let receipt = case.tube.claimed(0).and_then(|claim| claim.touch(secs(3))).unwrap().unwrap();
         assert_eq!((receipt.id, receipt.state), (0, TaskState::Taken));
         let info = case.info(0);
         assert_eq!((info.ttl_left, info.ttr), (Some(secs(13)), Some(secs(5))));
-        case.tube.touch(0, ms(500)).unwrap().unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.touch(ms(500))).unwrap().unwrap();
         let info = case.info(0);
         assert_eq!((info.ttl_left, info.ttr), (Some(ms(13_500)), Some(ms(5_500))));
 
@@ -57,7 +57,7 @@ fn touch_extends_ttl_shorter_than_ttr() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(300)).ttr(secs(10)));
         assert_eq!(case.take(), Some(0));
-        case.tube.touch(0, secs(1)).unwrap().unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.touch(secs(1))).unwrap().unwrap();
         case.advance(500);
         assert_eq!(case.info(0).state, TaskState::Taken);
         assert_eq!(case.info(0).ttl_left, Some(ms(800)));
@@ -66,15 +66,16 @@ fn touch_extends_ttl_shorter_than_ttr() {
     });
 }
 
-/// E25
+/// E25. Difference: a task that the session has not taken has no claim to touch.
 #[test]
 fn touch_by_zero_does_nothing() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
-        for id in [0, 1, 99] {
-            assert!(case.tube.touch(id, ZERO).unwrap().is_none());
+        assert!(case.tube.claimed(0).unwrap().touch(ZERO).unwrap().is_none());
+        for id in [1, 99] {
+            assert_eq!(case.tube.claimed(id).unwrap_err(), Error::NotTaken { id });
         }
         assert_eq!(log.read(), []);
         assert_eq!(case.calls(), counts([("put", 2), ("take", 1)]));
@@ -90,12 +91,12 @@ fn touch_accepts_any_duration() {
         for_each_driver(TIMED, |case| {
             case.add(case.draft("x").ttl(secs(10)).ttr(secs(2)));
             assert_eq!(case.take(), Some(0));
-            case.tube.touch(0, by).unwrap().unwrap();
+            case.tube.claimed(0).and_then(|claim| claim.touch(by)).unwrap().unwrap();
             case.clock.advance(by.min(HUNDRED_YEARS));
             case.advance(1_999);
             assert_eq!(case.state(0), Some(TaskState::Taken));
             assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("touch", 1)]));
-            case.tube.ack(0).unwrap();
+            case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         });
     }
 }
@@ -108,8 +109,14 @@ fn touch_and_renew_are_rejected_by_untimed_driver() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_unsupported(claim.touch(secs(1)), case.driver);
         assert_unsupported(claim.renew(secs(1)), case.driver);
-        assert_unsupported(case.tube.touch(0, secs(1)), case.driver);
-        assert_unsupported(case.tube.renew(0, secs(1)), case.driver);
+        assert_unsupported(
+            case.tube.claimed(0).and_then(|claim| claim.touch(secs(1))),
+            case.driver,
+        );
+        assert_unsupported(
+            case.tube.claimed(0).and_then(|claim| claim.renew(secs(1))),
+            case.driver,
+        );
         claim.ack().unwrap();
         assert_eq!(case.calls().get("touch"), None);
     });
@@ -134,11 +141,11 @@ fn renew_restarts_claim_and_keeps_ttl_and_ttr() {
 
         // `renew` can shorten a claim, and a claim never outlasts the ttl.
         assert_eq!(case.take(), Some(0));
-        case.tube.renew(0, secs(1)).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.renew(secs(1))).unwrap();
         case.advance(1_000);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
-        case.tube.renew(0, secs(60)).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.renew(secs(60))).unwrap();
         case.advance(5_000);
         assert_eq!(case.state(0), None);
         assert_eq!(case.calls().get("touch"), None);

@@ -39,7 +39,7 @@ fn create_tube_if_not_exists_opens_existing_tube() {
         let same = case.store.create_tube("case", case.driver, if_not_exists()).unwrap();
         assert_eq!((same.name(), same.driver()), ("case", case.driver));
         assert_eq!(take(&same), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         let new = case.store.create_tube("new", case.driver, if_not_exists()).unwrap();
         assert_eq!(new.put("x").unwrap().id, 1);
     });
@@ -184,7 +184,7 @@ fn calls_on_dropped_tube_return_tube_dropped() {
         assert_eq!(case.tube.put("x").err(), dropped());
         assert_eq!(case.tube.try_take().err(), dropped());
         assert_eq!(case.tube.peek(0).err(), dropped());
-        assert_eq!(case.tube.ack(0).err(), dropped());
+        assert_eq!(case.tube.claimed(0).and_then(tubewell::Claim::ack).err(), dropped());
         assert_eq!(case.tube.kick(1).err(), dropped());
         assert_eq!(case.tube.truncate().err(), dropped());
         // A new tube of the same name is a different tube.
@@ -205,7 +205,7 @@ fn drop_tube_with_taken_task_returns_tube_busy() {
             other => panic!("not refused: {other:?}"),
         }
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.store.drop_tube("case").unwrap();
     });
 }
@@ -316,7 +316,7 @@ fn truncate_removes_tasks_in_every_state() {
         for id in 0..4 {
             assert_eq!(case.state(id), None);
         }
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.tube.kick(10).unwrap(), 0);
         case.advance(20_000);
         assert_eq!(case.take(), None);
@@ -388,9 +388,9 @@ fn registered_driver_decides_order_and_sub_queues() {
     tube.put_many(["a", "bbb", "aaa", "bb"]).unwrap();
     let next = || take(&tube);
     assert_eq!((next(), next(), next()), (Some(1), Some(2), None));
-    tube.ack(2).unwrap();
+    tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
     assert_eq!((next(), next()), (Some(0), None));
-    tube.ack(1).unwrap();
+    tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
     assert_eq!((next(), next()), (Some(3), None));
     assert_unsupported(tube.put(tubewell::Put::new("x").ttl(secs(1))), "longest-first");
     assert_sound(&store);

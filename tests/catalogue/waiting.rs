@@ -49,7 +49,7 @@ fn blocked_thread_gets_put_task() {
             assert_eq!(waiting.join().unwrap(), 0);
         });
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -65,9 +65,9 @@ fn released_task_is_given_to_waiting_taker() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         let waiting = WaitingTake::begin(case.tube.to_async().take_timeout(secs(1)));
-        holder.release(0, ZERO).unwrap();
+        holder.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(waiting.id(), Some(0));
-        assert_not_taken(holder.ack(0), 0);
+        assert_not_taken(holder.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
 }
 
@@ -143,7 +143,7 @@ fn task_released_with_delay_is_given_to_waiting_taker_when_delay_elapses() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         let mut waiting = case.begin_take();
-        holder.release(0, ms(200)).unwrap();
+        holder.claimed(0).and_then(|claim| claim.release(ms(200))).unwrap();
         assert!(waiting.is_pending());
         case.advance(200);
         assert_eq!(waiting.id(), Some(0));
@@ -236,7 +236,7 @@ fn dropped_take_future_takes_nothing() {
         case.put_all([0]);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         drop(case.begin_take());
         case.store.drop_tube("case").unwrap();
     });
@@ -366,8 +366,8 @@ fn session_take_any_waits_at_several_tubes() {
             WaitingTake::begin(session.to_async().take_any(&[&case.tube, &other], NO_TIMEOUT));
         let id = other.put(case.draft("x")).unwrap().id;
         assert_eq!(waiting.id(), Some(id));
-        assert_not_taken(other.ack(id), id);
-        session.tube("other").unwrap().release(id, ZERO).unwrap();
+        assert_not_taken(other.claimed(id).and_then(tubewell::Claim::ack), id);
+        session.tube("other").unwrap().claimed(id).and_then(|claim| claim.release(ZERO)).unwrap();
         let claim = session.take_any(&[&case.tube, &other], NO_TIMEOUT).unwrap().unwrap();
         assert_eq!((claim.tube().to_owned(), keep(claim)), ("other".to_owned(), id));
         let waiting = WaitingTake::begin(session.to_async().take_any(&[&case.tube], NO_TIMEOUT));

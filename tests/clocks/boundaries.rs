@@ -118,7 +118,7 @@ fn max_session_grace_and_flush_delay_are_accepted() {
             drop(session);
             clock.advance(MAX);
             let session = store.resume_session(id).unwrap();
-            session.tube("own").unwrap().ack(0).unwrap();
+            session.tube("own").unwrap().claimed(0).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(store.verify().unwrap(), [""; 0]);
             store.close().unwrap();
         }

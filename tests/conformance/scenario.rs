@@ -65,11 +65,11 @@ impl ScenarioRun {
             }
             Step::Take { session, timeout, want } => (self.take(*session, *timeout), want.as_ref()),
             Step::Ack { session, task, want } => {
-                (self.by_id(*session, *task, Tube::ack), want.as_ref())
+                (self.held(*session, *task, tubewell::Claim::ack), want.as_ref())
             }
             Step::Release { session, task, options, want } => {
                 let delay = duration(options.delay.unwrap_or(0.0));
-                (self.by_id(*session, *task, |tube, id| tube.release(id, delay)), want.as_ref())
+                (self.held(*session, *task, |claim| claim.release(delay)), want.as_ref())
             }
             Step::Touch { session, task, seconds, want } => {
                 (self.touch(*session, *task, duration(*seconds)), want.as_ref())
@@ -192,6 +192,15 @@ impl ScenarioRun {
     }
 
     /// Calls a verb that takes an id and returns a receipt.
+    fn held(
+        &mut self,
+        session: u32,
+        ordinal: Option<usize>,
+        end: impl FnOnce(tubewell::Claim) -> Result<Receipt, Error>,
+    ) -> Result<Answer, Error> {
+        self.by_id(session, ordinal, |tube, id| tube.claimed(id).and_then(end))
+    }
+
     fn by_id(
         &mut self,
         session: u32,
@@ -219,7 +228,7 @@ impl ScenarioRun {
         by: Duration,
     ) -> Result<Answer, Error> {
         let id = self.id(ordinal);
-        let receipt = self.tube_of(session)?.touch(id, by)?;
+        let receipt = self.tube_of(session)?.claimed(id).and_then(|claim| claim.touch(by))?;
         Ok(receipt.map_or(Answer::None(true), |receipt| self.receipt(ordinal, &receipt)))
     }
 

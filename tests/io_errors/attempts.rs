@@ -237,11 +237,13 @@ impl Case {
     fn end_by_id(self, tube: &Tube, session: &Session) -> Outcome {
         let failure = Failure::new("now", "no answer");
         let ended = match self.verb {
-            Verb::Fail => tube.fail(0, &failure),
-            Verb::FailIn => tube.fail_in(0, Duration::ZERO, &failure),
-            Verb::Snooze => tube.snooze(0, Duration::ZERO),
-            Verb::SnoozeLater => tube.snooze(0, HOUR),
-            Verb::BuryWith => tube.bury_with(0, &failure),
+            Verb::Fail => tube.claimed(0).and_then(|claim| claim.fail(failure.clone())),
+            Verb::FailIn => {
+                tube.claimed(0).and_then(|claim| claim.fail_in(Duration::ZERO, failure.clone()))
+            }
+            Verb::Snooze => tube.claimed(0).and_then(|claim| claim.snooze(Duration::ZERO)),
+            Verb::SnoozeLater => tube.claimed(0).and_then(|claim| claim.snooze(HOUR)),
+            Verb::BuryWith => tube.claimed(0).and_then(|claim| claim.bury_with(failure.clone())),
             Verb::Drop | Verb::EndSession => return Outcome::of(&session.clone().end()),
         };
         Outcome::of(&ended)

@@ -190,7 +190,7 @@ fn advance_to_its_own_tube_begins_anew_there() {
             claim.advance(&case.tube, case.draft("next round")).unwrap();
             if let Some(waiting) = waiting {
                 assert_eq!(waiting.id(), Some(id));
-                case.tube.release(id, ZERO).unwrap();
+                case.tube.claimed(id).and_then(|claim| claim.release(ZERO)).unwrap();
                 case.tube.delete(id).unwrap();
                 break;
             }

@@ -47,7 +47,7 @@ fn cancel_deletes_tasks_that_have_not_begun() {
             }
         }
         assert_eq!(case.calls()["delete"], states.len() as u64 - 2);
-        case.tube.ack(1).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert!(case.tube.outcome(3).unwrap().is_some());
     });
 }
@@ -63,7 +63,7 @@ fn cancel_of_unknown_task_is_not_found() {
         case.tube.cancel(0).unwrap();
         assert_not_found(case.tube.cancel(0), 0);
         case.put("x");
-        case.tube.ack(case.take().unwrap()).unwrap();
+        case.tube.claimed(case.take().unwrap()).and_then(tubewell::Claim::ack).unwrap();
         assert_not_found(case.tube.cancel(1), 1);
     });
 }
@@ -100,7 +100,7 @@ fn delete_if_deletes_only_in_the_named_states() {
             assert_eq!(case.state(*id), None);
             assert_not_found(case.tube.delete_if(*id, &[*state]), *id);
         }
-        assert_not_taken(case.tube.ack(1), 1);
+        assert_not_taken(case.tube.claimed(1).and_then(tubewell::Claim::ack), 1);
     });
 }
 

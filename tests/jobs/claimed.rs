@@ -20,12 +20,12 @@ fn take(tube: &Tube) -> u64 {
 #[test]
 fn claimed_task_has_its_body_and_attempts_and_ends_by_its_claim() {
     for_each_driver_with(ALL, TubeOptions::default().max_attempts(3), |case| {
-        let (session, tube) = session(case);
+        let (_session, tube) = session(case);
         for body in ["small".to_owned(), "large ".repeat(2000)] {
             let id = case.add(case.draft(&body).tag("red"));
-            assert_not_taken(session.claimed(id), id);
+            assert_not_taken(tube.claimed(id), id);
             assert_eq!(take(&tube), id);
-            let claim = session.claimed(id).unwrap();
+            let claim = tube.claimed(id).unwrap();
             assert_eq!((claim.id(), claim.tube(), claim.body()), (id, "case", body.as_bytes()));
             assert_eq!((claim.attempt(), claim.attempts_left(), claim.takes()), (1, Some(2), 1));
             assert_eq!(claim.tags().collect::<Vec<_>>(), ["red"]);
@@ -33,12 +33,12 @@ fn claimed_task_has_its_body_and_attempts_and_ends_by_its_claim() {
             assert_eq!(claim.owner().unwrap(), case.tube.owner_of(id).unwrap());
             drop(claim);
             assert_eq!(case.state(id), Some(TaskState::Taken));
-            drop(session.claimed(id).unwrap().into_async());
-            let (_, claim) = session.claimed(id).unwrap().into_parts();
+            drop(tube.claimed(id).unwrap().into_async());
+            let (_, claim) = tube.claimed(id).unwrap().into_parts();
             let _ = claim.detach();
             assert_eq!(case.state(id), Some(TaskState::Taken));
-            session.claimed(id).unwrap().ack().unwrap();
-            assert_not_taken(session.claimed(id), id);
+            tube.claimed(id).unwrap().ack().unwrap();
+            assert_not_taken(tube.claimed(id), id);
         }
         assert_sound(&case.store);
     });
@@ -47,16 +47,16 @@ fn claimed_task_has_its_body_and_attempts_and_ends_by_its_claim() {
 #[test]
 fn claimed_task_has_the_body_of_the_last_checkpoint() {
     for_each_driver(ALL, |case| {
-        let (session, tube) = session(case);
+        let (_session, tube) = session(case);
         let id = case.put("small");
         take(&tube);
         for body in ["large ".repeat(2000), "small again".to_owned(), "larger ".repeat(3000)] {
-            let mut claim = session.claimed(id).unwrap();
+            let mut claim = tube.claimed(id).unwrap();
             claim.checkpoint(body.as_str()).unwrap();
             assert_eq!(claim.body(), body.as_bytes());
-            assert_eq!(session.claimed(id).unwrap().body(), body.as_bytes());
+            assert_eq!(tube.claimed(id).unwrap().body(), body.as_bytes());
         }
-        session.claimed(id).unwrap().ack().unwrap();
+        tube.claimed(id).unwrap().ack().unwrap();
         assert_sound(&case.store);
     });
 }
@@ -68,22 +68,21 @@ fn task_is_claimed_by_its_session_until_the_claim_ends() {
         let (session, tube) = session(case);
         let id = case.add(Put::new("x").ttr(secs(10)));
         take(&tube);
-        assert_not_taken(case.store.session().claimed(id), id);
-        assert_not_taken(session.claimed(id + 1), id + 1);
-        let claim = session.claimed(id).unwrap();
+        assert_not_taken(case.tube_in_new_session().claimed(id), id);
+        assert_not_taken(tube.claimed(id + 1), id + 1);
+        let claim = tube.claimed(id).unwrap();
         claim.renew(secs(20)).unwrap();
         case.advance(10_000);
         assert_eq!(claim.expires_in().unwrap(), Some(secs(10)));
         let token = claim.park(secs(30)).unwrap();
-        assert_not_taken(session.claimed(id), id);
+        assert_not_taken(tube.claimed(id), id);
         let _ = session.resume_claim(&token).unwrap().detach();
         case.advance(30_000);
-        assert_not_taken(session.claimed(id), id);
+        assert_not_taken(tube.claimed(id), id);
         assert_eq!(case.state(id), Some(TaskState::Ready));
         take(&tube);
-        let other = session.clone();
         session.end().unwrap();
-        assert_eq!(other.claimed(id).err(), Some(Error::SessionEnded));
+        assert_eq!(tube.claimed(id).err(), Some(Error::SessionEnded));
         assert_eq!(case.state(id), Some(TaskState::Ready));
     });
 }
@@ -91,21 +90,21 @@ fn task_is_claimed_by_its_session_until_the_claim_ends() {
 #[test]
 fn claims_of_a_closed_store_are_not_found() {
     let store = crate::stores::in_memory();
-    let session = store.session();
+    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     store.close().unwrap();
-    assert_eq!(session.claimed(0).err(), Some(Error::Closed));
+    assert_eq!(tube.claimed(0).err(), Some(Error::Closed));
 }
 
 #[test]
 fn refused_end_leaves_the_claimed_task_to_its_session() {
     for_each_driver(&[FIFO], |case| {
-        let (session, tube) = session(case);
+        let (_session, tube) = session(case);
         let full = TubeOptions::new().capacity(1);
         let full = case.store.create_tube("full", tubewell::driver::LIMFIFOTTL, full).unwrap();
         full.put("fills it").unwrap();
         let id = case.put("x");
         take(&tube);
-        let claim = || session.claimed(id).unwrap();
+        let claim = || tube.claimed(id).unwrap();
         assert_unsupported(claim().release(secs(1)), FIFO);
         assert_unsupported(claim().snooze(secs(1)), FIFO);
         assert!(matches!(claim().advance(&full, "y"), Err(Error::Full { .. })));
@@ -127,16 +126,16 @@ fn refused_end_leaves_the_claimed_task_to_its_session() {
 #[test]
 fn claim_that_was_found_is_not_that_of_the_next_take_of_its_session() {
     for_each_driver(ALL, |case| {
-        let (session, tube) = session(case);
+        let (_session, tube) = session(case);
         let id = case.put("x");
         take(&tube);
-        let first = session.claimed(id).unwrap();
-        session.claimed(id).unwrap().release(ZERO).unwrap();
+        let first = tube.claimed(id).unwrap();
+        tube.claimed(id).unwrap().release(ZERO).unwrap();
         assert_eq!(take(&tube), id);
         assert!(!first.is_current().unwrap());
         assert_not_taken(first.ack(), id);
         assert_eq!(case.state(id), Some(TaskState::Taken));
-        session.claimed(id).unwrap().ack().unwrap();
+        tube.claimed(id).unwrap().ack().unwrap();
         assert_sound(&case.store);
     });
 }
@@ -144,11 +143,11 @@ fn claim_that_was_found_is_not_that_of_the_next_take_of_its_session() {
 #[test]
 fn claimed_task_of_a_temporary_tube_has_its_body() {
     for_each_driver_with(ALL, TubeOptions::default().temporary(true), |case| {
-        let (session, tube) = session(case);
+        let (_session, tube) = session(case);
         let id = case.put("x");
         take(&tube);
-        assert_eq!(session.claimed(id).unwrap().body(), b"x");
-        session.claimed(id).unwrap().ack().unwrap();
+        assert_eq!(tube.claimed(id).unwrap().body(), b"x");
+        tube.claimed(id).unwrap().ack().unwrap();
     });
 }
 
@@ -158,15 +157,15 @@ fn resumed_claim_is_parked_again_after_a_refused_end() {
         let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
         let id = case.put("x");
         let token = case.tube.try_take().unwrap().unwrap().park(secs(60)).unwrap();
-        let session = case.store.session();
+        let (session, tube) = session(case);
         let _ = session.resume_claim(&token).unwrap().detach();
-        let refused = session.claimed(id).unwrap().advance(&plain, Put::new("y").delay(secs(1)));
+        let refused = tube.claimed(id).unwrap().advance(&plain, Put::new("y").delay(secs(1)));
         assert_unsupported(refused, FIFO);
-        let claim = session.claimed(id).unwrap();
+        let claim = tube.claimed(id).unwrap();
         let left = claim.expires_in().unwrap();
         assert_eq!(left, Some(secs(60)));
         assert_eq!(claim.park(secs(60)).unwrap(), token);
-        drop(session);
+        drop((session, tube));
         assert_eq!(case.state(id), Some(TaskState::Taken));
         case.store.resume_claim(&token).unwrap().ack().unwrap();
         assert_sound(&case.store);

@@ -11,10 +11,13 @@ use super::support::*;
 fn ack_of_ready_task_is_refused_until_it_is_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
+        assert_eq!(
+            case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
     });
 }
 
@@ -28,11 +31,11 @@ fn ack_of_task_that_is_not_taken_is_refused_and_changes_nothing() {
         case.tube.delete(1).unwrap();
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
-            assert_not_taken(case.tube.ack(delayed), delayed);
+            assert_not_taken(case.tube.claimed(delayed).and_then(tubewell::Claim::ack), delayed);
             assert_eq!(case.state(delayed), Some(TaskState::Delayed));
         }
         for (id, state) in [(0, Some(TaskState::Buried)), (1, None), (99, None)] {
-            assert_not_taken(case.tube.ack(id), id);
+            assert_not_taken(case.tube.claimed(id).and_then(tubewell::Claim::ack), id);
             assert_eq!(case.state(id), state);
         }
         assert_eq!(case.calls().get("ack"), None);
@@ -47,10 +50,13 @@ fn ack_by_session_that_has_not_taken_the_task_is_refused() {
         let (holder, other) = (case.tube_in_new_session(), case.tube_in_new_session());
         assert_eq!(take(&holder), Some(0));
         for stranger in [&other, &case.tube] {
-            assert_not_taken(stranger.ack(0), 0);
+            assert_not_taken(stranger.claimed(0).and_then(tubewell::Claim::ack), 0);
             assert_eq!(case.state(0), Some(TaskState::Taken));
         }
-        assert_eq!(holder.ack(0).unwrap().state, TaskState::Done);
+        assert_eq!(
+            holder.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
     });
 }
 
@@ -65,7 +71,7 @@ fn ack_in_later_run_of_the_store_is_refused() {
         drop(tube);
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
-        assert_not_taken(tube.ack(0), 0);
+        assert_not_taken(tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_sound(&store);
     }
@@ -79,9 +85,9 @@ fn ack_through_another_tube_is_refused() {
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         assert_eq!(other.session(), case.tube.session());
         assert_eq!(case.take(), Some(0));
-        assert_not_taken(other.ack(0), 0);
+        assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -93,13 +99,16 @@ fn second_ack_is_refused_and_counts_nothing() {
         case.put_all([0, 1]);
         let log = case.event_log();
         let claims = case.tube.take_many(2, ZERO).unwrap();
-        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_eq!(
+            case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         let [by_claim, open] = <[_; 2]>::try_from(claims).unwrap();
         assert_eq!((by_claim.id(), open.id()), (0, 1));
         assert_not_taken(by_claim.ack(), 0);
         open.ack().unwrap();
-        assert_not_taken(case.tube.ack(1), 1);
+        assert_not_taken(case.tube.claimed(1).and_then(tubewell::Claim::ack), 1);
         assert_eq!(case.tasks(), counts([("done", 2)]));
         assert_eq!(case.calls().get("ack"), Some(&2));
         let acked = |id| (id, tubewell::EventKind::Ack, TaskState::Done);
@@ -117,23 +126,29 @@ fn ready_taken_and_done_have_three_transitions() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         // From ready: neither to ready nor to done.
-        assert_not_taken(case.tube.release(0, ZERO), 0);
-        assert_not_taken(case.tube.ack(0), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
 
         // From taken: to ready, and not to taken.
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
-        assert_eq!(case.tube.release(0, ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(
+            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap().state,
+            TaskState::Ready
+        );
         assert_eq!(case.state(0), Some(TaskState::Ready));
 
         // From taken: to done.
         assert_eq!(case.take(), Some(0));
-        assert_eq!(case.tube.ack(0).unwrap().state, TaskState::Done);
+        assert_eq!(
+            case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
 
         // From done: nowhere.
-        assert_not_taken(case.tube.ack(0), 0);
-        assert_not_taken(case.tube.release(0, ZERO), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
         assert_eq!(case.tube.kick_task(0), Err(Error::NotFound { id: 0 }));
         assert_eq!(case.take(), None);
         assert_eq!(case.calls(), counts([("put", 1), ("take", 2), ("release", 1), ("ack", 1)]));

@@ -91,12 +91,16 @@ fn failure_reported_during_an_outage_leaves_the_task_taken() {
         let (disk, clock, store, tube) = on_disk(FIFO, flushed(2));
         assert_eq!(take(&tube), Some(0));
         fail_storage(&disk, &tube);
-        let refused = tube.fail(0, &Failure::new("group", "message"));
+        let refused =
+            tube.claimed(0).and_then(|claim| claim.fail(Failure::new("group", "message")));
         assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         repair(&disk, &clock);
         assert_eq!((state(&tube, 0), failure(&tube, 0)), (Some(TaskState::Taken), None));
         assert_eq!(
-            tube.fail(0, &Failure::new("group", "message")).unwrap().state,
+            tube.claimed(0)
+                .and_then(|claim| claim.fail(Failure::new("group", "message")))
+                .unwrap()
+                .state,
             TaskState::Ready
         );
         assert_eq!(attempts(&tube, 0), (1, Some(1)));

@@ -37,7 +37,7 @@ fn renew_and_touch_of_deleted_task_are_refused() {
         case.tube.delete(0).unwrap();
         assert_not_taken(claim.renew(secs(60)), 0);
         assert_not_taken(claim.touch(secs(60)), 0);
-        assert_not_taken(case.tube.renew(0, secs(60)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.renew(secs(60))), 0);
         assert_not_taken(claim.ack(), 0);
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1), ("delete", 1)]));
         assert_eq!(case.state(0), None);
@@ -72,9 +72,9 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
         assert_eq!(case.take_all(), [0, 1]);
         assert_busy();
         assert_eq!(case.store.tubes().unwrap().len(), 1);
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_busy();
-        case.tube.release(1, ZERO).unwrap();
+        case.tube.claimed(1).and_then(|claim| claim.release(ZERO)).unwrap();
 
         let waiting = case.store.create_tube("waiting", case.driver, TubeOptions::default());
         let waiting = WaitingTake::begin(waiting.unwrap().to_async().take_timeout(NO_TIMEOUT));

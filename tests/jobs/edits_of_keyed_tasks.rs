@@ -86,12 +86,12 @@ fn taken_task_with_new_priority_holds_its_sub_queue_until_its_claim_ends() {
             assert_eq!((take(&case.tube), take(&other)), (None, None));
             drop(claims);
             assert_eq!(take(&case.tube), Some(next));
-            case.tube.ack(next).unwrap();
+            case.tube.claimed(next).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(take(&other), Some(elsewhere));
-            other.ack(elsewhere).unwrap();
+            other.claimed(elsewhere).and_then(tubewell::Claim::ack).unwrap();
             for id in taken {
                 assert_eq!(take(&case.tube), Some(id));
-                case.tube.ack(id).unwrap();
+                case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
             }
         });
     }

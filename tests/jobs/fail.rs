@@ -1,6 +1,6 @@
 //! Bury and release by a holder: fail, trash, retry and abandon.
 
-use tubewell::{Claim, Error, Result, TaskState, Tube};
+use tubewell::{Claim, Result, TaskState, Tube};
 
 use super::support::*;
 
@@ -8,10 +8,13 @@ use super::support::*;
 type End = (fn(&Tube, u64) -> Result<tubewell::Receipt>, Option<TaskState>);
 
 const ENDS: [End; 5] = [
-    (|tube, id| tube.release(id, ZERO), Some(TaskState::Ready)),
-    (|tube, id| tube.release(id, secs(10)), Some(TaskState::Delayed)),
+    (|tube, id| tube.claimed(id).and_then(|claim| claim.release(ZERO)), Some(TaskState::Ready)),
+    (
+        |tube, id| tube.claimed(id).and_then(|claim| claim.release(secs(10))),
+        Some(TaskState::Delayed),
+    ),
     (Tube::bury, Some(TaskState::Buried)),
-    (Tube::ack, None),
+    (|tube, id| tube.claimed(id).and_then(Claim::ack), None),
     (Tube::delete, None),
 ];
 
@@ -79,7 +82,10 @@ fn bury_by_former_holder_is_refused_when_another_session_has_the_task() {
         assert_eq!(take(&current), Some(0));
         assert_not_taken(claim.bury(), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        assert_eq!(current.ack(0).unwrap().state, TaskState::Done);
+        assert_eq!(
+            current.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
     });
 }
 
@@ -90,13 +96,13 @@ fn release_of_task_that_is_not_taken_is_refused() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.tube.bury(1).unwrap();
         let (tasks, calls) = (case.tasks(), case.calls());
         for (id, state) in
             [(0, None), (1, Some(TaskState::Buried)), (2, Some(TaskState::Ready)), (99, None)]
         {
-            assert_not_taken(case.tube.release(id, ZERO), id);
+            assert_not_taken(case.tube.claimed(id).and_then(|claim| claim.release(ZERO)), id);
             assert_eq!(case.state(id), state);
         }
         assert_eq!((case.tasks(), case.calls()), (tasks, calls));
@@ -114,15 +120,16 @@ fn ack_and_release_by_another_session_are_refused() {
         let (holder, other) = (case.tube_in_new_session(), case.tube_in_new_session());
         assert_eq!(take(&holder), Some(0));
         let before = (case.tasks(), case.calls());
-        assert_not_taken(other.ack(0), 0);
-        assert_not_taken(other.release(0, ZERO), 0);
+        assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(other.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
         if case.timed() {
-            assert_not_taken(other.release(0, secs(1)), 0);
+            assert_not_taken(other.claimed(0).and_then(|claim| claim.release(secs(1))), 0);
         }
-        let [refused] = <[_; 1]>::try_from(other.ack_many(&[0]).unwrap()).unwrap();
-        assert_eq!(refused, Err(Error::NotTaken { id: 0 }));
         assert_eq!((case.tasks(), case.calls()), before);
-        assert_eq!(holder.release(0, ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(
+            holder.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap().state,
+            TaskState::Ready
+        );
     });
 }
 
@@ -133,7 +140,7 @@ fn holder_calls_after_release_are_refused() {
         case.put_all([0]);
         let released = || {
             let claim = case.tube.try_take().unwrap().unwrap();
-            case.tube.release(0, ZERO).unwrap();
+            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
             claim
         };
         assert_not_taken(released().ack(), 0);
@@ -143,8 +150,8 @@ fn holder_calls_after_release_are_refused() {
             assert_not_taken(released().renew(secs(1)), 0);
             assert_not_taken(released().touch(secs(1)), 0);
         }
-        assert_not_taken(case.tube.ack(0), 0);
-        assert_not_taken(case.tube.release(0, ZERO), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take_all(), [0]);
     });
@@ -174,7 +181,7 @@ fn end_of_session_does_not_release_task_that_it_released_before() {
         let session = case.store.session();
         let first = session.tube("case").unwrap();
         assert_eq!((take(&first), take(&first)), (Some(0), Some(1)));
-        first.release(0, ZERO).unwrap();
+        first.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(0));
         session.end().unwrap();
         assert_eq!(
@@ -182,7 +189,7 @@ fn end_of_session_does_not_release_task_that_it_released_before() {
             [Some(TaskState::Taken), Some(TaskState::Ready)]
         );
         assert_eq!(case.calls().get("release"), Some(&2));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 

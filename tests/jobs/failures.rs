@@ -47,10 +47,11 @@ fn failure_has_a_group_and_may_have_no_message() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         let id = case.put("x");
         assert_eq!(case.take(), Some(id));
-        let refused = case.tube.fail(id, &Failure::new("", "message"));
+        let refused =
+            case.tube.claimed(id).and_then(|claim| claim.fail(Failure::new("", "message")));
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         assert_eq!(case.state(id), Some(TaskState::Taken));
-        case.tube.fail(id, &Failure::new("group", "")).unwrap();
+        case.tube.claimed(id).and_then(|claim| claim.fail(Failure::new("group", ""))).unwrap();
         assert_eq!(failure(&case.tube, id), Some(("group".into(), String::new(), 1)));
         assert_eq!(case.state(id), Some(TaskState::Buried));
     });

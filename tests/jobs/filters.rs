@@ -181,7 +181,7 @@ fn put_and_end_of_a_task_are_an_event_each() {
         case.put_all([0]);
         assert_eq!(one.read(), [(0, EventKind::Put, TaskState::Ready)]);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         let ends = [(0, EventKind::Take, TaskState::Taken), (0, EventKind::Ack, TaskState::Done)];
         assert_eq!(one.read(), ends);
         assert_eq!(received(&two).len(), 3);

@@ -168,9 +168,10 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(block_on(first.steps()).unwrap().len(), 2);
         taken.push(first.into_blocking());
         let session = store.session();
-        let held = session.tube("case").unwrap().try_take().unwrap().unwrap().detach().info.id;
-        assert_eq!(session.claimed(held).unwrap().id(), held);
-        session.claimed(held).unwrap().release(secs(0)).unwrap();
+        let own = session.tube("case").unwrap();
+        let held = own.try_take().unwrap().unwrap().detach().info.id;
+        assert_eq!(own.claimed(held).unwrap().id(), held);
+        own.claimed(held).unwrap().release(secs(0)).unwrap();
         // A claim of a chosen task looks it up.
         assert_eq!(tube.claim(ready).unwrap().id(), ready);
         #[cfg(feature = "_peer")]
@@ -216,10 +217,10 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         assert!(!claim.is_current().unwrap());
         let claim = taken.pop().unwrap();
         let id = claim.detach().info.id;
-        tube.renew(id, secs(90)).unwrap();
-        tube.release(id, secs(0)).unwrap();
+        tube.claimed(id).and_then(|claim| claim.renew(secs(90))).unwrap();
+        tube.claimed(id).and_then(|claim| claim.release(secs(0))).unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        tube.snooze(id, secs(0)).unwrap();
+        tube.claimed(id).and_then(|claim| claim.snooze(secs(0))).unwrap();
         let session = store.session_named("worker").unwrap();
         session.describe("kind", "metadata").unwrap();
         let resumed = session.resume_claim(parked).unwrap();
@@ -243,9 +244,9 @@ fn deferred_changes_of_memory_are_not_refused_while_the_write_buffer_is_full() {
         let deferred = store.tube("case").unwrap().to_async().refuse_when_full();
         deferred.revoke(taken.pop().unwrap().id()).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        deferred.release(id, secs(0)).wait().unwrap();
+        deferred.claimed(id).wait().unwrap().release(secs(0)).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        deferred.snooze(id, secs(0)).wait().unwrap();
+        deferred.claimed(id).wait().unwrap().snooze(secs(0)).wait().unwrap();
         let refused = deferred.put("x").wait();
         assert_eq!(refused.map(drop), Err(Error::Overloaded));
     });

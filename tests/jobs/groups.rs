@@ -277,7 +277,9 @@ fn names_of_groups_have_1_to_255_bytes_and_do_not_mix() {
         for bad in [String::new(), "x".repeat(256)] {
             tube.put(draft(driver, "bad")).unwrap();
             let claim = tube.try_take().unwrap().unwrap();
-            let refused = tube.bury_with(claim.id(), &Failure::new(&*bad, "m"));
+            let refused = tube
+                .claimed(claim.id())
+                .and_then(|claim| claim.bury_with(Failure::new(&*bad, "m")));
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
             claim.ack().unwrap();
         }

@@ -343,7 +343,8 @@ fn answers_about_a_key_wait_for_the_flush_of_its_task() {
         assert_eq!(in_use(end_of(joined)).0, id);
 
         let _ = tube.try_take().unwrap().unwrap().detach();
-        let ack = disk.block_flush_of(|| deferred.ack(id));
+        let claim = deferred.claimed(id).wait().unwrap();
+        let ack = disk.block_flush_of(|| claim.ack());
         let found = Wait::begin(store.to_async().by_key("k"));
         stores::settle(&store);
         disk.unblock_flushes();

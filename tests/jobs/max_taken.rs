@@ -100,10 +100,10 @@ fn raised_limit_serves_waiting_takes_immediately() {
         assert_eq!((first.id(), second.id()), (Some(1), Some(2)));
         case.tube.alter(limit(1)).unwrap();
         for id in [0, 1] {
-            case.tube.ack(id).unwrap();
+            case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
             assert!(third.is_pending());
         }
-        case.tube.ack(2).unwrap();
+        case.tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(third.id(), Some(3));
     });
 }

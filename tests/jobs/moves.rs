@@ -137,7 +137,7 @@ fn move_frees_the_sub_queue_of_a_taken_task() {
         assert_eq!(waiting.id(), Some(second));
         // It is the first of its sub-queue there, and the only one that is taken.
         assert_eq!((take(&to), take(&to)), (Some(first), None));
-        to.ack(first).unwrap();
+        to.claimed(first).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(take(&to), Some(in_other));
         drop(claim);
     });

@@ -83,10 +83,14 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
         let plain = case.store.session_named("plain").unwrap();
         let ends: [EndOf<'_>; 5] = [
             &|_, id| case.tube.delete(id).is_ok(),
-            &|tube, id| tube.fail(id, &Failure::new("timeout", "no answer")).is_ok(),
-            &|tube, id| tube.ack(id).is_ok(),
+            &|tube, id| {
+                tube.claimed(id)
+                    .and_then(|claim| claim.fail(Failure::new("timeout", "no answer")))
+                    .is_ok()
+            },
+            &|tube, id| tube.claimed(id).and_then(tubewell::Claim::ack).is_ok(),
             &|_, id| case.add(case.draft("new").key("k").on_key(OnKey::Replace)) == id,
-            &|tube, id| tube.release(id, ZERO).is_ok(),
+            &|tube, id| tube.claimed(id).and_then(|claim| claim.release(ZERO)).is_ok(),
         ];
         for end in ends {
             for session in [&described, &plain] {

@@ -42,11 +42,19 @@ fn task_with_an_open_parent_is_blocked() {
             matches!(refused, Error::NotReady { state: TaskState::Blocked, .. }),
             "{refused:?}"
         );
-        assert_not_taken(case.tube.ack(child), child);
-        assert_not_taken(case.tube.fail(child, &tubewell::Failure::new("g", "m")), child);
-        assert_not_taken(case.tube.release(child, ZERO), child);
+        assert_not_taken(case.tube.claimed(child).and_then(tubewell::Claim::ack), child);
+        assert_not_taken(
+            case.tube
+                .claimed(child)
+                .and_then(|claim| claim.fail(tubewell::Failure::new("g", "m").clone())),
+            child,
+        );
+        assert_not_taken(case.tube.claimed(child).and_then(|claim| claim.release(ZERO)), child);
         if case.timed() {
-            assert_not_taken(case.tube.renew(child, secs(1)), child);
+            assert_not_taken(
+                case.tube.claimed(child).and_then(|claim| claim.renew(secs(1))),
+                child,
+            );
         }
         assert_eq!(case.tube.kick_task(child), Err(Error::NotBuried { id: child }));
 
@@ -65,13 +73,16 @@ fn ack_of_the_last_parent_gives_the_task_to_one_waiting_take() {
         let child = case.add(after(case, &[parent]));
         assert_eq!(case.take_all(), [parent]);
         let takers = [case.begin_take(), case.begin_take()];
-        assert_eq!(case.tube.ack(parent).unwrap().state, TaskState::Done);
+        assert_eq!(
+            case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
         let [first, mut second] = takers;
         assert_eq!(first.id(), Some(child));
         assert!(second.is_pending());
         assert_eq!(case.tube.parents(child), Ok(vec![]));
         assert_not_found(case.tube.children(parent), parent);
-        case.tube.ack(child).unwrap();
+        case.tube.claimed(child).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 
@@ -166,7 +177,7 @@ fn chain_of_tasks_is_taken_one_after_the_other() {
         }
         for id in chain {
             assert_eq!(case.take_all(), [id]);
-            case.tube.ack(id).unwrap();
+            case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
         assert_eq!(case.tasks(), counts([("done", 10)]));
     });
@@ -195,7 +206,8 @@ fn parents_are_added_to_tasks_that_wait() {
             assert_eq!(case.state(delayed), Some(TaskState::Delayed));
             case.tube.delete(delayed).unwrap();
         }
-        case.tube.ack_many(&[0, 1]).unwrap();
+        let claims = [0, 1].map(|id| case.tube.claimed(id).unwrap());
+        tubewell::Claim::ack_many(Vec::from(claims)).unwrap();
         assert_eq!(case.take_all(), [2]);
     });
 }
@@ -313,7 +325,7 @@ fn tasks_of_temporary_tubes_wait_for_each_other() {
         let parent = case.put("parent");
         let child = case.add(after(case, &[parent]));
         assert_eq!(case.take_all(), [parent]);
-        case.tube.ack(parent).unwrap();
+        case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take_all(), [child]);
     });
 }
@@ -342,11 +354,11 @@ fn blocked_task_does_not_hold_up_its_sub_queue() {
         };
         let (child, free) = (task(&[parent]), task(&[]));
         assert_eq!(case.take_all(), [parent, free]);
-        case.tube.ack(parent).unwrap();
+        case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((case.state(child), case.take()), (Some(TaskState::Ready), None));
-        case.tube.ack(free).unwrap();
+        case.tube.claimed(free).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(child));
-        case.tube.ack(child).unwrap();
+        case.tube.claimed(child).and_then(tubewell::Claim::ack).unwrap();
 
         let (first, second) = (task(&[]), task(&[]));
         let parent = case.add(Put::new("parent").sub_queue("p"));
@@ -387,7 +399,7 @@ fn blocked_task_that_is_resolved_waits_for_nothing() {
             case.tube.resolve(child, None).unwrap();
             assert_eq!(case.tube.children(parent), Ok(vec![]));
             assert_eq!(case.take_all(), [parent, grandchild]);
-            case.tube.ack(parent).unwrap();
+            case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         });
     }
 }
@@ -428,7 +440,7 @@ fn edges_survive_a_close_and_a_kill() {
         let tube = store.tube("case").unwrap();
         check(&store, &tube);
         assert_eq!(take(&tube), Some(parent));
-        tube.ack(parent).unwrap();
+        tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         let (_killed_file, killed) = super::files::after_a_kill(&file);
         assert_eq!(take(&killed.tube("case").unwrap()), Some(child));
         assert_sound(&killed);

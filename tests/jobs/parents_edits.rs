@@ -91,7 +91,7 @@ fn task_that_advances_may_wait_for_others() {
         assert_eq!(other.parents(task), Ok(vec![parent]));
         assert_eq!(case.take_all(), [parent]);
         case.advance(3000);
-        case.tube.ack(parent).unwrap();
+        case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         let state = if case.timed() { TaskState::Delayed } else { TaskState::Ready };
         assert_eq!(state_of(&other, task), state);
         case.advance(7000);
@@ -154,7 +154,7 @@ fn puts_of_a_finish_wait_for_the_task_that_goes_on() {
         assert_eq!(other.children(task), Ok(vec![task + 1, task + 2]));
         assert_sound(&case.store);
         assert_eq!((case.take(), take(&other)), (None, Some(task)));
-        other.ack(task).unwrap();
+        other.claimed(task).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((case.take(), take(&other)), (Some(task + 2), Some(task + 1)));
     });
 }
@@ -173,7 +173,7 @@ fn put_of_a_finish_replaces_a_child_that_the_finish_frees() {
             assert_eq!(state_of(tube, child), TaskState::Ready);
             assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 0);
             assert_eq!(take(tube), Some(child));
-            tube.ack(child).unwrap();
+            tube.claimed(child).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!((case.take(), take(&other)), (None, None));
             assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
         }
@@ -202,7 +202,7 @@ fn moved_tasks_keep_their_edges() {
         assert_sound(&case.store);
         for id in [parent, child, grandchild] {
             assert_eq!(case.take_all(), [id]);
-            case.tube.ack(id).unwrap();
+            case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
     });
 }
@@ -323,7 +323,7 @@ fn replaced_task_keeps_its_parents_unless_it_gets_others() {
         assert_eq!(state_of(&other, child), TaskState::Blocked);
         case.ack(1);
         assert_eq!(take(&other), Some(child));
-        other.ack(child).unwrap();
+        other.claimed(child).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(grandchild));
     });
 }

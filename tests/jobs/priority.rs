@@ -135,7 +135,10 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
         case.tube.release_all().unwrap();
         assert_eq!(case.take_all(), [c, b, a]);
         case.tube.set_priority(a, 0).unwrap();
-        assert_eq!(case.tube.ack(a).unwrap().state, TaskState::Done);
+        assert_eq!(
+            case.tube.claimed(a).and_then(tubewell::Claim::ack).unwrap().state,
+            TaskState::Done
+        );
     });
 }
 
@@ -205,11 +208,11 @@ fn priorities_within_one_sub_queue_choose_its_next_task() {
         case.tube.set_priority(ids[0], 11).unwrap();
         case.tube.set_priority(ids[19], 12).unwrap();
         assert_eq!(case.take(), None, "the sub-queue is busy");
-        case.tube.release(ids[19], ZERO).unwrap();
+        case.tube.claimed(ids[19]).and_then(|claim| claim.release(ZERO)).unwrap();
         let mut order = Vec::new();
         while let Some(id) = case.take() {
             order.push(id);
-            case.tube.ack(id).unwrap();
+            case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
         let middle = (1..19).filter(|n| *n != 12).map(|n| ids[n]);
         let expected: Vec<u64> =

@@ -17,7 +17,7 @@ fn no_more_tasks_are_taken_than_the_rate_allows() {
         assert_eq!(case.take(), Some(0));
         case.advance(4_000);
         assert_eq!((case.take(), case.take()), (Some(1), None));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.advance(5_999);
         assert_eq!(case.take(), None);
         case.advance(1);
@@ -163,11 +163,11 @@ fn gates_hold_together() {
         assert_eq!(case.take(), Some(0));
         let [mut second, mut third] = [case.begin_take(), case.begin_take()];
         case.tube.pause_for(secs(4)).unwrap();
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert!(second.is_pending());
         case.advance(4_000);
         assert_eq!(second.id(), Some(1));
-        case.tube.ack(1).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_sound(&case.store);
         case.advance(5_999);
         assert!(third.is_pending());

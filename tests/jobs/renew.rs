@@ -65,8 +65,8 @@ fn renew_and_touch_of_task_that_is_not_taken_are_refused() {
         case.tube.delete(1).unwrap();
         let delayed = case.add(case.draft("x").delay(secs(10)));
         for id in [0, 1, 2, delayed, 99] {
-            assert_not_taken(case.tube.renew(id, secs(60)), id);
-            assert_not_taken(case.tube.touch(id, secs(60)), id);
+            assert_not_taken(case.tube.claimed(id).and_then(|claim| claim.renew(secs(60))), id);
+            assert_not_taken(case.tube.claimed(id).and_then(|claim| claim.touch(secs(60))), id);
         }
         assert_eq!(case.info(delayed).due_in, Some(secs(10)));
         assert_eq!([0, 1, 2].map(|id| case.state(id)), {
@@ -83,12 +83,12 @@ fn renew_and_touch_by_another_session_are_refused() {
         case.put_all([0]);
         let (holder, other) = (case.tube_in_new_session(), case.tube_in_new_session());
         assert_eq!(take(&holder), Some(0));
-        assert_not_taken(other.renew(0, secs(90)), 0);
-        assert_not_taken(other.touch(0, secs(90)), 0);
+        assert_not_taken(other.claimed(0).and_then(|claim| claim.renew(secs(90))), 0);
+        assert_not_taken(other.claimed(0).and_then(|claim| claim.touch(secs(90))), 0);
         assert_eq!(case.info(0).due_in, Some(secs(60)));
-        holder.renew(0, secs(90)).unwrap();
+        holder.claimed(0).and_then(|claim| claim.renew(secs(90))).unwrap();
         assert_eq!(case.info(0).due_in, Some(secs(90)));
-        holder.ack(0).unwrap();
+        holder.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
 }
 

@@ -84,7 +84,7 @@ fn replaced_task_is_lost_to_its_holder() {
             assert_eq!(putter.put(again(Put::new("new".into()))).unwrap().state, TaskState::Ready);
             assert!(!claim.is_current().unwrap());
             assert_not_taken(claim.renew(secs(1)).and(Ok(())), id);
-            assert_not_taken(holder.ack(id), id);
+            assert_not_taken(holder.claimed(id).and_then(tubewell::Claim::ack), id);
             assert_not_taken(claim.ack(), id);
             assert_eq!(case.tube.owner_of(id).unwrap(), None);
             assert_eq!(case.tasks()["ready"], 1);
@@ -222,7 +222,7 @@ fn task_replaced_into_another_sub_queue_frees_the_old_one() {
                 first.ack().unwrap();
                 second.ack().unwrap();
                 assert_eq!(case.take_all(), [b]);
-                case.tube.ack(b).unwrap();
+                case.tube.claimed(b).and_then(tubewell::Claim::ack).unwrap();
                 assert_sound(&case.store);
             }
         });

@@ -27,9 +27,10 @@ fn place(store: &Store, key: &str) -> Option<(String, u64)> {
 
 /// The refusal of a finish, and the claim, which stands.
 fn refused_finish(session: &Session, claim: Claim, finish: Finish) -> (Claim, Error) {
+    let tube = session.tube(claim.tube()).unwrap();
     let id = claim.detach().info.id;
-    let refused = session.claimed(id).unwrap().finish(finish).unwrap_err();
-    (session.claimed(id).unwrap(), refused)
+    let refused = tube.claimed(id).unwrap().finish(finish).unwrap_err();
+    (tube.claimed(id).unwrap(), refused)
 }
 
 fn is_in_use<T>(answer: tubewell::Result<T>, id: u64) -> bool {
@@ -151,8 +152,8 @@ fn task_put_again_elsewhere_frees_its_sub_queue() {
             other.put(again(Put::new("z".into()))).unwrap();
             assert_eq!((case.take(), take(&other)), (Some(next), Some(id)));
             assert_sound(&case.store);
-            case.tube.ack(next).unwrap();
-            other.ack(id).unwrap();
+            case.tube.claimed(next).and_then(tubewell::Claim::ack).unwrap();
+            other.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
     });
 }

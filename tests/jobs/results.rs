@@ -120,7 +120,10 @@ fn bury_of_vanished_task_is_refused_and_writes_nothing() {
         tube.delete(1).unwrap();
         let before = store.counters().unwrap();
         assert_not_found(tube.bury(1), 1);
-        assert_not_taken(tube.bury_with(1, &Failure::new("trashed", "m")), 1);
+        assert_not_taken(
+            tube.claimed(1).and_then(|claim| claim.bury_with(Failure::new("trashed", "m"))),
+            1,
+        );
         assert_not_found(tube.resolve(1, None), 1);
         assert_not_found(tube.forget(1), 1);
         store.flush().unwrap();
@@ -170,7 +173,7 @@ fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
         let taker = case.begin_take();
         claim.ack().unwrap();
         assert_eq!(taker.id(), Some(ids[2]));
-        case.tube.ack(ids[2]).unwrap();
+        case.tube.claimed(ids[2]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(listed(case, TaskState::Done), ids.to_vec());
     });
 }
@@ -181,10 +184,10 @@ fn resolve_of_the_head_of_a_sub_queue_makes_the_next_task_available() {
         let ids = ["head", "next"].map(|body| case.add(Put::new(body).sub_queue("films")));
         // The take and its release read the head into memory.
         assert_eq!(case.take(), Some(ids[0]));
-        case.tube.release(ids[0], ZERO).unwrap();
+        case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)).unwrap();
         case.tube.resolve(ids[0], None).unwrap();
         assert_eq!(case.take(), Some(ids[1]));
-        case.tube.ack(ids[1]).unwrap();
+        case.tube.claimed(ids[1]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 2);
     });
 }
@@ -195,7 +198,7 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         let ids = [9, 1, 5].map(|pri| case.add(case.draft("x").pri(pri).ttl(secs(5))));
         assert_eq!(case.take_all(), [ids[1], ids[2], ids[0]]);
         for id in ids {
-            case.tube.ack_with(id, "R").unwrap();
+            case.tube.claimed(id).and_then(|claim| claim.ack_with("R")).unwrap();
             case.advance(1);
         }
         case.advance(10_000);
@@ -203,7 +206,10 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         assert_eq!((pris, listed(case, TaskState::Done)), (vec![9, 1, 5], ids.to_vec()));
         assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
         assert_eq!((case.tube.release_all(), case.tube.revoke_all()), (Ok(0), Ok(0)));
-        for refused in [case.tube.ack(ids[0]), case.tube.release(ids[0], ZERO)] {
+        for refused in [
+            case.tube.claimed(ids[0]).and_then(tubewell::Claim::ack),
+            case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)),
+        ] {
             assert_not_taken(refused, ids[0]);
         }
     });

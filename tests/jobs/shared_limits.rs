@@ -78,12 +78,12 @@ fn tasks_of_all_tubes_count_for_a_shared_limit() {
         let (a, b) = (put(&imports, "db", 3), put(&reports, "db", 3));
         assert_eq!((take(&imports), take(&reports)), (Some(a[0]), Some(b[0])));
         assert_eq!((take(&imports), take(&reports)), (None, None));
-        reports.ack(b[0]).unwrap();
+        reports.claimed(b[0]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[1]), None));
         let waiting = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         imports.bury(a[0]).unwrap();
         assert_eq!((waiting.id(), take(&imports)), (Some(b[1]), None));
-        imports.release(a[1], ZERO).unwrap();
+        imports.claimed(a[1]).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!((take(&reports), take(&imports)), (Some(b[2]), None));
     });
 }
@@ -117,13 +117,13 @@ fn raised_limit_gives_tasks_and_a_lowered_one_ends_no_claim() {
         store.set_limit("db", 1).unwrap();
         assert_eq!(limits(store), [("db".into(), 1, 3)]);
         assert_sound(store);
-        imports.ack(a[0]).unwrap();
-        reports.ack(b[0]).unwrap();
+        imports.claimed(a[0]).and_then(tubewell::Claim::ack).unwrap();
+        reports.claimed(b[0]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (None, None));
-        imports.ack(a[1]).unwrap();
+        imports.claimed(a[1]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[2]), None));
         store.set_limit("db", 0).unwrap();
-        imports.ack(a[2]).unwrap();
+        imports.claimed(a[2]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (None, None));
         match reports.claim(b[1]).map(drop) {
             Err(Error::NotReady { state: TaskState::Ready, why, .. }) => {
@@ -144,10 +144,10 @@ fn freed_place_goes_to_the_take_that_waits_longest_in_any_tube() {
         let b = put(&reports, "db", 2);
         let first = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         let mut second = WaitingTake::begin(imports.to_async().take_timeout(NO_TIMEOUT));
-        imports.ack(a[0]).unwrap();
+        imports.claimed(a[0]).and_then(tubewell::Claim::ack).unwrap();
         assert!(second.is_pending());
         assert_eq!(first.id(), Some(b[0]));
-        reports.ack(b[0]).unwrap();
+        reports.claimed(b[0]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(second.id(), Some(a[1]));
     });
 }
@@ -187,7 +187,7 @@ fn truncated_dropped_and_altered_tubes_free_their_places() {
         reports.alter(shared()).unwrap();
         assert_eq!(limits(store), [("db".into(), 2, 5)]);
         for id in &b[..3] {
-            reports.ack(*id).unwrap();
+            reports.claimed(*id).and_then(tubewell::Claim::ack).unwrap();
         }
         assert_eq!((take(&reports), take(&imports)), (None, None));
         drop(claims);

@@ -98,7 +98,7 @@ fn spent_head_frees_its_sub_queue() {
         assert_eq!((first, second), (Some(third), Some(other)));
         assert_eq!(spent.map(|id| case.state(id)), [Some(TaskState::Buried); 2]);
         assert_eq!(case.take(), Some(third));
-        case.tube.ack(third).unwrap();
+        case.tube.claimed(third).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.tube.kick(10).unwrap(), 2);
         assert_eq!((case.take(), case.take()), (Some(spent[0]), None));
     });

@@ -87,7 +87,7 @@ fn altered_limit_ends_no_claim_and_gives_tasks_to_waiting_takers() {
         assert_sound(&case.store);
         for id in 0..3 {
             assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Taken)));
-            case.tube.ack(id).unwrap();
+            case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         }
         assert_eq!((case.take(), case.take()), (Some(3), None));
     });
@@ -114,7 +114,7 @@ fn released_task_is_taken_before_later_ones() {
     for_each_driver_with(SUB_QUEUED, limit(1), |case| {
         put_into(case, &["x", "x"]);
         assert_eq!(case.take(), Some(0));
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -129,8 +129,8 @@ fn priority_decides_within_a_sub_queue_with_taken_tasks() {
         // Before those that the takes have passed over.
         assert_eq!(case.add(in_sub("x").pri(0)), 5);
         assert_eq!((case.take(), case.take()), (Some(5), Some(2)));
-        case.tube.release(0, ZERO).unwrap();
-        case.tube.release(5, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(5).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!((case.take(), case.take(), case.take()), (Some(5), Some(0), None));
     });
 }
@@ -291,9 +291,9 @@ fn random_verbs(case: &Case, most: u32, seed: u64) {
                 };
                 let (rank, sub) = taken.remove(&id).unwrap();
                 if rng.below(2) == 0 {
-                    case.tube.ack(id).unwrap();
+                    case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
                 } else {
-                    case.tube.release(id, ZERO).unwrap();
+                    case.tube.claimed(id).and_then(|claim| claim.release(ZERO)).unwrap();
                     ready.insert(rank, sub);
                 }
             }

@@ -53,12 +53,12 @@ fn claims_of_a_paused_sub_queue_go_on() {
         put_into(case, &["x", "x", "x"]);
         assert_eq!(case.take(), Some(0));
         case.tube.pause_sub_queue("x", secs(10)).unwrap();
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), None);
         case.tube.unpause_sub_queue("x").unwrap();
         assert_eq!(case.take(), Some(0));
         case.tube.pause_sub_queue("x", secs(10)).unwrap();
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         put_into(case, &["x"]);
         case.tube.delete(1).unwrap();
         assert_eq!(case.take(), None);

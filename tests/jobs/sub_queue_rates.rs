@@ -38,15 +38,15 @@ fn one_page_of_a_host_is_taken_at_a_time_and_one_a_second() {
         assert_eq!(case.take_all(), [0, 2]);
         case.advance(1000);
         assert_eq!(case.take(), None, "both hosts have a taken task");
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
-        case.tube.ack(1).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), None, "the host had a take in this second");
         case.advance(999);
         assert_eq!(case.take(), None);
         case.advance(1);
         assert_eq!((case.take(), case.take()), (Some(3), None));
-        case.tube.ack(2).unwrap();
+        case.tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((case.take(), case.take()), (Some(4), None));
     });
 }
@@ -108,7 +108,7 @@ fn released_task_waits_for_the_next_token() {
         put_into(case, &["x", "x"]);
         for _ in 0..2 {
             assert_eq!(case.take(), Some(0));
-            case.tube.release(0, ZERO).unwrap();
+            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         }
         assert_eq!(case.take(), None);
         match case.tube.claim(1).map(drop) {
@@ -120,9 +120,9 @@ fn released_task_waits_for_the_next_token() {
         case.advance(10_000);
         // A chosen task uses a token as well.
         drop(case.tube.claim(1).unwrap().detach());
-        case.tube.ack(1).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(0));
-        case.tube.release(0, ZERO).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), None);
     });
 }
@@ -148,7 +148,7 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
             tube.put(in_sub("new")).unwrap();
             let again = take(&tube).unwrap();
             assert_eq!(tube.peek(again).unwrap().info.sub_queue.as_deref(), Some("new"));
-            tube.ack(again).unwrap();
+            tube.claimed(again).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(tube.info().unwrap().sub_queue_rate, Some(Rate::per(4, secs(20))));
         }
     }
@@ -212,7 +212,7 @@ fn no_sub_queue_exceeds_its_rate_and_none_is_forgotten() {
             }
             if rng.one_in(4) {
                 for id in case.tube.list(TaskState::Taken, None, 1000).unwrap().items {
-                    case.tube.ack(id.id).unwrap();
+                    case.tube.claimed(id.id).and_then(tubewell::Claim::ack).unwrap();
                 }
             }
             let step = rng.below(900);

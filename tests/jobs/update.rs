@@ -71,7 +71,7 @@ fn update_of_several_fields_is_one_change() {
         assert_eq!(case.tube.update(second, all).unwrap().state, TaskState::Delayed);
         assert_eq!(log.read(), [(second, EventKind::Update, TaskState::Delayed)]);
         assert_eq!(case.take_all(), [first]);
-        case.tube.release(first, ZERO).unwrap();
+        case.tube.claimed(first).and_then(|claim| claim.release(ZERO)).unwrap();
         case.advance(9_999);
         assert_eq!(case.info(second).due_in, Some(ms(1)));
         case.advance(1);
@@ -241,9 +241,9 @@ fn update_moves_the_best_task_of_a_sub_queue_away() {
         assert_eq!(case.take(), Some(second));
         case.tube.update(third, Update::new().priority(0)).unwrap();
         case.advance(1000);
-        case.tube.ack(second).unwrap();
+        case.tube.claimed(second).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(third));
-        case.tube.ack(third).unwrap();
+        case.tube.claimed(third).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(first));
     });
 }

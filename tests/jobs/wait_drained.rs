@@ -19,10 +19,10 @@ fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {
             let drained = [wait_drained(&case.tube), wait_drained(&case.tube_in_new_session())];
             let timed = Wait::begin(case.tube.to_async().wait_drained(secs(1)));
             assert_eq!(case.take_all(), [0, 1]);
-            case.tube.ack(0).unwrap();
+            case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
             case.advance(1_000);
             assert_eq!(timed.answer(), Ok(false));
-            case.tube.release(1, ZERO).unwrap();
+            case.tube.claimed(1).and_then(|claim| claim.release(ZERO)).unwrap();
             drained.iter().for_each(Wait::assert_waits);
             case.tube.bury(1).unwrap();
             for wait in drained {

@@ -140,7 +140,7 @@ fn wait_ready_ends_when_a_limit_or_a_rate_allows_a_take() {
         case.put_all([0, 1]);
         case.take();
         let wait = wait_ready(&case.tube);
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(wait.answer(), Ok(true));
 
         case.tube.alter(TubeOptions::new().rate(Rate::per(1, secs(1)))).unwrap();
@@ -162,7 +162,7 @@ fn wait_ready_ends_when_a_sub_queue_opens() {
         let wait = wait_ready(&case.tube);
         put();
         wait.assert_waits();
-        case.tube.ack(ids[0]).unwrap();
+        case.tube.claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(wait.answer(), Ok(true));
 
         case.tube.pause_sub_queue("a", secs(1)).unwrap();

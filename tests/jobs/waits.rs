@@ -19,7 +19,7 @@ fn wait_done_returns_done_when_task_is_acked() {
         let waits = [wait_for(&case.tube, id), wait_for(&case.tube_in_new_session(), id)];
         assert_eq!(case.take(), Some(id));
         waits.iter().for_each(Wait::assert_waits);
-        case.tube.ack(id).unwrap();
+        case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
         for wait in waits {
             assert_eq!(wait.answer(), Ok(Some(DONE)));
         }
@@ -84,7 +84,15 @@ fn wait_done_returns_how_the_task_ended() {
         (|case, id| assert_eq!(case.take().map(|_| case.tube.delete(id).is_ok()), Some(true)), {
             Ending::Deleted
         }),
-        (|case, id| assert!(case.take().is_some() && case.tube.ack_many(&[id]).is_ok()), DONE),
+        (
+            |case, id| {
+                assert!(
+                    case.take().is_some()
+                        && case.tube.claimed(id).and_then(tubewell::Claim::ack).is_ok()
+                );
+            },
+            DONE,
+        ),
         (|case, _| case.tube.truncate().unwrap(), Ending::Gone),
         (|case, _| assert!(case.take().is_some() && case.tube.truncate().is_ok()), Ending::Gone),
         (|case, _| case.store.drop_tube("case").unwrap(), Ending::Gone),
@@ -155,7 +163,7 @@ fn wait_done_of_ended_task_returns_immediately() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.ack(0).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.tube.delete(1).unwrap();
         case.tube.bury(2).unwrap();
         let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();

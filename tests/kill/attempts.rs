@@ -105,7 +105,7 @@ fn work_on(rng: &mut Rng, reports: &ReportWriter, tube: &Tube) {
     match rng.range(0..6) {
         0 => {
             report("f");
-            tube.ack(claim.id()).unwrap();
+            tube.claimed(claim.id()).and_then(tubewell::Claim::ack).unwrap();
             report("F");
         }
         1..3 => {
@@ -114,7 +114,9 @@ fn work_on(rng: &mut Rng, reports: &ReportWriter, tube: &Tube) {
         }
         _ => {
             report("e");
-            tube.fail(claim.id(), &Failure::new(CRASH, "it fails")).unwrap();
+            tube.claimed(claim.id())
+                .and_then(|claim| claim.fail(Failure::new(CRASH, "it fails")))
+                .unwrap();
             report("E");
         }
     }

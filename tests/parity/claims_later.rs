@@ -36,7 +36,7 @@ fn call_of_a_claim_ends_it_before_its_ticket_is_answered() {
         let tube = timed_tube(&store);
         let id = tube.put("x").unwrap().id;
         let ticket = call(take(&tube));
-        assert_eq!(tube.ack(id), Err(Error::NotTaken { id }));
+        assert_eq!(tube.claimed(id).and_then(tubewell::Claim::ack), Err(Error::NotTaken { id }));
         let receipt = ticket.wait().unwrap();
         assert_eq!((receipt.id, receipt.state), (id, state));
         let tasks = tube.statistics().unwrap().tasks;

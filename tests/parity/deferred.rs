@@ -3,33 +3,20 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, TaskState, Ticket, TubeOptions,
+    AsyncClaim, AsyncTube, Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, TaskState, Ticket,
+    TubeOptions,
 };
 
 use super::executor::eventually_ready;
 use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
 
+fn held(tube: &AsyncTube, id: u64) -> AsyncClaim {
+    tube.claimed(id).wait().unwrap()
+}
+
 /// The answer of a deferred call, which may be refused at once or by its ticket.
 fn answer<T>(ticket: Ticket<T>) -> Result<()> {
     ticket.wait().map(drop)
-}
-
-#[test]
-fn ack_many_returns_one_result_for_each_id() {
-    let (store, _clock) = timed_store();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    tube.put_many(["a", "b"]).unwrap();
-    let ids: Vec<u64> = tube
-        .take_many(2, Duration::MAX)
-        .unwrap()
-        .into_iter()
-        .map(|claim| claim.detach().info.id)
-        .collect();
-    let ticket = tube.to_async().ack_many(&[ids[0], 99, ids[1]]);
-    let acked = ticket.wait().unwrap();
-    assert!(acked[0].is_ok() && acked[2].is_ok());
-    assert_eq!(acked[1], Err(Error::NotTaken { id: 99 }));
-    assert_eq!(tube.statistics().unwrap().tasks.done, 2);
 }
 
 #[test]
@@ -38,12 +25,12 @@ fn touch_extends_the_claim_of_the_session() {
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
     let deferred = tube.to_async();
     let id = tube.put(Put::new("x").ttr(ms(10))).unwrap().id;
-    assert_eq!(answer(deferred.touch(id, ms(5))), Err(Error::NotTaken { id }));
+    assert_eq!(answer(deferred.claimed(id)), Err(Error::NotTaken { id }));
     let _ = tube.try_take().unwrap().unwrap().detach();
-    assert_eq!(deferred.touch(id, Duration::ZERO).wait(), Ok(None));
-    assert_eq!(deferred.touch(id, ms(5)).wait().unwrap().unwrap().state, TaskState::Taken);
+    assert_eq!(held(&deferred, id).touch(Duration::ZERO).wait(), Ok(None));
+    assert_eq!(held(&deferred, id).touch(ms(5)).wait().unwrap().unwrap().state, TaskState::Taken);
     clock.advance(ms(14));
-    tube.ack(id).unwrap();
+    tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
 }
 
 #[test]
@@ -55,21 +42,24 @@ fn attempts_are_reported_by_id() {
     let timeout = Failure::new("timeout", "no answer");
     let taken = || tube.try_take().unwrap().unwrap().detach().info.id;
     let id = tube.put("x").unwrap().id;
-    assert_eq!(answer(deferred.fail(id, &timeout)), Err(Error::NotTaken { id }));
+    assert_eq!(answer(deferred.claimed(id)), Err(Error::NotTaken { id }));
     taken();
-    let nameless = answer(deferred.fail(id, &Failure::new("", "no answer")));
+    let nameless = answer(held(&deferred, id).fail(Failure::new("", "no answer")));
     assert!(matches!(nameless, Err(Error::Invalid { .. })), "{nameless:?}");
     let state = |ticket: Ticket<Receipt>| ticket.wait().unwrap().state;
-    assert_eq!(state(deferred.snooze(id, Duration::ZERO)), TaskState::Ready);
+    assert_eq!(state(held(&deferred, id).snooze(Duration::ZERO)), TaskState::Ready);
     taken();
-    assert_eq!(state(deferred.fail(id, &timeout)), TaskState::Ready);
+    assert_eq!(state(held(&deferred, id).fail(timeout.clone())), TaskState::Ready);
     taken();
-    assert_eq!(state(deferred.fail_in(id, ms(5), &timeout)), TaskState::Buried);
+    assert_eq!(state(held(&deferred, id).fail_in(ms(5), timeout.clone())), TaskState::Buried);
     tube.kick(1).unwrap();
     taken();
-    assert_eq!(state(deferred.fail_in(id, Duration::ZERO, &timeout)), TaskState::Ready);
+    assert_eq!(
+        state(held(&deferred, id).fail_in(Duration::ZERO, timeout.clone())),
+        TaskState::Ready
+    );
     taken();
-    assert_eq!(state(deferred.bury_with(id, &timeout)), TaskState::Buried);
+    assert_eq!(state(held(&deferred, id).bury_with(timeout.clone())), TaskState::Buried);
     assert_eq!(tube.peek(id).unwrap().info.group.as_deref(), Some("timeout"));
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -146,10 +136,6 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
         let refused = [
             deferred.put("x").wait().map(drop),
             deferred.put_many(["x"]).wait().map(drop),
-            deferred.ack(id).wait().map(drop),
-            deferred.ack_many(&[id]).wait().map(drop),
-            deferred.release(id, ms(1)).wait().map(drop),
-            deferred.touch(id, ms(1)).wait().map(drop),
             deferred.bury(id).wait().map(drop),
             deferred.kick(1).wait().map(drop),
             deferred.delete(id).wait().map(drop),

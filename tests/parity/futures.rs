@@ -213,7 +213,7 @@ fn session_lasts_until_its_call_in_line_is_made() {
         let own = session.tube("work").unwrap();
         let _ = own.claim(id).unwrap().detach();
         let tickets = small.fill();
-        drop(own.to_async().ack(id));
+        drop(own.to_async().claimed(id).wait().unwrap().ack());
         drop((own, session));
         small.disk.unblock_flushes();
         wait_all(tickets);

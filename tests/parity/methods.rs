@@ -84,7 +84,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         // Methods of both kinds of claims, which borrow what they are called on.
         ("Claim", "step spawn steps", NEVER_BLOCKS),
         ("Session", "id to_async to_blocking end resume_claim", NEVER_BLOCKS),
-        ("Session", "tube create_tube claimed take_any describe", ANSWER),
+        ("Session", "tube create_tube take_any describe", ANSWER),
         ("Store", "options session session_named resume_session resume_claim", NEVER_BLOCKS),
         ("Store", "register_driver serve to_async to_blocking", NEVER_BLOCKS),
         ("Store", "events subscribe counters clock_report today", NEVER_BLOCKS),

@@ -81,9 +81,9 @@ fn claim_has_the_attributes_of_its_task() {
     let task = claim.detach();
     assert_eq!((task.value().unwrap(), task.info.state), (job(1), TaskState::Taken));
     assert_eq!(task.info.ttr, Some(ms(20)));
-    jobs.renew(id, ms(5)).unwrap();
-    jobs.touch(id, ms(5)).unwrap();
-    jobs.release(id, Duration::ZERO).unwrap();
+    jobs.claimed(id).and_then(|claim| claim.renew(ms(5))).unwrap();
+    jobs.claimed(id).and_then(|claim| claim.touch(ms(5))).unwrap();
+    jobs.claimed(id).and_then(|claim| claim.release(Duration::ZERO)).unwrap();
     let (value, claim) = jobs.try_take().unwrap().unwrap().into_parts();
     assert_eq!(value, job(1));
     claim.release(Duration::ZERO).unwrap();
@@ -99,8 +99,8 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     for claim in jobs.take_many(3, Duration::MAX).unwrap() {
         let _ = claim.detach();
     }
-    jobs.ack(ids[0]).unwrap();
-    assert!(jobs.ack_many(&[ids[1]]).unwrap()[0].is_ok());
+    jobs.claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
+    jobs.claimed(ids[1]).and_then(Claim::ack).unwrap();
     assert_eq!(jobs.release_all().unwrap(), 1);
     jobs.bury(ids[2]).unwrap();
     assert_eq!(jobs.kick(1).unwrap(), 1);
@@ -108,13 +108,13 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     assert_eq!(deferred.kick(1).wait(), Ok(1));
     assert_eq!(block_on(jobs.to_async().kick(1)), Ok(0));
     let _ = jobs.try_take().unwrap().unwrap().detach();
-    deferred.release(ids[2], Duration::ZERO).wait().unwrap();
+    deferred.claimed(ids[2]).wait().unwrap().release(Duration::ZERO).wait().unwrap();
     let _ = jobs.try_take().unwrap().unwrap().detach();
-    let refused = deferred.touch(ids[2], ms(1)).wait();
+    let refused = deferred.claimed(ids[2]).wait().unwrap().touch(ms(1)).wait();
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
-    assert!(deferred.ack_many(&[ids[2]]).wait().unwrap()[0].is_ok());
+    deferred.claimed(ids[2]).wait().unwrap().ack().wait().unwrap();
     let missing = Error::NotTaken { id: ids[2] };
-    assert_eq!(deferred.ack(ids[2]).wait(), Err(missing));
+    assert_eq!(deferred.claimed(ids[2]).wait().err(), Some(missing));
     let id = jobs.put(job(3)).unwrap().id;
     deferred.delete(id).wait().unwrap();
     assert_eq!(jobs.delete(id), Err(Error::NotFound { id }));

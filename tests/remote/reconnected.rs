@@ -113,7 +113,7 @@ fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
 fn assert_ended(pair: &Pair, session: SessionId, tube: &Tube, claim: &Claim) {
     assert_eq!(tube.try_take().err(), Some(Error::SessionEnded));
     assert_eq!(tube.take_timeout(Duration::MAX).err(), Some(Error::SessionEnded));
-    assert_eq!(tube.ack(claim.id()), Err(Error::SessionEnded));
+    assert_eq!(tube.claimed(claim.id()).and_then(tubewell::Claim::ack), Err(Error::SessionEnded));
     assert!(!claim.is_current().unwrap());
     assert_eq!(claim.renew(GRACE), Err(Error::SessionEnded));
     tube.put("needs no session").unwrap();

@@ -172,7 +172,8 @@ fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
                 // The grace of a resumed session has no effect.
                 leaves.join().unwrap();
                 time.join().unwrap();
-                session.tube(FIFO).unwrap().release(id, ms(0)).unwrap();
+                let claim = session.tube(FIFO).unwrap().claimed(id).unwrap();
+                claim.release(ms(0)).unwrap();
             }
             Err(error) => assert_eq!(error, Error::SessionUnknown { id: name }),
         }

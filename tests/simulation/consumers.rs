@@ -89,7 +89,7 @@ impl Simulator {
         let answer = match held.claim.take() {
             Some(claim) => claim.ack(),
             None => match self.tube(no, held.session) {
-                Some(tube) => tube.ack(held.id),
+                Some(tube) => tube.claimed(held.id).and_then(tubewell::Claim::ack),
                 None => return self.claims.push(held),
             },
         };
@@ -128,7 +128,7 @@ impl Simulator {
         let again = self.model.tasks[&seq].claim.is_some_and(|claim| claim.session == session);
         let Some(tube) = self.tube(no, session).filter(|_| !again) else { return };
         let again = if self.model.is_alive(session) { "not taken" } else { "session ended" };
-        self.check_answer("ack twice", Err(again), tube.ack(id));
+        self.check_answer("ack twice", Err(again), tube.claimed(id).and_then(tubewell::Claim::ack));
     }
 
     /// Acks a task by id through a session that has no claim on it.
@@ -141,7 +141,11 @@ impl Simulator {
         }
         let Some(tube) = self.tube(no, session) else { return };
         let refused = if self.model.is_alive(session) { "not taken" } else { "session ended" };
-        self.check_answer("ack unclaimed", Err(refused), tube.ack(id));
+        self.check_answer(
+            "ack unclaimed",
+            Err(refused),
+            tube.claimed(id).and_then(tubewell::Claim::ack),
+        );
     }
 
     pub fn release(&mut self, rng: &mut Rng, delay: Duration) {
@@ -155,7 +159,7 @@ impl Simulator {
         let answer = match held.claim.take() {
             Some(claim) => claim.release(delay),
             None => match self.tube(no, held.session) {
-                Some(tube) => tube.release(held.id, delay),
+                Some(tube) => tube.claimed(held.id).and_then(|claim| claim.release(delay)),
                 None => return self.claims.push(held),
             },
         };

@@ -15,7 +15,7 @@ fn change_memory_only(tube: &Tube, buried: u64) -> [Receipt; 3] {
     let [claim, by_id] = [(); 2].map(|()| tube.try_take().unwrap().unwrap());
     let released = claim.release(Duration::ZERO).unwrap();
     let id = by_id.detach().info.id;
-    let by_id = tube.release(id, Duration::ZERO).unwrap();
+    let by_id = tube.claimed(id).and_then(|claim| claim.release(Duration::ZERO)).unwrap();
     [released, by_id, tube.bury(buried).unwrap()]
 }
 

@@ -28,8 +28,14 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             assert_eq!(work.truncate(), refused);
             assert_eq!(work.to_async().put("d").wait().map(drop), refused);
             assert_eq!(work.to_async().refuse_when_full().put("d").wait().map(drop), refused);
-            assert_eq!(work.release(held.id(), Duration::ZERO).map(drop), refused);
-            assert_eq!(work.snooze(held.id(), Duration::ZERO).map(drop), refused);
+            assert_eq!(
+                work.claimed(held.id()).and_then(|claim| claim.release(Duration::ZERO)).map(drop),
+                refused
+            );
+            assert_eq!(
+                work.claimed(held.id()).and_then(|claim| claim.snooze(Duration::ZERO)).map(drop),
+                refused
+            );
             assert_eq!(held.steps().map(drop), refused);
             assert_eq!(store.create_tube("new", FIFO, TubeOptions::new()).map(drop), refused);
             assert_eq!(store.drop_tube("work"), refused);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Put, Receipt, Session, Store, TaskState, Tube};
+use tubewell::{Put, Receipt, Store, TaskState, Tube};
 
 use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
@@ -34,14 +34,15 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
     let id = claim.detach().info.id;
-    let advanced = session.claimed(id).and_then(|claim| claim.advance(&to, task));
-    let receipt = advanced.inspect_err(|_| park_again(&session, id))?;
+    let from = session.tube(args.token.tube())?;
+    let advanced = from.claimed(id).and_then(|claim| claim.advance(&to, task));
+    let receipt = advanced.inspect_err(|_| park_again(&from, id))?;
     print(args, receipt, output).map_err(Failure::after_the_change)
 }
 
 /// Leaves the claim as it was, unless it has ended.
-fn park_again(session: &Session, id: u64) {
-    let Ok(claim) = session.claimed(id) else { return };
+fn park_again(from: &Tube, id: u64) {
+    let Ok(claim) = from.claimed(id) else { return };
     let Ok(left) = claim.expires_in() else { return };
     // A refused call of this claim releases nothing.
     let _ = claim.park(left.unwrap_or(Duration::MAX));

@@ -220,15 +220,18 @@ impl Attendant {
         // They share a few flushes.
         let mut tickets = Vec::new();
         for (tube, id, end) in kept {
-            let deferred = tube.to_async();
-            let ticket = match end {
-                End::Fail(failure) => deferred.fail(id, &failure),
-                End::FailIn(delay, failure) => deferred.fail_in(id, delay, &failure),
-                End::Snooze(delay) => deferred.snooze(id, delay),
-                End::Release(delay) => deferred.release(id, delay),
-                _ => continue,
+            let claim = match tube.claimed(id) {
+                Ok(claim) => claim.into_async(),
+                Err(Error::NotTaken { .. }) => continue,
+                Err(error) => return Err(error.into()),
             };
-            tickets.push(ticket);
+            tickets.push(match end {
+                End::Fail(failure) => claim.fail(failure),
+                End::FailIn(delay, failure) => claim.fail_in(delay, failure),
+                End::Snooze(delay) => claim.snooze(delay),
+                End::Release(delay) => claim.release(delay),
+                _ => continue,
+            });
         }
         tickets.into_iter().try_for_each(|ticket| match ticket.wait() {
             Ok(_) | Err(Error::NotTaken { .. }) => Ok(()),

@@ -21,8 +21,8 @@ pub enum Field {
     Id,
     Session,
     Epoch,
-    /// A pair of session and epoch: who holds a task.
-    Holder,
+    /// An id, a session and an epoch: a claim in a tube.
+    Claim,
     /// Microseconds.
     Time,
     /// As `Time`, mostly zero.

@@ -229,7 +229,7 @@ impl Writer<'_, '_> {
                 let epoch = self.epoch()?;
                 self.number(epoch);
             }
-            Field::Holder => self.holder()?,
+            Field::Claim => self.claim()?,
             other => self.value(other)?,
         }
         Ok(())
@@ -332,15 +332,18 @@ impl Writer<'_, '_> {
         self.source.choose(&COUNTS).copied()
     }
 
-    fn holder(&mut self) -> Result<()> {
+    /// Reads the session first, the id last, and the epoch of every second claim, as inputs did when a claim was
+    /// named without its epoch, too.
+    fn claim(&mut self) -> Result<()> {
         let session = self.session()?;
+        let epoch = if self.one_in(2)? { Some(self.epoch()?) } else { None };
+        let id = self.id()?;
+        let known = self.known.grants.iter().rev();
+        let known = known.filter(|grant| grant.id == id && grant.session == session);
+        let epoch = epoch.or_else(|| known.map(|grant| grant.epoch).next()).unwrap_or(0);
+        self.number(id);
         self.out.extend(session.to_bytes());
-        let has_epoch = self.one_in(2)?;
-        self.out.push(u8::from(has_epoch));
-        if has_epoch {
-            let epoch = self.epoch()?;
-            self.number(epoch);
-        }
+        self.number(epoch);
         Ok(())
     }
 

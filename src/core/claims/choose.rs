@@ -162,8 +162,8 @@ impl Core {
     /// The owner of a claim; `None` if it has ended.
     fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
         let claim = self.live_claim(key.id).filter(|_| !self.closed)?;
-        let is_held = key.by.session == claim.session
-            && key.by.epoch == Some(claim.epoch)
+        let is_held = key.session == claim.session
+            && key.epoch == claim.epoch
             && claim.parked_until().is_none();
         is_held.then(|| self.owner(key.id, claim))
     }

@@ -9,8 +9,8 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 use super::fate::End;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Grant, Holder, Timer};
-use crate::core::verb::{Claimed, Decide, verb};
+use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Grant, Timer};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::signal::Signal;
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, SessionId, TaskInfo, TaskState};
@@ -41,7 +41,7 @@ verb! {
 
 verb! {
     /// A task that the session has claimed, with its body.
-    23 InStore Read: ClaimOf { session: SessionId, id: u64 } -> Grant {
+    14 InTube Read: ClaimOf { session: SessionId, id: u64 } -> Grant {
         const AT_ONCE: bool = true;
     }
 }
@@ -53,22 +53,26 @@ impl Decide for DropClaim {
 }
 
 impl Decide for DescribeHeld {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<TaskInfo>> {
-        let ClaimKey { tube, id, .. } = on.key;
-        core.check_claim(on.key)?;
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<TaskInfo>> {
+        let ClaimKey { tube, id, .. } = key;
+        core.check_claim(key)?;
         let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
         Ok(Decided::now(core.describe(tube, id, Shelf::Ready, &claim.header)))
     }
 }
 
 impl Decide for ClaimOf {
-    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Grant>> {
+    fn decide(
+        &self,
+        core: &mut Core,
+        TubeRef { number, .. }: TubeRef<'_>,
+    ) -> Result<Decided<Grant>> {
         let ClaimOf { session, id } = *self;
         core.check_session(session)?;
-        let number = core.claims.get(&id).map(|claim| claim.tube).ok_or(Error::NotTaken { id })?;
-        core.check_claim(ClaimKey { tube: number, by: Holder { session, epoch: None }, id })?;
+        let epoch = core.claims.get(&id).map(|claim| claim.epoch).ok_or(Error::NotTaken { id })?;
+        core.check_claim(ClaimKey { tube: number, id, session, epoch })?;
         let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
-        let (epoch, mut header) = (claim.epoch, claim.header.clone());
+        let mut header = claim.header.clone();
         let found = core.find(number, id)?;
         let row = core.edit(number, |ledger| ledger.row_with_body(id, &found))?;
         // A checkpoint may have replaced the body.
@@ -79,17 +83,16 @@ impl Decide for ClaimOf {
 }
 
 impl Core {
-    /// Checks that the session holds the task: by the claim of this epoch, or by any claim if it is
-    /// `None`. An expired claim or task is ended here.
+    /// Checks that the session holds the task by this claim. An expired claim or task is ended here.
     pub(in crate::core) fn check_claim(&mut self, key: ClaimKey) -> Result<()> {
-        let ClaimKey { tube: number, by: Holder { session, epoch }, id } = key;
+        let ClaimKey { tube: number, id, session, epoch } = key;
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
         let is_held = claim.tube == number
             && claim.session == session
             && claim.parked_until().is_none()
-            && epoch.is_none_or(|epoch| epoch == claim.epoch);
+            && claim.epoch == epoch;
         if !is_held {
             return Err(not_taken());
         }
@@ -103,6 +106,13 @@ impl Core {
             return Err(not_taken());
         }
         Ok(())
+    }
+
+    /// The claim that a session may have on a task.
+    #[cfg(test)]
+    pub(in crate::core) fn key_of_claim(&self, tube: u32, session: SessionId, id: u64) -> ClaimKey {
+        let epoch = self.claims.get(&id).map_or(0, |claim| claim.epoch);
+        ClaimKey { tube, id, session, epoch }
     }
 
     /// The signal that is raised when the claim ends. It is one of this process, and so no call of a

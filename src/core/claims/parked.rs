@@ -9,7 +9,7 @@ use tubewell_drivers::{NEVER, Shelf};
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
-use crate::core::verb::{Claimed, Decide, verb};
+use crate::core::verb::{Decide, verb};
 use crate::micros::micros_ceil;
 use crate::token::ClaimToken;
 use crate::{Error, Result, SessionId};
@@ -22,8 +22,8 @@ verb! {
 }
 
 impl Decide for Park {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<u64>> {
-        core.park(on.key, self.hold)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<u64>> {
+        core.park(key, self.hold)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Progress: what the holder of a claim reports. It is kept in memory with the claim.
 
 use crate::core::state::{ClaimKey, Core, Decided};
-use crate::core::verb::{Claimed, Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, verb};
 use crate::task::Progress;
 use crate::{Error, Result};
 
@@ -44,15 +44,15 @@ verb! {
 }
 
 impl Decide for ReportProgress {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<()>> {
         let ReportProgress { done, total } = *self;
-        core.report(on.key, |last| (last.done, last.total) = (done, total)).map(Decided::now)
+        core.report(key, |last| (last.done, last.total) = (done, total)).map(Decided::now)
     }
 }
 
 impl Decide for ReportText {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
-        core.report(on.key, |last| last.text = Some((*self.text).into())).map(Decided::now)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<()>> {
+        core.report(key, |last| last.text = Some((*self.text).into())).map(Decided::now)
     }
 }
 

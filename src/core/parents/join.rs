@@ -6,7 +6,7 @@ use tubewell_drivers::{NEVER, StepRow, encode_step};
 use super::edges::count_of;
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, check_parents};
-use crate::core::verb::{Claimed, Decide, TubeName, verb};
+use crate::core::verb::{Decide, TubeName, verb};
 use crate::{Error, Result, StepKind, TaskState};
 
 verb! {
@@ -16,10 +16,10 @@ verb! {
 }
 
 impl Decide for Join {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<bool>> {
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<bool>> {
         let Join { name, of, ids } = self;
         let number = of.find(core)?;
-        core.join(on.key, name, number, ids)
+        core.join(key, name, number, ids)
     }
 }
 

@@ -148,20 +148,13 @@ pub(crate) struct About {
     pub(crate) metadata: Arc<str>,
 }
 
-/// The caller of a holder's operation: a session, and with `epoch` the claim that it must still
-/// have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Holder {
-    pub(crate) session: SessionId,
-    pub(crate) epoch: Option<u64>,
-}
-
-/// A task of a tube, and the holder that its claim must belong to.
+/// A claim: the task, the tube that it was taken from, the session that must still have it, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimKey {
     pub(crate) tube: u32,
-    pub(crate) by: Holder,
     pub(crate) id: u64,
+    pub(crate) session: SessionId,
+    pub(crate) epoch: u64,
 }
 
 /// A new claim, as a take returns it.
@@ -188,7 +181,7 @@ pub(crate) struct Grant {
 impl Grant {
     /// The claim, for calls that need it to be current.
     pub(crate) fn key(&self) -> ClaimKey {
-        let by = Holder { session: self.session, epoch: Some(self.epoch) };
-        ClaimKey { tube: self.tube, by, id: self.id }
+        let Grant { tube, id, session, epoch, .. } = *self;
+        ClaimKey { tube, id, session, epoch }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) use claims::About;
 pub(in crate::core) use claims::KnownSteps;
 pub(super) use claims::Parked;
 pub(super) use claims::SessionState;
-pub(crate) use claims::{ClaimKey, ClaimState, Expiry, Grant, Holder};
+pub(crate) use claims::{ClaimKey, ClaimState, Expiry, Grant};
 pub(crate) use config::Config;
 pub(crate) use core::Core;
 pub(super) use core::Ids;

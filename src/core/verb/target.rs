@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::state::{ClaimKey, Core, Holder};
+use crate::core::state::{ClaimKey, Core};
 use crate::core::wire::{Input, Malformed, Wire, put_bytes, put_items, text, wire_struct};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
@@ -117,47 +117,39 @@ impl TubeName {
     }
 }
 
-/// The claim must be current, which the decision checks. A claim that is named by its task, and not by
-/// its handle, is one of a tube that must exist.
+/// The claim must be current, which the decision checks.
 pub(crate) enum OfClaim {}
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Claimed<'a> {
-    pub(crate) key: ClaimKey,
-    pub(crate) tube: Option<&'a str>,
-}
-
 impl Target for OfClaim {
-    type Ref<'a> = Claimed<'a>;
+    type Ref<'a> = ClaimKey;
 
     #[inline]
-    fn check(core: &mut Core, claimed: Claimed<'_>) -> Result<()> {
-        match claimed.tube {
-            Some(name) => core.tube(claimed.key.tube, name).map(drop),
-            None => core.check_open(),
-        }
+    fn check(core: &mut Core, _: ClaimKey) -> Result<()> {
+        core.check_open()
     }
 
-    fn tube(claimed: Claimed<'_>) -> Option<u32> {
-        Some(claimed.key.tube)
+    fn tube(key: ClaimKey) -> Option<u32> {
+        Some(key.tube)
     }
 
-    fn claims<'a>(claimed: &'a Claimed<'_>) -> &'a [ClaimKey] {
-        slice::from_ref(&claimed.key)
+    fn claims(key: &ClaimKey) -> &[ClaimKey] {
+        slice::from_ref(key)
     }
 
-    type Owned = (ClaimKey, Option<Box<str>>);
+    type Owned = ClaimKey;
 
-    fn to_owned(claimed: Claimed<'_>) -> (ClaimKey, Option<Box<str>>) {
-        (claimed.key, claimed.tube.map(Box::from))
+    fn to_owned(key: ClaimKey) -> ClaimKey {
+        key
     }
 
-    fn as_ref((key, tube): &(ClaimKey, Option<Box<str>>)) -> Claimed<'_> {
-        Claimed { key: *key, tube: tube.as_deref() }
+    fn as_ref(key: &ClaimKey) -> ClaimKey {
+        *key
     }
 
-    fn put(claimed: Claimed<'_>, number: u8, out: &mut Vec<u8>) {
-        put_of_claim(claimed, number, out);
+    fn put(key: ClaimKey, number: u8, out: &mut Vec<u8>) {
+        out.push(ON_CLAIM);
+        key.put(out);
+        out.push(number);
     }
 }
 
@@ -199,14 +191,12 @@ impl Target for OfClaims {
 /// The numbers of the calls that have a verb in them.
 const ON_TUBE: u8 = 1;
 const ON_CLAIM: u8 = 2;
-/// The number of the verbs of a tube that have one of a holder in them.
-const HELD: u8 = 13;
 
 /// What a verb is made on, and its number there.
 pub(in crate::core) enum Numbered<'a> {
     InStore(u8),
     InTube(TubeRef<'a>, u8),
-    OfClaim(Claimed<'a>, u8),
+    OfClaim(ClaimKey, u8),
 }
 
 fn put_in_store(number: u8, out: &mut Vec<u8>) {
@@ -216,21 +206,6 @@ fn put_in_store(number: u8, out: &mut Vec<u8>) {
 fn put_in_tube(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
     out.push(ON_TUBE);
     put_tube(tube.number, tube.name, out);
-    out.push(number);
-}
-
-fn put_of_claim(claimed: Claimed<'_>, number: u8, out: &mut Vec<u8>) {
-    let Claimed { key, tube } = claimed;
-    if let Some(name) = tube {
-        out.push(ON_TUBE);
-        put_tube(key.tube, name, out);
-        out.push(HELD);
-        key.by.put(out);
-        key.id.put(out);
-    } else {
-        out.push(ON_CLAIM);
-        key.put(out);
-    }
     out.push(number);
 }
 
@@ -250,18 +225,11 @@ pub(in crate::core) fn get_target<'a>(input: &mut Input<'a>) -> Result<Numbered<
     Ok(match input.byte()? {
         ON_TUBE => {
             let tube = TubeRef { number: u32::get(input)?, name: text(input)? };
-            match input.byte()? {
-                HELD => {
-                    let (by, id) = (Holder::get(input)?, u64::get(input)?);
-                    let key = ClaimKey { tube: tube.number, by, id };
-                    Numbered::OfClaim(Claimed { key, tube: Some(tube.name) }, input.byte()?)
-                }
-                number => Numbered::InTube(tube, number),
-            }
+            Numbered::InTube(tube, input.byte()?)
         }
         ON_CLAIM => {
             let key = ClaimKey::get(input)?;
-            Numbered::OfClaim(Claimed { key, tube: None }, input.byte()?)
+            Numbered::OfClaim(key, input.byte()?)
         }
         number => Numbered::InStore(number),
     })

@@ -13,7 +13,7 @@ use super::tokens::LookUp;
 use crate::commit::{Change, Keeping};
 use crate::core::history::Past;
 use crate::core::state::{ClaimKey, Core, Decided, FinishRequest, PutInto, PutRequest, Wait};
-use crate::core::verb::{Claimed, Decide, Limits, verb};
+use crate::core::verb::{Decide, Limits, verb};
 use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, TaskState};
 
 verb! {
@@ -28,8 +28,8 @@ verb! {
 }
 
 impl Decide for FinishTask {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.finish(on.key, &self.request)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.finish(key, &self.request)
     }
 }
 

@@ -6,8 +6,8 @@ use tubewell_drivers::{Body, NEVER};
 
 use crate::core::claims::End;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided, Holder, Wait, check_size};
-use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
+use crate::core::state::{ClaimKey, Core, Decided, Wait, check_size};
+use crate::core::verb::{Decide, Limits, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, TaskState};
 
 verb! {
@@ -112,58 +112,58 @@ impl Decide for AckClaims {
 }
 
 impl Decide for Release {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.end_held(on.key, End::Release { delay: 0 })
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.end_held(key, End::Release { delay: 0 })
     }
 }
 
 impl Decide for ReleaseIn {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.end_held(on.key, End::Release { delay: self.delay })
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.end_held(key, End::Release { delay: self.delay })
     }
 }
 
 impl Decide for Snooze {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.end_held(on.key, End::Snooze { delay: 0 })
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.end_held(key, End::Snooze { delay: 0 })
     }
 }
 
 impl Decide for SnoozeIn {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.end_held(on.key, End::Snooze { delay: self.delay })
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.end_held(key, End::Snooze { delay: self.delay })
     }
 }
 
 impl Decide for Fail {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.end_held(on.key, End::Fail { delay: self.delay, failure: &self.failure })
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.end_held(key, End::Fail { delay: self.delay, failure: &self.failure })
     }
 }
 
 impl Decide for BuryHeld {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.check_claim(on.key)?;
-        core.bury(on.key.tube, on.key.id, self.failure.as_ref())
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.check_claim(key)?;
+        core.bury(key.tube, key.id, self.failure.as_ref())
     }
 }
 
 impl Decide for Touch {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.touch(on.key, self.more)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.touch(key, self.more)
     }
 }
 
 impl Decide for Renew {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
-        core.renew(on.key, self.hold).map(Decided::now)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<()>> {
+        core.renew(key, self.hold).map(Decided::now)
     }
 }
 
 impl Decide for Limit {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<()>> {
-        core.renew(on.key, self.most)?;
-        if let Some(claim) = core.claims.get_mut(&on.key.id) {
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<()>> {
+        core.renew(key, self.most)?;
+        if let Some(claim) = core.claims.get_mut(&key.id) {
             claim.latest = claim.latest.min(claim.deadline);
         }
         Ok(Decided::now(()))
@@ -171,24 +171,8 @@ impl Decide for Limit {
 }
 
 impl Decide for Checkpoint {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.checkpoint(on.key, &self.body)
-    }
-}
-
-verb! {
-    /// Acks each of these tasks of a session with one commit. Each ack succeeds or fails by itself.
-    14 InTube Edit: AckMany { by: Holder, ids: Vec<u64> } -> Vec<Result<Receipt>>
-}
-
-impl Decide for AckMany {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Vec<Result<Receipt>>>> {
-        let AckMany { by, ref ids } = *self;
-        Ok(core.ack_many(ids.iter().map(|id| ClaimKey { tube: number, by, id: *id })))
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.checkpoint(key, &self.body)
     }
 }
 

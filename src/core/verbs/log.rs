@@ -2,8 +2,8 @@
 
 use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
-use crate::core::state::{Core, Decided};
-use crate::core::verb::{Claimed, Decide, TubeRef, verb};
+use crate::core::state::{ClaimKey, Core, Decided};
+use crate::core::verb::{Decide, TubeRef, verb};
 use crate::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
 
@@ -28,9 +28,9 @@ verb! {
 }
 
 impl Decide for LogHeld {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.check_claim(on.key)?;
-        core.log_entry(on.key.tube, on.key.id, &self.text)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.check_claim(key)?;
+        core.log_entry(key.tube, key.id, &self.text)
     }
 }
 

@@ -35,8 +35,8 @@ pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::{CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SelectStep};
 pub(crate) use finish::FinishTask;
 pub(crate) use holder::{
-    AckClaims, AckMany, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze,
-    SnoozeIn, Touch,
+    AckClaims, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze, SnoozeIn,
+    Touch,
 };
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};

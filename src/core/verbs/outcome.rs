@@ -9,7 +9,7 @@ use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
-use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::peek::cursor;
 use crate::task::{Cursor, CursorOf};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, TaskState};
@@ -27,8 +27,8 @@ verb! {
 
 impl Decide for Ack {
     #[inline]
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
-        core.ack(on.key, self.result.as_deref())
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
+        core.ack(key, self.result.as_deref())
     }
 }
 

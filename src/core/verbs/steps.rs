@@ -15,7 +15,7 @@ use super::tokens::LookUp;
 use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait, check_size};
-use crate::core::verb::{Claimed, Decide, Limits, TubeRef, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::step::{check_step_name, named_twice, number as step_number, too_many_steps};
 use crate::{Error, EventKind, OnKey, Receipt, Result, Step, StepKind, TaskState};
@@ -86,43 +86,43 @@ verb! {
 }
 
 impl Decide for ReadStep {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Option<Vec<u8>>>> {
-        core.check_claim(on.key)?;
-        Ok(match core.stored_step(on.key, &self.name, StepKind::Value)? {
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Option<Vec<u8>>>> {
+        core.check_claim(key)?;
+        Ok(match core.stored_step(key, &self.name, StepKind::Value)? {
             None => Decided { answer: None, wait: None },
-            value => core.stored_before(on.key, value),
+            value => core.stored_before(key, value),
         })
     }
 }
 
 impl Decide for WriteStep {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<Receipt>> {
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
         let WriteStep { name, value } = self;
-        core.check_claim(on.key)?;
-        if core.stored_step(on.key, name, StepKind::Value)?.is_some() {
+        core.check_claim(key)?;
+        if core.stored_step(key, name, StepKind::Value)?.is_some() {
             return Err(named_twice(name));
         }
-        core.check_disk_space(on.key.tube, value.len(), 1)?;
-        core.add_step(on.key, name, StepKind::Value, value)
+        core.check_disk_space(key.tube, value.len(), 1)?;
+        core.add_step(key, name, StepKind::Value, value)
     }
 }
 
 impl Decide for Spawn {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<u64>> {
-        core.spawn(on.key, &self.name, &self.into)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<u64>> {
+        core.spawn(key, &self.name, &self.into)
     }
 }
 
 impl Decide for Sleep {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<u64>> {
-        core.sleep(on.key, &self.name, self.time)
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<u64>> {
+        core.sleep(key, &self.name, self.time)
     }
 }
 
 impl Decide for StepsHeld {
-    fn decide(&self, core: &mut Core, on: Claimed<'_>) -> Result<Decided<StepPage>> {
-        core.check_claim(on.key)?;
-        core.steps(on.key.tube, on.key.id, self.after.as_deref())
+    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<StepPage>> {
+        core.check_claim(key)?;
+        core.steps(key.tube, key.id, self.after.as_deref())
     }
 }
 

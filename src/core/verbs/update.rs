@@ -320,7 +320,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::core::verb::Claimed;
     use crate::core::verbs::Ack;
     use crate::core::{FILE, Grant, TakeAttempt};
     use crate::take::read_claim;
@@ -388,7 +387,7 @@ mod tests {
                 assert_eq!(store.verify().unwrap(), [""; 0]);
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
-                let claimed = Claimed { key, tube: None };
+                let claimed = key;
                 assert!(store.handle.make(FILE, claimed, &Ack { result: None }).is_err());
                 assert_eq!(tube.claim(id).unwrap().body(), vec![8; new]);
             });

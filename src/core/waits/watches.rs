@@ -496,7 +496,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::core::state::{ClaimKey, Holder};
+    use crate::core::state::ClaimKey;
     use crate::core::verbs::KickTask;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
 
@@ -505,10 +505,11 @@ mod tests {
         let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
         let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
         let id = tube.put(Put::new("x").ttl(Duration::from_secs(1))).unwrap().id;
-        let _ = tube.try_take().unwrap().unwrap().detach();
-        let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
-        let by = Holder { session: tube.session(), epoch: None };
-        check(&store, &tube, ClaimKey { tube: number, by, id });
+        let claim = tube.try_take().unwrap().unwrap();
+        let key = claim.held.key();
+        let _ = claim.detach();
+        assert_eq!(key.id, id);
+        check(&store, &tube, key);
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store.inner().run(|core| {
             assert!(core.watches.is_empty());

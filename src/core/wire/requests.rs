@@ -6,8 +6,7 @@ use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::core::state::{
-    About, ClaimKey, FinishRequest, History, Holder, PutInto, PutRequest, ScheduleRequest,
-    UpdateRequest,
+    About, ClaimKey, FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
 };
 use crate::put::After;
 use crate::schedule::Restored;
@@ -60,6 +59,5 @@ impl Wire for Failure {
     }
 }
 
-wire_struct! { ClaimKey { tube, by, id } at most PUT_MANY_TASKS }
-wire_struct! { Holder { session, epoch } }
+wire_struct! { ClaimKey { tube, id, session, epoch } at most PUT_MANY_TASKS }
 wire_struct! { About { kind, metadata } }

@@ -15,10 +15,9 @@ use crate::core::list::{
     Ack, AckClaims, AddTags, DeleteMany, Peek, PutMany, PutTask, SetLimit, Space,
 };
 use crate::core::list::{SeeVerb, each_verb, with_verb};
-use crate::core::state::{ClaimKey, Grant, Holder, PutRequest, ScheduleRequest};
+use crate::core::state::{ClaimKey, Grant, PutRequest, ScheduleRequest};
 use crate::core::verb::{
-    Begin, Claimed, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, TubeRef, Verb,
-    put_verb,
+    Begin, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, TubeRef, Verb, put_verb,
 };
 use crate::kinds::KindSet;
 use crate::task::CursorOf;
@@ -79,7 +78,7 @@ pub(super) const JOBS: TubeRef<'static> = TubeRef { number: 300, name: "jobs" };
 
 pub(super) fn key() -> ClaimKey {
     let session = SessionId::from_bytes([7; 16]);
-    ClaimKey { tube: 300, by: Holder { session, epoch: Some(5) }, id: 9 }
+    ClaimKey { tube: 300, id: 9, session, epoch: 5 }
 }
 
 /// Samples of the verbs, as calls with their names and kinds.
@@ -109,8 +108,7 @@ impl SeeVerb for Samples {
     }
 
     fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
-        let claimed = |tube| Claimed { key: key(), tube };
-        self.add::<V>(&[claimed(None), claimed(Some("jobs"))]);
+        self.add::<V>(&[key()]);
     }
 
     fn of_claims<V: Begin<On = OfClaims> + Sample>(&mut self) {
@@ -314,10 +312,8 @@ fn verbs_have_these_bytes() {
     check(JOBS, &delete, b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01");
     check(JOBS, &Peek { id: 300 }, b"\x01\xac\x02\x04jobs\x20\xac\x02");
     let ack = Ack { result: Some(b"ok".to_vec()) };
-    let of_claim = b"\x02\xac\x02\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok";
-    check(Claimed { key: key(), tube: None }, &ack, of_claim);
-    let by_id = b"\x01\xac\x02\x04jobs\x0d\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x01\x05\x09\x00\x01\x02ok";
-    check(Claimed { key: key(), tube: Some("jobs") }, &ack, by_id);
+    let of_claim = b"\x02\xac\x02\x09\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x05\x00\x01\x02ok";
+    check(key(), &ack, of_claim);
 }
 
 #[test]

@@ -14,8 +14,8 @@ use crate::core::list::{
     LogHeld, NextId, Peek, PutAndWait, PutMany, PutTask, ReleaseIn, Renew, Resolve, SetPriority,
     Steps, Truncate, Tubes, WaitDrained,
 };
-use crate::core::verb::{Claimed, TubeName};
-use crate::core::{ClaimKey, Holder, PutRequest, StoreId, TubeRef, from_bytes};
+use crate::core::verb::TubeName;
+use crate::core::{ClaimKey, PutRequest, StoreId, TubeRef, from_bytes};
 use crate::events::EventBytes;
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -101,8 +101,7 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
         Request::Counters,
         Request::Clock,
     ];
-    let key = ClaimKey { tube: number, by: Holder { session, epoch: None }, id: 0 };
-    let claimed = Claimed { key, tube: Some("jobs") };
+    let claimed = ClaimKey { tube: number, id: 0, session, epoch: 7 };
     let edits = modes.into_iter().flat_map(|mode| {
         [
             verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
@@ -203,11 +202,10 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     jobs.put_many(["one", "two"]).unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
-    let by = Holder { session: served.store.local().open_store().own, epoch: None };
+    let claimed = claim.held.key();
     let put = PutRequest::new(Put::new(b"body".to_vec()), 1 << 20).unwrap();
     fill_buffer(&served, true);
     let target = TubeRef { number, name: "jobs" };
-    let claimed = Claimed { key: ClaimKey { tube: number, by, id: claim.id() }, tube: None };
     for mode in [Mode::Call, Mode::End, Mode::UnlessFull] {
         let priority = SetPriority { id: 1, pri: 7 };
         for read in [
@@ -336,26 +334,21 @@ fn client_is_refused_for_good_because_of_its_hello_only() {
     assert_eq!(is_temporary(&valid), Some(true));
 }
 
-/// The signal of a claim is one of the owner's process, whether the claim is named by its key or by the
-/// id of its task.
+/// The signal of a claim is one of the owner's process.
 #[test]
 fn peer_cannot_ask_for_the_signal_of_a_claim() {
     let served = served();
     let jobs = served.store.tube("jobs").unwrap();
     jobs.put("one").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
-    let by = Holder { session: served.store.local().open_store().own, epoch: None };
-    let key = ClaimKey { tube: served.number(), by, id: claim.id() };
-    for tube in [None, Some("jobs")] {
-        let describe = verb_to_bytes(Mode::Call, Claimed { key, tube }, &DescribeHeld {});
-        // No verb of a claim has the number 13.
-        let request = [&describe[..describe.len() - 1], &[13]].concat();
-        let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
-            panic!("{tube:?} waits");
-        };
-        let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
-        assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
-    }
+    let describe = verb_to_bytes(Mode::Call, claim.held.key(), &DescribeHeld {});
+    // No verb of a claim has the number 13.
+    let request = [&describe[..describe.len() - 1], &[13]].concat();
+    let Answering::Now(reply) = served.service.call(&served.peer, &request) else {
+        panic!("it waits");
+    };
+    let answer: Result<()> = from_bytes(&reply.body[1..]).unwrap();
+    assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
 }
 
 #[test]

@@ -30,6 +30,11 @@ impl Model {
     }
 
     /// Whether this claim stands.
+    /// Finds a claim by the task.
+    pub fn claimed(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> Answer<()> {
+        self.held(tube, id, holder).map(drop)
+    }
+
     pub fn has_claim(&self, tube: TubeNo, id: TaskNo, holder: Holder) -> bool {
         self.held(tube, id, holder).is_ok()
     }

@@ -1,6 +1,8 @@
 //! Puts, and verbs on existing tasks.
 
-use tubewell::{Claim, Failure, Put, Receipt, Result};
+use std::time::Duration;
+
+use tubewell::{Claim, Failure, Put, Receipt, Result, Tube};
 
 use super::checks::REPORTED;
 use super::convert::{
@@ -168,22 +170,10 @@ impl System {
         }
         let pick = Pick { among: among(&verb, pick.among, deferred), ..pick.clone() };
         let (no, id) = self.pick(&pick, tube_no, session);
-        let (model, holder) = (&mut self.model, Holder { session, claim: None });
+        let model = &mut self.model;
         let steps = self.steps;
         let later = tube.to_async();
         let (got, want) = match verb {
-            ById::Ack if deferred => (later.ack(id).wait(), model.ack(tube_no, no, holder)),
-            ById::Ack => (tube.ack(id), model.ack(tube_no, no, holder)),
-            ById::AckWith { size } => {
-                let result = result_of(steps, size);
-                let want = model.ack_with(tube_no, no, holder, result.clone());
-                let got = if deferred {
-                    later.ack_with(id, result).wait()
-                } else {
-                    tube.ack_with(id, result)
-                };
-                (got, want)
-            }
             ById::Resolve { size } => {
                 let result = size.map(|size| result_of(steps, size));
                 let got = resolve(&tube, id, result.as_deref(), deferred);
@@ -191,34 +181,6 @@ impl System {
             }
             ById::Forget => (forget(&tube, id, deferred), model.forget(tube_no, no)),
             ById::Kick => (kick_task(&tube, id, deferred), model.kick_task(tube_no, no)),
-            ById::Release { delay } => {
-                let want = model.release(tube_no, no, holder, delay);
-                let delay = duration(delay);
-                let got = if deferred {
-                    later.release(id, delay).wait()
-                } else {
-                    tube.release(id, delay)
-                };
-                (got, want)
-            }
-            ById::Fail { delay, group } => {
-                let failure = report(group, steps);
-                let want = model.fail(tube_no, no, holder, delay, &failure);
-                let got = match delay {
-                    None => tube.fail(id, &failure_of(&failure)),
-                    Some(delay) => tube.fail_in(id, duration(delay), &failure_of(&failure)),
-                };
-                (got, want)
-            }
-            ById::Snooze { delay } => {
-                let want = model.snooze(tube_no, no, holder, delay);
-                (tube.snooze(id, duration(delay)), want)
-            }
-            ById::BuryWith { group } => {
-                let failure = report(group, steps);
-                let want = model.bury_with(tube_no, no, holder, &failure);
-                (tube.bury_with(id, &failure_of(&failure)), want)
-            }
             ById::Bury if deferred => (later.bury(id).wait(), model.bury(tube_no, no)),
             ById::Bury => (tube.bury(id), model.bury(tube_no, no)),
             ById::Delete if deferred => (later.delete(id).wait(), model.delete(tube_no, no)),
@@ -241,15 +203,6 @@ impl System {
             ById::MoveTo { to } => {
                 return self.move_to(client, (&tube, tube_no), (no, id), to, deferred);
             }
-            ById::Touch { by } => {
-                let got = tube.touch(id, duration(by));
-                return agree_on_touch(got, model.touch(tube_no, no, holder, by), id);
-            }
-            ById::Renew { time_left } => {
-                let want = model.renew(tube_no, no, holder, time_left);
-                agree(tube.renew(id, duration(time_left)), want);
-                return;
-            }
             ById::Peek => {
                 if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
                     assert_eq!(got.body, want.data);
@@ -257,6 +210,66 @@ impl System {
                 }
                 return;
             }
+            verb => {
+                let holder = Holder { session, claim: None };
+                return self.by_holder((&tube, tube_no), (no, id), holder, verb, deferred);
+            }
+        };
+        agree_on_receipt(got, want, id);
+    }
+
+    /// The verbs of the holder, which find its claim first.
+    fn by_holder(
+        &mut self,
+        (tube, tube_no): (&Tube, TubeNo),
+        (no, id): (TaskNo, u64),
+        holder: Holder,
+        verb: ById,
+        deferred: bool,
+    ) {
+        let (steps, model) = (self.steps, &mut self.model);
+        let (claim, held) = (tube.claimed(id), model.claimed(tube_no, no, holder));
+        let (got, want) = match verb {
+            ById::Ack => (
+                claim.and_then(|claim| ack(claim, deferred)),
+                held.and_then(|()| model.ack(tube_no, no, holder)),
+            ),
+            ById::AckWith { size } => {
+                let result = result_of(steps, size);
+                let want = held.and_then(|()| model.ack_with(tube_no, no, holder, result.clone()));
+                (claim.and_then(|claim| ack_with(claim, result, deferred)), want)
+            }
+            ById::Release { delay } => (
+                claim.and_then(|claim| release(claim, duration(delay), deferred)),
+                held.and_then(|()| model.release(tube_no, no, holder, delay)),
+            ),
+            ById::Fail { delay, group } => {
+                let reported = report(group, steps);
+                let want = held.and_then(|()| model.fail(tube_no, no, holder, delay, &reported));
+                let failure = failure_of(&reported).clone();
+                (claim.and_then(|claim| fail(claim, delay, failure, false)), want)
+            }
+            ById::Snooze { delay } => (
+                claim.and_then(|claim| claim.snooze(duration(delay))),
+                held.and_then(|()| model.snooze(tube_no, no, holder, delay)),
+            ),
+            ById::BuryWith { group } => {
+                let reported = report(group, steps);
+                let want = held.and_then(|()| model.bury_with(tube_no, no, holder, &reported));
+                let failure = failure_of(&reported).clone();
+                (claim.and_then(|claim| claim.bury_with(failure)), want)
+            }
+            ById::Touch { by } => {
+                let got = claim.and_then(|claim| claim.touch(duration(by)));
+                let want = held.and_then(|()| model.touch(tube_no, no, holder, by));
+                return agree_on_touch(got, want, id);
+            }
+            ById::Renew { time_left } => {
+                let want = held.and_then(|()| model.renew(tube_no, no, holder, time_left));
+                agree(claim.and_then(|claim| claim.renew(duration(time_left))), want);
+                return;
+            }
+            other => unreachable!("{other:?} is no verb of the holder"),
         };
         agree_on_receipt(got, want, id);
     }
@@ -268,7 +281,16 @@ impl System {
         let ids: Vec<u64> = picked.iter().map(|(_, id)| *id).collect();
         let holder = Holder { session, claim: None };
         let held: Vec<_> = picked.iter().map(|(no, _)| (tube_no, *no, holder)).collect();
-        agree_on_receipts(tube.ack_many(&ids), self.model.ack_many(&held), &ids);
+        let want = self.model.ack_many(&held);
+        let found: Vec<_> = ids.iter().map(|id| tube.claimed(*id)).collect();
+        // Those that are held are acked with one commit.
+        let (mut claims, mut answers) = (Vec::new(), Vec::new());
+        for claim in found {
+            answers.push(claim.map(|claim| claims.push(claim)));
+        }
+        let mut acked = Claim::ack_many(claims).unwrap().into_iter();
+        let got = answers.into_iter().map(|answer| answer.and_then(|()| acked.next().unwrap()));
+        agree_on_receipts(Ok(got.collect()), want, &ids);
     }
 
     pub(super) fn by_claim(&mut self, claim: Choice, verb: ByClaim) {
@@ -287,12 +309,7 @@ impl System {
             ByClaim::AckWith { size, deferred } => {
                 let result = result_of(steps, size);
                 let want = model.ack_with(tube, no, holder, result.clone());
-                let got = if deferred {
-                    claim.into_async().ack_with(result).wait()
-                } else {
-                    claim.ack_with(result)
-                };
-                (got, want)
+                (ack_with(claim, result, deferred), want)
             }
             ByClaim::Release { delay } => {
                 let got = claim.release(duration(delay));
@@ -458,6 +475,14 @@ fn failure_of(failure: &reference::Failure) -> Failure {
 
 fn ack(claim: Claim, deferred: bool) -> Result<Receipt> {
     if deferred { claim.into_async().ack().wait() } else { claim.ack() }
+}
+
+fn ack_with(claim: Claim, result: Vec<u8>, deferred: bool) -> Result<Receipt> {
+    if deferred { claim.into_async().ack_with(result).wait() } else { claim.ack_with(result) }
+}
+
+fn release(claim: Claim, delay: Duration, deferred: bool) -> Result<Receipt> {
+    if deferred { claim.into_async().release(delay).wait() } else { claim.release(delay) }
 }
 
 fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -> Result<Receipt> {

@@ -43,7 +43,7 @@ impl Load {
                 let issued = self.disk.position();
                 let snoozed = match held {
                     Held::Claim(claim) => claim.snooze(delay),
-                    Held::Id(tube) => tube.snooze(id, delay),
+                    Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.snooze(delay)),
                 };
                 let Some(receipt) = unless_ended(snoozed)? else { return Ok(()) };
                 self.contents().end_attempt(id, End::Forgiven, Some((ready_at, delay)));
@@ -71,8 +71,10 @@ impl Load {
             }
             Held::Claim(claim) if with_delay => claim.fail_in(delay, failure),
             Held::Claim(claim) => claim.fail(failure),
-            Held::Id(tube) if with_delay => tube.fail_in(id, delay, &failure),
-            Held::Id(tube) => tube.fail(id, &failure),
+            Held::Id(tube) if with_delay => {
+                tube.claimed(id).and_then(|claim| claim.fail_in(delay, failure.clone()))
+            }
+            Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.fail(failure.clone())),
         };
         let Some(receipt) = unless_ended(failed)? else { return Ok(()) };
         self.contents().end_attempt(id, End::Failed, after);
@@ -85,7 +87,7 @@ impl Load {
         let issued = self.disk.position();
         let buried = match held {
             Held::Claim(claim) => claim.bury_with(failure),
-            Held::Id(tube) => tube.bury_with(id, &failure),
+            Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.bury_with(failure.clone())),
         };
         let Some(receipt) = unless_ended(buried)? else { return Ok(()) };
         self.contents().bury(id, Some(POISON));
@@ -100,7 +102,7 @@ impl Load {
         let ended = match held {
             Held::Claim(claim) => claim.snooze(Duration::ZERO),
             Held::Id(tube) if is_revoked => tube.revoke(id),
-            Held::Id(tube) => tube.snooze(id, Duration::ZERO),
+            Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.snooze(Duration::ZERO)),
         };
         let ended = unless_ended(ended)?;
         self.given_back(id, issued, kind, End::Forgiven, ended);

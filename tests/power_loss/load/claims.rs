@@ -171,34 +171,40 @@ impl Load {
             0 => return self.ack(Held::Id(tube), id, &kind),
             1 if kind.timed() => {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
-                let Some(receipt) = unless_ended(tube.release(id, delay))? else { return Ok(()) };
+                let Some(receipt) =
+                    unless_ended(tube.claimed(id).and_then(|claim| claim.release(delay)))?
+                else {
+                    return Ok(());
+                };
                 self.contents().end_attempt(id, End::Released, Some((ready_at, delay)));
                 self.changed("release by id", issued, &kind, &[receipt]);
             }
             _ => {
-                let released = unless_ended(tube.release(id, Duration::ZERO))?;
+                let released =
+                    unless_ended(tube.claimed(id).and_then(|claim| claim.release(Duration::ZERO)))?;
                 self.given_back(id, issued, &kind, End::Released, released);
             }
         }
         Ok(())
     }
 
-    /// Acks by id, with one id twice, or through claims of several tubes.
+    /// Acks claims of several tubes, or those that were detached in one.
     pub(super) fn ack_many(&mut self) -> Result<()> {
-        let issued = self.disk.position();
-        let (ids, answers): (Vec<_>, Vec<_>) = if self.rng.one_in(2) {
-            let claims = std::mem::take(&mut self.claims);
-            let tasks = claims.iter().map(|claim| (claim.tube().to_owned(), claim.id())).collect();
-            (tasks, Claim::ack_many(claims)?)
+        let claims = if self.rng.one_in(2) {
+            std::mem::take(&mut self.claims)
         } else {
-            let Some((name, id)) = self.detached.last().copied() else { return Ok(()) };
+            let Some((name, _)) = self.detached.last().copied() else { return Ok(()) };
+            let tube = self.store.tube(name)?;
             let of_tube = self.detached.iter().filter(|(tube, _)| *tube == name);
-            let mut ids: Vec<u64> = of_tube.map(|(_, id)| *id).collect();
-            ids.push(id);
-            let answers = self.store.tube(name)?.ack_many(&ids)?;
+            let found = of_tube.map(|(_, id)| unless_ended(tube.claimed(*id)));
+            let found = found.collect::<Result<Vec<_>>>()?;
             self.detached.retain(|(tube, _)| *tube != name);
-            (ids.into_iter().map(|id| (name.to_owned(), id)).collect(), answers)
+            found.into_iter().flatten().collect()
         };
+        let issued = self.disk.position();
+        let ids: Vec<_> =
+            claims.iter().map(|claim| (claim.tube().to_owned(), claim.id())).collect();
+        let answers = Claim::ack_many(claims)?;
         let mut answer = Answer::default();
         for ((name, id), receipt) in ids.into_iter().zip(answers) {
             let Some(receipt) = unless_ended(receipt)? else { continue };

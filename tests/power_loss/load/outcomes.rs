@@ -17,8 +17,10 @@ impl Load {
         let acked = match (held, &result) {
             (Held::Claim(claim), Some(result)) => claim.ack_with(&**result),
             (Held::Claim(claim), None) => claim.ack(),
-            (Held::Id(tube), Some(result)) => tube.ack_with(id, result),
-            (Held::Id(tube), None) => tube.ack(id),
+            (Held::Id(tube), Some(result)) => {
+                tube.claimed(id).and_then(|claim| claim.ack_with(&**result))
+            }
+            (Held::Id(tube), None) => tube.claimed(id).and_then(tubewell::Claim::ack),
         };
         let Some(receipt) = unless_ended(acked)? else { return Ok(()) };
         let what = if result.is_some() { "ack with a result" } else { "ack" };

@@ -32,18 +32,23 @@ impl Script<'_> {
             jobs.try_take().unwrap().unwrap().detach().info.id
         };
         let failure = Failure::new("refused", "by id");
-        self.note("ack", jobs.ack(take("ack")));
-        self.note("ack_many", jobs.ack_many(&[take("first"), take("second"), 4000]));
-        self.note("release", jobs.release(take("release"), HOUR));
+        self.note("ack", jobs.claimed(take("ack")).and_then(tubewell::Claim::ack));
+        self.note("release", jobs.claimed(take("release")).and_then(|claim| claim.release(HOUR)));
         let id = take("touch");
-        self.note("touch", jobs.touch(id, SECOND));
-        self.note("renew", jobs.renew(id, MINUTE));
-        self.note("fail", jobs.fail(take("fail"), &failure));
-        self.note("snooze", jobs.snooze(take("snooze"), HOUR));
-        self.note("bury_with", jobs.bury_with(take("bury_with"), &failure));
-        self.note("ack_with", jobs.ack_with(take("ack_with"), "by id"));
+        self.note("touch", jobs.claimed(id).and_then(|claim| claim.touch(SECOND)));
+        self.note("renew", jobs.claimed(id).and_then(|claim| claim.renew(MINUTE)));
+        self.note("fail", jobs.claimed(take("fail")).and_then(|claim| claim.fail(failure.clone())));
+        self.note("snooze", jobs.claimed(take("snooze")).and_then(|claim| claim.snooze(HOUR)));
+        self.note(
+            "bury_with",
+            jobs.claimed(take("bury_with")).and_then(|claim| claim.bury_with(failure.clone())),
+        );
+        self.note(
+            "ack_with",
+            jobs.claimed(take("ack_with")).and_then(|claim| claim.ack_with("by id")),
+        );
         self.note("revoke", jobs.revoke(take("revoke")));
-        self.note("not taken", jobs.ack(100));
+        self.note("not taken", jobs.claimed(100).and_then(tubewell::Claim::ack));
         self.note("release_all", jobs.release_all());
         take("revoke_all");
         self.note("revoke_all", jobs.revoke_all());
@@ -79,8 +84,8 @@ impl Script<'_> {
         // The session is in its grace, and its claim stands.
         let resumed = store.resume_session(id).unwrap();
         self.note("owner of its task", jobs.owner_of(task));
-        self.note("claimed", resumed.claimed(task));
-        self.note("not claimed", resumed.claimed(task + 1));
+        self.note("claimed", resumed.tube("jobs").unwrap().claimed(task));
+        self.note("not claimed", resumed.tube("jobs").unwrap().claimed(task + 1));
         self.note("end", resumed.end());
         self.note("released", jobs.peek(task));
         let last = store.session_named("last").unwrap();

@@ -1,9 +1,9 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Holder, Id, Instead, Key,
-    Label, Limit, List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text,
-    Time, Tube, TubeName, TubeNumber,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Id, Instead, Key, Label,
+    Limit, List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time,
+    Tube, TubeName, TubeNumber,
 };
 use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_EVENTS, FILTER_OF_STORE,
@@ -42,7 +42,7 @@ pub static REQUEST: Choice = Choice {
 static CALL: Choice = Choice {
     name: VERBS,
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
-    later: &[(23, "ClaimOf", &[Session, Id])],
+    later: &[],
     variants: &[
         (0, "Space", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
@@ -94,8 +94,9 @@ static VERB: Choice = Choice {
         (10, "Claim", &[Request(18, "Claim"), Session, Id]),
         (11, "Revoke", &[Id]),
         (12, "OwnerOf", &[Id]),
-        (13, "Held", &[Holder, Id, One(&HOLDER_VERB)]),
-        (14, "AckMany", &[Holder, List(&Id)]),
+        // Nor has any the number 13: its place is taken by this.
+        (14, "ClaimOf", &[Session, Id]),
+        (14, "ClaimOf", &[Session, Id]),
         (15, "Bury", &[Id]),
         (16, "KickTask", &[Id]),
         (17, "Kick", &[Count]),

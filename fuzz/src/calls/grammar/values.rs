@@ -1,8 +1,8 @@
 //! What requests are made of: tasks, options, conditions, cursors.
 
 use super::Field::{
-    All, Body, Byte, Count, Count32, Cron, Delay, Either, Epoch, Factor, Few, Flag, Group, Holder,
-    Id, Interval, Key, Kinds, Label, List, Moment, One, Option, Order, Share, ShortSpan, Span,
+    All, Body, Byte, Count, Count32, Cron, Delay, Either, Epoch, Factor, Few, Flag, Group, Id,
+    Interval, Key, Kinds, Label, List, Moment, One, Option, Order, Share, ShortSpan, Span,
     StepName, SubQueue, Tag, Text, Time, Token, TubeName, TubeNumber, Zone,
 };
 use super::{Choice, Field};
@@ -98,7 +98,7 @@ static STEP_KIND: Choice = Choice {
     variants: &[(0, "Value", &[]), (1, "Spawned", &[]), (2, "Sleep", &[]), (3, "Join", &[])],
 };
 
-pub const CLAIM: Field = All(&[TubeNumber, Holder, Id]);
+pub const CLAIM: Field = All(&[TubeNumber, Field::Claim]);
 pub const CLAIM_TOKEN: Field = All(&[TubeName, Id, Epoch]);
 pub const FAILURE: Field = All(&[Group, Text]);
 pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF))]);

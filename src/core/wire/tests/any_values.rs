@@ -8,10 +8,8 @@ use super::checks::take_many;
 use super::{Random, Sample};
 use crate::core::list::PutTask;
 use crate::core::list::{SeeVerb, each_verb};
-use crate::core::state::{ClaimKey, FILE, Holder, PutRequest, check_distinct_tags};
-use crate::core::verb::{
-    Begin, Claimed, InStore, InTube, Limits, Named, OfClaim, OfClaims, TubeRef,
-};
+use crate::core::state::{ClaimKey, FILE, PutRequest, check_distinct_tags};
+use crate::core::verb::{Begin, InStore, InTube, Limits, Named, OfClaim, OfClaims, TubeRef};
 use crate::{Error, FIFOTTL, ManualClock, Put, SessionId, Store, TubeOptions, UTUBE};
 
 /// The maximum number of bytes of a body.
@@ -31,7 +29,7 @@ struct AnyVerbs<'a> {
     store: &'a Store,
     seeds: Range<u64>,
     tube: &'a dyn Fn() -> TubeRef<'static>,
-    by: Holder,
+    session: SessionId,
     made: usize,
 }
 
@@ -55,16 +53,19 @@ impl SeeVerb for AnyVerbs<'_> {
 
     fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
         for id in 0..100 {
-            let tube = (self.tube)();
-            let key = ClaimKey { tube: tube.number, by: self.by, id };
-            let on = Claimed { key, tube: Some(tube.name) };
+            // The numbers of claims begin at random in each run.
+            let number = (self.tube)().number;
+            let on = self.store.inner().run(|core| core.key_of_claim(number, self.session, id));
             let verb = self.samples::<V>().next();
             self.made += verb.map_or(0, |verb| make_verb(self.store, on, &verb));
         }
     }
 
     fn of_claims<V: Begin<On = OfClaims> + Sample>(&mut self) {
-        let keys = [0, 1].map(|id| ClaimKey { tube: (self.tube)().number, by: self.by, id });
+        let keys: [ClaimKey; 2] = [0, 1].map(|id| {
+            let number = (self.tube)().number;
+            self.store.inner().run(|core| core.key_of_claim(number, self.session, id))
+        });
         let verb = self.samples::<V>().next();
         self.made += verb.map_or(0, |verb| make_verb(self.store, &keys[..], &verb));
     }
@@ -116,8 +117,7 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
             let request = Sample::sample(&mut Random::new(first << 16 | seed << 8 | 1));
             made += make_verb(&store, next_tube(), &PutTask { request: more_likely(&request) });
         }
-        let by = Holder { session, epoch: None };
-        let mut any = AnyVerbs { store: &store, seeds: some, tube: &next_tube, by, made: 0 };
+        let mut any = AnyVerbs { store: &store, seeds: some, tube: &next_tube, session, made: 0 };
         each_verb(&mut any);
         made += any.made;
         clock.advance(Duration::from_secs(3600));

@@ -292,13 +292,14 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     let large = vec![7; MAX_BODY + 1];
     let ack = Ack { result: Some(large.clone()) };
     refused(take().ack_with(large.clone()), &ack);
-    refused(tube.ack_with(take().id(), &large), &ack);
+    let id = take().detach().info.id;
+    refused(tube.claimed(id).and_then(|claim| claim.ack_with(large.clone())), &ack);
     let checkpoint = Checkpoint { body: Body::new(large.clone()) };
     refused(take().checkpoint(large.clone()), &checkpoint);
     let failure = || Failure::new("", "no group");
     let fail = Fail { delay: None, failure: failure() };
     refused(take().fail(failure()), &fail);
-    refused(tube.fail(take().id(), &failure()), &fail);
+    refused(tube.claimed(take().id()).and_then(|claim| claim.fail(failure())), &fail);
     refused(take().bury_with(failure()), &BuryHeld { failure: Some(failure()) });
     let report = ReportText { text: long(1025).into() };
     refused(take().progress_text(&long(1025)), &report);
