@@ -274,10 +274,10 @@ impl<T, M: Mode> Claim<T, M> {
     /// power cut. The call blocks for one flush.
     ///
     /// # Errors
-    /// An error of the whole call: all claims are dropped and their tasks released, also those of
-    /// [`Tube::claimed`](crate::Tube::claimed) unless all are, except after
+    /// An error of the whole call: all claims are dropped and their tasks released, except after
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), where all may have been acked; see
-    /// [`ack`](Claim::ack). [`Invalid`](crate::Error::Invalid): the claims are of two stores.
+    /// [`ack`](Claim::ack). Those of [`Tube::claimed`](crate::Tube::claimed) stay taken if all claims are such;
+    /// beside others they may be released, too. [`Invalid`](crate::Error::Invalid): the claims are of two stores.
     /// The single results have the errors of [`ack`](Claim::ack).
     ///
     /// # Example

@@ -22,7 +22,7 @@ use tubewell_wire::{
 use crate::clock::Clock;
 use crate::core::list::DropClaim;
 use crate::core::verb::{Named, Verb};
-use crate::core::{Grant, StoreId, Wire};
+use crate::core::{ClaimKey, Grant, StoreId, Wire};
 use crate::sync::Mutex;
 use crate::{Error, Result, SessionId};
 
@@ -139,9 +139,9 @@ impl Connection {
     }
 
     /// As `StoreHandle::drop_claim`.
-    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+    pub(crate) fn drop_claim(&self, key: ClaimKey, forgive: bool) {
         // Without a connection, the session and its claims have ended or will be resumed as they were.
-        drop(self.make_later(Mode::Call, (), &DropClaim { id, epoch, forgive }));
+        drop(self.make_later(Mode::Call, (), &DropClaim { key, forgive }));
     }
 
     /// Sends a request whose answer may take long. Dropping the promise cancels it.
@@ -259,7 +259,7 @@ impl Handler for Shared {
     fn orphan(&self, body: &[u8]) {
         let Some(connection) = self.connection() else { return };
         for grant in grants_in(body) {
-            connection.drop_claim(grant.id, grant.epoch, true);
+            connection.drop_claim(grant.key(), true);
         }
     }
 

@@ -74,8 +74,7 @@ impl StoreHandle {
                 described.unwrap_or_else(|_| describe_unreachable(name, *id, header))
             }
             StoreHandle::Remote(_) => {
-                let claimed = grant.key();
-                let described = self.make(grant.buffer, claimed, &DescribeHeld {});
+                let described = self.make(grant.buffer, grant.key(), &DescribeHeld {});
                 described.unwrap_or_else(|_| describe_unreachable(name, *id, header))
             }
         }
@@ -91,17 +90,17 @@ impl StoreHandle {
 
     /// Releases a task whose claim handle is gone. Does nothing if the claim has ended. `forgive`:
     /// no caller got the task, so the attempt does not count.
-    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
+    pub(crate) fn drop_claim(&self, key: ClaimKey, forgive: bool) {
         match self {
-            StoreHandle::Here(store) => store.drop_claim(id, epoch, forgive),
-            StoreHandle::Remote(owner) => owner.drop_claim(id, epoch, forgive),
+            StoreHandle::Here(store) => store.drop_claim(key, forgive),
+            StoreHandle::Remote(owner) => owner.drop_claim(key, forgive),
         }
     }
 
     /// As `drop_claim`, for each of these claims whose handles are gone.
     pub(crate) fn drop_claims(&self, claims: &[ClaimKey], forgive: bool) {
         for key in claims {
-            self.drop_claim(key.id, key.epoch, forgive);
+            self.drop_claim(*key, forgive);
         }
     }
 

@@ -159,7 +159,7 @@ impl LocalHandle {
         })?;
         if let (Some(record), TakeAttempt::Task(grant)) = (&record, found) {
             if let Err(error) = self.inner()?.write_record(record) {
-                self.drop_claim(grant.id, grant.epoch, true);
+                self.drop_claim(grant.key(), true);
                 return Err(error);
             }
             grant.counted = None;
@@ -168,8 +168,8 @@ impl LocalHandle {
     }
 
     /// As `StoreHandle::drop_claim`.
-    pub(crate) fn drop_claim(&self, id: u64, epoch: u64, forgive: bool) {
-        let drop = DropClaim { id, epoch, forgive };
+    pub(crate) fn drop_claim(&self, key: ClaimKey, forgive: bool) {
+        let drop = DropClaim { key, forgive };
         if let Ok(inner) = self.inner() {
             // A task whose record cannot be read stays claimed until its session ends.
             let _ = inner.run(|core| core.begin_verb((), &drop));

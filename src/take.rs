@@ -353,14 +353,14 @@ pub(crate) fn read_claim(
         Ok(Some(row)) => row,
         Ok(None) => return Ok(None),
         Err(error) => {
-            handle.drop_claim(grant.id, grant.epoch, true);
+            handle.drop_claim(grant.key(), true);
             return Err(error);
         }
     };
     match check_row(&grant, row) {
         Ok(row) => Ok(Some(Claim::new(StoreHandle::Here(handle.clone()), guard, grant, row))),
         // The row is that of a body that the task has got since the claim has ended.
-        Err(_) if !inner.run(|core| core.is_current(grant.id, grant.epoch)) => Ok(None),
+        Err(_) if !inner.run(|core| core.is_current(grant.key())) => Ok(None),
         Err(error) => {
             // Buried, because every later take would fail on it too.
             handle.bury_unreadable(&grant);
@@ -380,7 +380,7 @@ fn read_row(inner: &StoreInner, grant: &Grant) -> Result<Option<Value>> {
 /// Reads the row under the lock. It was moved between the take and the first read, into the database
 /// or with another priority, or was removed when the claim ended.
 fn read_row_locked(core: &mut Core, grant: &Grant) -> Result<Option<Value>> {
-    if !core.is_current(grant.id, grant.epoch) {
+    if !core.is_current(grant.key()) {
         return Ok(None);
     }
     match core.taken_row(grant)? {

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::body::Coder;
 use crate::core::list::{CountsOf, IsTimed};
-use crate::core::verb::{Begin, InTube, Named};
+use crate::core::verb::{Begin, InTube};
 use crate::core::{TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
@@ -242,14 +242,10 @@ impl<T, M: Mode> Tube<T, M> {
         &self,
         verb: Result<V>,
     ) -> M::Answer<V::Answer> {
-        M::make(self.call(self.as_target()), verb)
-    }
-
-    #[inline]
-    fn call<'a, V: Begin>(&'a self, on: Named<'a, V>) -> Call<'a, V> {
-        let Tube { handle, head, when_full, guard, .. } = self;
-        let (buffer, guards) = (head.buffer, guard.as_slice());
-        Call { handle, buffer, when_full: *when_full, on, guards, keeps_claim: false }
+        let Tube { handle, head, guard, .. } = self;
+        let (buffer, when_full, on) = (head.buffer, self.when_full, self.as_target());
+        let guards = guard.as_slice();
+        M::make(Call { handle, buffer, when_full, on, guards, keeps_claim: false }, verb)
     }
 
     /// Makes the calls of a verb that takes several steps.

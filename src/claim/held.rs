@@ -55,7 +55,6 @@ impl Held {
         self.grant.id
     }
 
-    /// What the core needs to find the claim: its tube, its holder and the task's id.
     pub(crate) fn key(&self) -> ClaimKey {
         self.grant.key()
     }
@@ -160,7 +159,7 @@ impl Held {
 
     /// Releases the task, if the claim has not ended. `forgive`: the attempt does not count.
     pub(crate) fn drop_claim(&self, forgive: bool) {
-        self.handle.drop_claim(self.grant.id, self.grant.epoch, forgive);
+        self.handle.drop_claim(self.key(), forgive);
     }
 
     /// The signal that is raised when the claim ends, or when the store or the connection is closed.

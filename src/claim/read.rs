@@ -37,12 +37,10 @@ impl Claim {
             }
         }
     }
-}
 
-impl Claim {
-    /// As `try_decode`, of a claim that stays its session's.
+    /// As `try_decode`, of a claim that stays its session's: a body that cannot be decoded buries nothing.
     pub(crate) fn typed<T>(self, coder: &Coder<T>) -> Result<Claim<T>> {
-        self.try_decode(coder).map_err(|undecodable| undecodable.error)
+        self.try_decode(coder).map_err(|undecodable| undecodable.in_task())
     }
 }
 
@@ -53,6 +51,12 @@ pub(crate) struct Undecodable {
 }
 
 impl Undecodable {
+    /// The error for the caller. The task stays as it is.
+    #[cold]
+    fn in_task(self) -> Error {
+        Error::Codec { what: format!("{}: {}", describe(&self.claim), what_of(self.error)) }
+    }
+
     /// As `bury`, and blocks.
     #[cold]
     pub(crate) fn bury_here(self) -> Error {
@@ -80,12 +84,16 @@ fn describe(claim: &Claim) -> String {
     format!("task {} of tube {:?}", claim.id(), claim.tube())
 }
 
-/// The error for a body that cannot be decoded, after the task was buried, or could not be.
-fn buried(task: &str, error: Error, outcome: Result<()>) -> Error {
-    let what = match error {
+fn what_of(error: Error) -> String {
+    match error {
         Error::Codec { what } => what,
         other => other.to_string(),
-    };
+    }
+}
+
+/// The error for a body that cannot be decoded, after the task was buried, or could not be.
+fn buried(task: &str, error: Error, outcome: Result<()>) -> Error {
+    let what = what_of(error);
     let what = match outcome {
         Ok(()) => format!("{task}: {what}; it is buried: update and kick it, or delete it"),
         Err(error) => format!("{task}: {what}; it could not be buried: {error}"),

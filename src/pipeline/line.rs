@@ -176,6 +176,6 @@ impl StoreInner {
 /// Releases the tasks of claims. One whose record cannot be read stays claimed until its session ends.
 fn release(core: &mut Core, claims: &[ClaimKey], forgive: bool) {
     for key in claims {
-        let _ = core.begin_verb((), &DropClaim { id: key.id, epoch: key.epoch, forgive });
+        let _ = core.begin_verb((), &DropClaim { key: *key, forgive });
     }
 }

@@ -3,7 +3,7 @@
 use tubewell_wire::{Answering, Reply};
 
 use crate::connection::{encode_grants, encode_value};
-use crate::core::{Grant, Wire};
+use crate::core::{ClaimKey, Grant, Wire};
 use crate::handle::StoreHandle;
 use crate::{Claim, Error, Result};
 
@@ -74,12 +74,8 @@ fn give_back(store: StoreHandle, grants: &[Grant]) -> Option<Box<dyn FnOnce() + 
     if grants.is_empty() {
         return None;
     }
-    let ids: Vec<(u64, u64)> = grants.iter().map(|grant| (grant.id, grant.epoch)).collect();
-    Some(Box::new(move || {
-        for (id, epoch) in ids {
-            store.drop_claim(id, epoch, true);
-        }
-    }))
+    let keys: Vec<ClaimKey> = grants.iter().map(Grant::key).collect();
+    Some(Box::new(move || store.drop_claims(&keys, true)))
 }
 
 /// The answer of a future that holds nothing of the body of its request.

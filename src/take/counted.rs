@@ -23,14 +23,14 @@ fn wait_until_counted(handle: &LocalHandle, grant: &Grant, wait: Wait) -> Result
     let counted = Decided { answer: (), wait: Some(wait) };
     let counted = handle.inner().and_then(|inner| inner.wait_deferred(counted));
     if counted.is_err() {
-        handle.drop_claim(grant.id, grant.epoch, true);
+        handle.drop_claim(grant.key(), true);
     }
     counted.map(|()| is_current(handle, grant))
 }
 
 /// Whether the claim has not ended while its take was being counted.
 fn is_current(handle: &LocalHandle, grant: &Grant) -> bool {
-    handle.inner().is_ok_and(|inner| inner.run(|core| core.is_current(grant.id, grant.epoch)))
+    handle.inner().is_ok_and(|inner| inner.run(|core| core.is_current(grant.key())))
 }
 
 /// A task that a future hands out once its take is counted. Dropping it forgives the attempt.
@@ -76,7 +76,7 @@ impl CountedTake {
 impl Drop for CountedTake {
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
-            self.handle.drop_claim(grant.id, grant.epoch, true);
+            self.handle.drop_claim(grant.key(), true);
         }
     }
 }

@@ -461,7 +461,7 @@ fn hand_out<T, M: Mode>(
 /// Releases tasks that no caller gets.
 fn give_back<T, M: Mode>(tube: &Tube<T, M>, grants: impl IntoIterator<Item = Grant>) {
     for grant in grants {
-        tube.handle.drop_claim(grant.id, grant.epoch, true);
+        tube.handle.drop_claim(grant.key(), true);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The claim that a session has on a task, by the id of the task.
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{AsyncClaim, Error, Put, Session, TaskState, Tube, TubeOptions};
+use tubewell::{AsyncClaim, Claim, Error, Put, Session, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -56,6 +56,45 @@ fn claimed_task_has_the_body_of_the_last_checkpoint() {
             assert_eq!(claim.body(), body.as_bytes());
             assert_eq!(tube.claimed(id).unwrap().body(), body.as_bytes());
         }
+        tube.claimed(id).unwrap().ack().unwrap();
+        assert_sound(&case.store);
+    });
+}
+
+/// The first handle, which was not detached, is of a claim that its session has parked since.
+#[test]
+fn claim_that_another_session_resumed_is_not_ended_by_an_earlier_handle() {
+    for_each_driver_with(ALL, TubeOptions::default().max_attempts(3), |case| {
+        let (_session, tube) = session(case);
+        let (other, of_other) = session(case);
+        let refused: fn(Claim) = |claim| _ = claim.ack().unwrap_err();
+        let refused_later: fn(Claim) = |claim| _ = claim.into_async().ack().wait().unwrap_err();
+        for let_go in [drop, refused, refused_later] {
+            let id = case.put("x");
+            let first = tube.try_take().unwrap().unwrap();
+            let token = tube.claimed(id).unwrap().park(secs(60)).unwrap();
+            let resumed = other.resume_claim(&token).unwrap();
+            let_go(first);
+            assert!(resumed.is_current().unwrap());
+            drop(of_other.claimed(id).unwrap());
+            resumed.ack().unwrap();
+        }
+        assert_sound(&case.store);
+    });
+}
+
+#[test]
+fn claimed_task_of_another_type_or_tube_stays_taken() {
+    for_each_driver(ALL, |case| {
+        let (session, tube) = session(case);
+        let other = session.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let id = case.put("no number");
+        take(&tube);
+        assert_not_taken(other.claimed(id), id);
+        let error = tube.typed::<u64>().claimed(id).unwrap_err();
+        let text = format!("task {id} of tube \"case\"");
+        assert!(matches!(&error, Error::Codec { what } if what.starts_with(&text)), "{error}");
+        assert_eq!(case.state(id), Some(TaskState::Taken));
         tube.claimed(id).unwrap().ack().unwrap();
         assert_sound(&case.store);
     });

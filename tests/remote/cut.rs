@@ -62,6 +62,8 @@ fn call_is_made_only_if_all_of_its_frame_has_arrived() {
             let is_whole = length == frame;
             let is_unknown = matches!(put, Err(Error::OutcomeUnknown { .. }));
             assert!(is_unknown || (is_whole && put.is_ok()), "{length}: {put:?}");
+            // It would cut the next connection.
+            wait_until(|| !pair.tunnel.is_to_be_cut());
             let next = tubewell::connect(&pair.url).unwrap().tube("case").unwrap();
             let total = || next.statistics().unwrap().tasks.total;
             if is_whole {

@@ -99,6 +99,11 @@ impl Tunnel {
         self.state.lock().unwrap().sent
     }
 
+    /// Whether the cut of a `cut_after` is still to come.
+    pub fn is_to_be_cut(&self) -> bool {
+        self.state.lock().unwrap().left.is_some()
+    }
+
     /// Ends the connections when the clients have sent so many further bytes.
     pub fn cut_after(&self, bytes: usize) {
         self.state.lock().unwrap().left = Some(bytes);

@@ -30,11 +30,12 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let body = args.body.as_deref().map(|body| put::body(Some(body))).transpose()?;
     let to = store::tube(store, &args.to)?;
     let session = store.session();
+    // First: the claim is resumed, and goes back into its token if its task stays.
+    let from = session.tube(args.token.tube())?;
     let claim = session.resume_claim(&args.token);
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
     let id = claim.detach().info.id;
-    let from = session.tube(args.token.tube())?;
     let advanced = from.claimed(id).and_then(|claim| claim.advance(&to, task));
     let receipt = advanced.inspect_err(|_| park_again(&from, id))?;
     print(args, receipt, output).map_err(Failure::after_the_change)

@@ -5,9 +5,10 @@ use std::io;
 use std::mem::take;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tubewell::worker::{Ended, Job, Outcome as End, Report as Reported};
-use tubewell::{Error, Session, Store, TaskState, Tube};
+use tubewell::{Error, Session, Store, TaskState, Ticket, Tube};
 
 use super::child::{self, Child, is_output_closed, not_started};
 use super::outcome::{CommandEnd, Decision, Finished, Outcome, Policy};
@@ -217,26 +218,25 @@ impl Attendant {
     /// Ends the claims of the failed tasks that were kept until the end of the run.
     pub fn release_kept(&self) -> CommandResult {
         let kept = take(&mut self.shared().kept);
-        // They share a few flushes.
-        let mut tickets = Vec::new();
-        for (tube, id, end) in kept {
-            let claim = match tube.claimed(id) {
-                Ok(claim) => claim.into_async(),
-                Err(Error::NotTaken { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            tickets.push(match end {
+        // They share a few flushes. One that cannot be ended keeps none of the others.
+        let end_of = |(tube, id, end): (Tube, u64, End)| {
+            let claim = tube.claimed(id)?.into_async();
+            Ok(match end {
                 End::Fail(failure) => claim.fail(failure),
                 End::FailIn(delay, failure) => claim.fail_in(delay, failure),
                 End::Snooze(delay) => claim.snooze(delay),
                 End::Release(delay) => claim.release(delay),
-                _ => continue,
-            });
-        }
-        tickets.into_iter().try_for_each(|ticket| match ticket.wait() {
-            Ok(_) | Err(Error::NotTaken { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        })
+                _ => claim.release(Duration::ZERO),
+            })
+        };
+        let tickets: Vec<_> = kept.into_iter().map(end_of).collect();
+        let ended = tickets.into_iter().map(|ticket| ticket.and_then(Ticket::wait));
+        let errors = ended.filter_map(Result::err);
+        let first = errors.fold(None, |first, error| match error {
+            Error::NotTaken { .. } => first,
+            error => first.or(Some(error)),
+        });
+        first.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Prints the summary. Returns whether a task was not done, too.

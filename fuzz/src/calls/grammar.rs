@@ -23,6 +23,8 @@ pub enum Field {
     Epoch,
     /// An id, a session and an epoch: a claim in a tube.
     Claim,
+    /// A claim that was handed out, by its id and its epoch.
+    Granted,
     /// Microseconds.
     Time,
     /// As `Time`, mostly zero.

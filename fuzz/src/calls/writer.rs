@@ -230,6 +230,7 @@ impl Writer<'_, '_> {
                 self.number(epoch);
             }
             Field::Claim => self.claim()?,
+            Field::Granted => self.granted()?,
             other => self.value(other)?,
         }
         Ok(())
@@ -341,6 +342,18 @@ impl Writer<'_, '_> {
         let known = self.known.grants.iter().rev();
         let known = known.filter(|grant| grant.id == id && grant.session == session);
         let epoch = epoch.or_else(|| known.map(|grant| grant.epoch).next()).unwrap_or(0);
+        self.number(id);
+        self.out.extend(session.to_bytes());
+        self.number(epoch);
+        Ok(())
+    }
+
+    fn granted(&mut self) -> Result<()> {
+        let (id, epoch) = (self.id()?, self.epoch()?);
+        let mut known = self.known.grants.iter().rev();
+        let grant = known.find(|grant| grant.id == id && grant.epoch == epoch).copied();
+        let session = grant.map_or_else(|| SessionId::from_bytes([9; 16]), |grant| grant.session);
+        self.number(grant.map_or(0, |grant| u64::from(grant.tube)));
         self.number(id);
         self.out.extend(session.to_bytes());
         self.number(epoch);

@@ -16,10 +16,10 @@ use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, SessionId, TaskInfo, TaskState};
 
 verb! {
-    /// The end of a claim whose handle is dropped. Does nothing if the claim has ended.
+    /// The end of a claim whose handle is dropped. Does nothing if the claim has ended, or was parked and resumed
+    /// by another session.
     6 InStore Memory: DropClaim {
-        id: u64,
-        epoch: u64,
+        key: ClaimKey,
         /// The task was not handed out: the attempt does not count.
         forgive: bool,
     } -> () {
@@ -48,7 +48,7 @@ verb! {
 
 impl Decide for DropClaim {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
-        core.release_if_current(self.id, self.epoch, self.forgive).map(Decided::now)
+        core.release_if_current(self.key, self.forgive).map(Decided::now)
     }
 }
 
@@ -124,10 +124,11 @@ impl Core {
         Ok(claim.end_signal.get_or_insert_default().clone())
     }
 
-    /// Whether the claim of this epoch has not ended.
-    pub(crate) fn is_current(&self, id: u64, epoch: u64) -> bool {
-        let claim = self.claims.get(&id).filter(|claim| claim.epoch == epoch);
-        claim.is_some_and(|claim| !self.has_ended(claim.session))
+    /// Whether the claim has not ended. A session that has resumed it has another one, with the same epoch.
+    pub(crate) fn is_current(&self, key: ClaimKey) -> bool {
+        let claim = self.claims.get(&key.id);
+        claim.is_some_and(|claim| claim.epoch == key.epoch && claim.session == key.session)
+            && !self.has_ended(key.session)
     }
 
     pub(in crate::core) fn is_claimed(&self, id: u64) -> bool {
@@ -348,14 +349,13 @@ impl Core {
     /// the task was not handed out.
     pub(in crate::core) fn release_if_current(
         &mut self,
-        id: u64,
-        epoch: u64,
+        key: ClaimKey,
         forgive: bool,
     ) -> Result<()> {
-        if self.closed || !self.is_current(id, epoch) {
+        if self.closed || !self.is_current(key) {
             return Ok(());
         }
-        self.end_claim_lazily(id, End::at_once(forgive))
+        self.end_claim_lazily(key.id, End::at_once(forgive))
     }
 
     /// Removes a task whose ttl has elapsed, in any state.

@@ -107,7 +107,7 @@ verb! {
 
 impl Decide for AckClaims {
     fn decide(&self, core: &mut Core, on: &[ClaimKey]) -> Result<Decided<Vec<Result<Receipt>>>> {
-        Ok(core.ack_many(on.iter().copied()))
+        Ok(core.ack_many(on))
     }
 }
 
@@ -180,11 +180,11 @@ impl Core {
     /// Acks each of these tasks with one commit. Each ack succeeds or fails by itself.
     pub(in crate::core) fn ack_many(
         &mut self,
-        tasks: impl Iterator<Item = ClaimKey>,
+        claims: &[ClaimKey],
     ) -> Decided<Vec<Result<Receipt>>> {
         let mut answers = Decided { answer: Vec::new(), wait: None };
-        for key in tasks {
-            let ack = self.ack(key, None).map(|decided| {
+        for key in claims {
+            let ack = self.ack(*key, None).map(|decided| {
                 answers.wait = Wait::longer(decided.wait, answers.wait.take());
                 decided.answer
             });

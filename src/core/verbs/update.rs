@@ -387,8 +387,7 @@ mod tests {
                 assert_eq!(store.verify().unwrap(), [""; 0]);
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
-                let claimed = key;
-                assert!(store.handle.make(FILE, claimed, &Ack { result: None }).is_err());
+                assert!(store.handle.make(FILE, key, &Ack { result: None }).is_err());
                 assert_eq!(tube.claim(id).unwrap().body(), vec![8; new]);
             });
         }

@@ -182,7 +182,7 @@ impl Core {
     pub(crate) fn cancel_wait(&mut self, arrival: u64, slot: &TakeSlot) -> Result<()> {
         self.remove_waiting_take(arrival);
         match slot.take() {
-            Some(Ok(Some(grant))) => self.release_if_current(grant.id, grant.epoch, true),
+            Some(Ok(Some(grant))) => self.release_if_current(grant.key(), true),
             _ => Ok(()),
         }
     }

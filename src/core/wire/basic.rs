@@ -72,7 +72,7 @@ pub(in crate::core) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, Malfor
 }
 
 impl Wire for u64 {
-    /// The tasks of an `ack_many`.
+    /// Ids of tasks: as many as one `put_many` puts.
     const MOST: usize = PUT_MANY_TASKS;
 
     fn put(&self, out: &mut Vec<u8>) {

@@ -50,7 +50,7 @@ static CALL: Choice = Choice {
         (3, "ResumeClaim", &[Request(23, "ResumeClaim"), Session, CLAIM_TOKEN]),
         (4, "OwnerOfClaim", &[CLAIM]),
         (5, "AckClaims", &[List(&CLAIM)]),
-        (6, "DropClaim", &[Id, Epoch, Flag]),
+        (6, "DropClaim", &[Field::Granted, Flag]),
         (7, "CreateTube", &[TubeName, Driver, TUBE_OPTIONS]),
         (8, "FindTube", &[TubeName]),
         (9, "DropTube", &[TubeName]),
