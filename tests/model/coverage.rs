@@ -69,7 +69,6 @@ const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
     ("Limit", "made by workers: tests/worker/limits.rs"),
     ("DescribeHeld", "asked through connections only: tests/served.rs"),
-    ("ClaimOf", "answers the claim of a take: tests/jobs/claimed.rs"),
     ("Sleep", "the steps of the model are values and tasks: tests/worker"),
     ("Join", "the steps of the model are values and tasks: tests/worker"),
 ];
