@@ -276,9 +276,9 @@ impl<T, M: Mode> Claim<T, M> {
     /// # Errors
     /// An error of the whole call: all claims are dropped and their tasks released, except after
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), where all may have been acked; see
-    /// [`ack`](Claim::ack). Those of [`Tube::claimed`](crate::Tube::claimed) stay taken if all claims are such;
-    /// beside others they may be released, too. [`Invalid`](crate::Error::Invalid): the claims are of two stores.
-    /// The single results have the errors of [`ack`](Claim::ack).
+    /// [`ack`](Claim::ack). If all claims are of [`Tube::claimed`](crate::Tube::claimed), their tasks stay
+    /// taken; if some are, their tasks stay taken or are released.
+    /// [`Invalid`](crate::Error::Invalid): the claims are of two stores. The single results have the errors of [`ack`](Claim::ack).
     ///
     /// # Example
     /// ```

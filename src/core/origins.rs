@@ -164,7 +164,6 @@ fn tags_of(header: &Header) -> Option<Tags> {
 #[cfg(test)]
 mod tests {
     use crate::core::claims::End;
-    use crate::core::state::ClaimKey;
     use crate::{EventKind, FIFO, Failure, Filter, Put, Store, TubeOptions};
 
     #[test]
@@ -176,7 +175,7 @@ mod tests {
         let of_worker = worker.tube("work").unwrap();
         let [acked, failed] = ids.map(|id| {
             let claim = of_worker.try_take().unwrap().unwrap();
-            let key: ClaimKey = claim.held.key();
+            let key = claim.held.key();
             let _ = claim.detach();
             assert_eq!(key.id, id);
             key

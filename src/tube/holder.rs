@@ -8,20 +8,22 @@ use crate::{Claim, Mode, Result};
 impl<T, M: Mode> Tube<T, M> {
     /// The claim that the session of this handle has on a task, by the id of the task: for work whose claim was
     /// [detached](Claim::detach). Reads the record and the body of the task, and waits for no flush; through a
-    /// connection it waits for the answer. The claim of an async handle begins to be read at the first poll.
+    /// connection it waits for the answer. A ticket begins the read at its first poll.
     ///
-    /// Keep the claim for heartbeats: each call of this reads the body again. The calls of the claim wait while the
-    /// write buffer is full, also if this handle [refuses](Tube::refuse_when_full) its own.
+    /// A heartbeat should keep the claim, since each call reads the body again. The changes of the claim wait
+    /// while the write buffer is full, also if this handle [refuses](Tube::refuse_when_full) its own changes.
     ///
     /// The claim stays the session's: neither a drop of this handle nor a refused call releases the task. An
     /// earlier handle that was not detached still releases the task when it is dropped.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken): this session has not taken the task, or the claim has ended.
-    /// [`Codec`](crate::Error::Codec): the body is no value of the type of this tube; the task stays taken, and the
-    /// claim of [`to_bytes`](Tube::to_bytes) has it. [`Corrupt`](crate::Error::Corrupt): the task stays taken until
-    /// the session ends, or [`revoke`](Tube::revoke) ends the claim.
-    /// [`SessionEnded`](crate::Error::SessionEnded), [`TubeDropped`](crate::Error::TubeDropped), [`Closed`](crate::Error::Closed).
+    /// [`Codec`](crate::Error::Codec): the body is no value of the type of this tube. The task stays taken;
+    /// `claimed` of [`to_bytes`](Tube::to_bytes) returns the claim.
+    /// [`Corrupt`](crate::Error::Corrupt): the task stays taken until the session ends or
+    /// [`revoke`](Tube::revoke) ends the claim.
+    /// [`SessionEnded`](crate::Error::SessionEnded), [`TubeDropped`](crate::Error::TubeDropped),
+    /// [`Closed`](crate::Error::Closed).
     ///
     /// # Example
     /// ```

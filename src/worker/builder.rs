@@ -73,8 +73,8 @@ impl Worker {
     /// The session that the worker takes tasks for, instead of one of its own, which ends with it.
     ///
     /// For handlers that return [`Outcome::Detached`](super::Outcome::Detached): the tubes of this
-    /// session find these claims later ([`Tube::claimed`](crate::Tube::claimed)). [`name`](Worker::name) has no
-    /// effect with it.
+    /// session return these claims later ([`Tube::claimed`](crate::Tube::claimed)).
+    /// [`name`](Worker::name) has no effect with it.
     ///
     /// # Example: failed tasks that are tried again after the run, and not in it
     /// ```

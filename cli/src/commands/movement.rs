@@ -30,7 +30,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let body = args.body.as_deref().map(|body| put::body(Some(body))).transpose()?;
     let to = store::tube(store, &args.to)?;
     let session = store.session();
-    // First: the claim is resumed, and goes back into its token if its task stays.
+    // Before the claim is resumed: if the tube is gone, the token stays valid.
     let from = session.tube(args.token.tube())?;
     let claim = session.resume_claim(&args.token);
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;

@@ -218,7 +218,7 @@ impl Attendant {
     /// Ends the claims of the failed tasks that were kept until the end of the run.
     pub fn release_kept(&self) -> CommandResult {
         let kept = take(&mut self.shared().kept);
-        // They share a few flushes. One that cannot be ended keeps none of the others.
+        // The ends share a few flushes. All of them are made, also after an error.
         let end_of = |(tube, id, end): (Tube, u64, End)| {
             let claim = tube.claimed(id)?.into_async();
             Ok(match end {
@@ -230,13 +230,10 @@ impl Attendant {
             })
         };
         let tickets: Vec<_> = kept.into_iter().map(end_of).collect();
-        let ended = tickets.into_iter().map(|ticket| ticket.and_then(Ticket::wait));
-        let errors = ended.filter_map(Result::err);
-        let first = errors.fold(None, |first, error| match error {
-            Error::NotTaken { .. } => first,
-            error => first.or(Some(error)),
-        });
-        first.map_or(Ok(()), |error| Err(error.into()))
+        let errors = tickets.into_iter().filter_map(|ticket| ticket.and_then(Ticket::wait).err());
+        let errors: Vec<_> =
+            errors.filter(|error| !matches!(error, Error::NotTaken { .. })).collect();
+        errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Prints the summary. Returns whether a task was not done, too.

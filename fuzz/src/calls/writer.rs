@@ -342,9 +342,7 @@ impl Writer<'_, '_> {
         let known = self.known.grants.iter().rev();
         let known = known.filter(|grant| grant.id == id && grant.session == session);
         let epoch = epoch.or_else(|| known.map(|grant| grant.epoch).next()).unwrap_or(0);
-        self.number(id);
-        self.out.extend(session.to_bytes());
-        self.number(epoch);
+        self.put_claim(id, session, epoch);
         Ok(())
     }
 
@@ -354,10 +352,14 @@ impl Writer<'_, '_> {
         let grant = known.find(|grant| grant.id == id && grant.epoch == epoch).copied();
         let session = grant.map_or_else(|| SessionId::from_bytes([9; 16]), |grant| grant.session);
         self.number(grant.map_or(0, |grant| u64::from(grant.tube)));
+        self.put_claim(id, session, epoch);
+        Ok(())
+    }
+
+    fn put_claim(&mut self, id: u64, session: SessionId, epoch: u64) {
         self.number(id);
         self.out.extend(session.to_bytes());
         self.number(epoch);
-        Ok(())
     }
 
     fn one_of(&mut self, numbers: &[u64]) -> Result<()> {

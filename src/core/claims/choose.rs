@@ -162,9 +162,7 @@ impl Core {
     /// The owner of a claim; `None` if it has ended.
     fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
         let claim = self.live_claim(key.id).filter(|_| !self.closed)?;
-        let is_held = key.session == claim.session
-            && key.epoch == claim.epoch
-            && claim.parked_until().is_none();
+        let is_held = claim.is(key) && claim.parked_until().is_none();
         is_held.then(|| self.owner(key.id, claim))
     }
 

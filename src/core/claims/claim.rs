@@ -68,11 +68,9 @@ impl Decide for ClaimOf {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Grant>> {
         let ClaimOf { session, id } = *self;
-        core.check_session(session)?;
-        let epoch = core.claims.get(&id).map(|claim| claim.epoch).ok_or(Error::NotTaken { id })?;
-        core.check_claim(ClaimKey { tube: number, id, session, epoch })?;
+        core.check_claim(core.key_of_claim(number, session, id))?;
         let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
-        let mut header = claim.header.clone();
+        let (epoch, mut header) = (claim.epoch, claim.header.clone());
         let found = core.find(number, id)?;
         let row = core.edit(number, |ledger| ledger.row_with_body(id, &found))?;
         // A checkpoint may have replaced the body.
@@ -85,15 +83,11 @@ impl Decide for ClaimOf {
 impl Core {
     /// Checks that the session holds the task by this claim. An expired claim or task is ended here.
     pub(in crate::core) fn check_claim(&mut self, key: ClaimKey) -> Result<()> {
-        let ClaimKey { tube: number, id, session, epoch } = key;
+        let ClaimKey { tube: number, id, session, .. } = key;
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
         let claim = self.claims.get(&id).ok_or_else(not_taken)?;
-        let is_held = claim.tube == number
-            && claim.session == session
-            && claim.parked_until().is_none()
-            && claim.epoch == epoch;
-        if !is_held {
+        if claim.tube != number || !claim.is(key) || claim.parked_until().is_some() {
             return Err(not_taken());
         }
         let (ends_at, dead, expiry) = (claim.ends_at(), claim.header.expires_at, claim.expiry());
@@ -108,8 +102,7 @@ impl Core {
         Ok(())
     }
 
-    /// The claim that a session may have on a task.
-    #[cfg(test)]
+    /// The claim that a session may have on a task. `check_claim` tells whether it has.
     pub(in crate::core) fn key_of_claim(&self, tube: u32, session: SessionId, id: u64) -> ClaimKey {
         let epoch = self.claims.get(&id).map_or(0, |claim| claim.epoch);
         ClaimKey { tube, id, session, epoch }
@@ -124,11 +117,9 @@ impl Core {
         Ok(claim.end_signal.get_or_insert_default().clone())
     }
 
-    /// Whether the claim has not ended. A session that has resumed it has another one, with the same epoch.
+    /// Whether the claim has not ended.
     pub(crate) fn is_current(&self, key: ClaimKey) -> bool {
-        let claim = self.claims.get(&key.id);
-        claim.is_some_and(|claim| claim.epoch == key.epoch && claim.session == key.session)
-            && !self.has_ended(key.session)
+        self.claims.get(&key.id).is_some_and(|claim| claim.is(key)) && !self.has_ended(key.session)
     }
 
     pub(in crate::core) fn is_claimed(&self, id: u64) -> bool {

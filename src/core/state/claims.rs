@@ -85,6 +85,12 @@ pub(in crate::core) struct ReportedProgress {
 }
 
 impl ClaimState {
+    /// Whether it is the claim of this take and session. A session that resumes a parked claim gets the same epoch.
+    #[inline]
+    pub(crate) fn is(&self, key: ClaimKey) -> bool {
+        self.epoch == key.epoch && self.session == key.session
+    }
+
     /// When the claim ends, on running time.
     pub(crate) fn ends_at(&self) -> u64 {
         self.deadline.saturating_add(self.reclaim_delay)

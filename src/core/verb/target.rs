@@ -184,7 +184,8 @@ impl Target for OfClaims {
     }
 
     fn put(claims: &[ClaimKey], number: u8, out: &mut Vec<u8>) {
-        put_of_claims(claims, number, out);
+        out.push(number);
+        put_items(claims.iter(), out);
     }
 }
 
@@ -207,11 +208,6 @@ fn put_in_tube(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
     out.push(ON_TUBE);
     put_tube(tube.number, tube.name, out);
     out.push(number);
-}
-
-fn put_of_claims(claims: &[ClaimKey], number: u8, out: &mut Vec<u8>) {
-    out.push(number);
-    put_items(claims.iter(), out);
 }
 
 fn put_tube(number: u32, name: &str, out: &mut Vec<u8>) {

@@ -38,6 +38,12 @@ impl AnyVerbs<'_> {
         let random = |seed: u64| Random::new(seed << 16 | u64::from(V::NUMBER) << 8 | 1);
         self.seeds.clone().map(move |seed| V::sample(&mut random(seed)))
     }
+
+    /// The numbers of claims begin at random in each run.
+    fn key(&self, id: u64) -> ClaimKey {
+        let number = (self.tube)().number;
+        self.store.inner().run(|core| core.key_of_claim(number, self.session, id))
+    }
 }
 
 impl SeeVerb for AnyVerbs<'_> {
@@ -53,19 +59,14 @@ impl SeeVerb for AnyVerbs<'_> {
 
     fn of_claim<V: Begin<On = OfClaim> + Sample>(&mut self) {
         for id in 0..100 {
-            // The numbers of claims begin at random in each run.
-            let number = (self.tube)().number;
-            let on = self.store.inner().run(|core| core.key_of_claim(number, self.session, id));
+            let on = self.key(id);
             let verb = self.samples::<V>().next();
             self.made += verb.map_or(0, |verb| make_verb(self.store, on, &verb));
         }
     }
 
     fn of_claims<V: Begin<On = OfClaims> + Sample>(&mut self) {
-        let keys: [ClaimKey; 2] = [0, 1].map(|id| {
-            let number = (self.tube)().number;
-            self.store.inner().run(|core| core.key_of_claim(number, self.session, id))
-        });
+        let keys = [0, 1].map(|id| self.key(id));
         let verb = self.samples::<V>().next();
         self.made += verb.map_or(0, |verb| make_verb(self.store, &keys[..], &verb));
     }
