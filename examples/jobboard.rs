@@ -24,7 +24,7 @@ enum Priority {
 const TRASH: &str = "trash";
 
 fn post(board: &Tube, priority: Priority, name: &str, details: &str) -> Result<u64> {
-    let job = Put::new(format!("{name}: {details}")).pri(priority as u32);
+    let job = Put::new(format!("{name}: {details}")).priority(priority as u32);
     Ok(board.put(job)?.id)
 }
 

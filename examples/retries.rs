@@ -46,12 +46,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 10 s, 20 s, 40 s and so on, at most 10 minutes. A program with many workers should add jitter,
     // so that its retries do not coincide.
     let backoff = Backoff::exponential(Duration::from_secs(10)).cap(Duration::from_secs(600));
-    let options = TubeOptions::new().pri(100).max_attempts(6).backoff(backoff);
+    let options = TubeOptions::new().priority(100).max_attempts(6).backoff(backoff);
     let hooks = store.create_tube("hooks", FIFOTTL, options)?;
 
     hooks.put("invoice")?;
     hooks.put("gone")?;
-    hooks.put(Put::new("ping").pri(1))?; // before all other tasks
+    hooks.put(Put::new("ping").priority(1))?; // before all other tasks
     hooks.put(Put::new("ping").delay(Duration::from_secs(60)))?; // not before a minute has passed
 
     let mut log = Vec::new();

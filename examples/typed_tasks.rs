@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", tube.peek(resize.id)?.body.text());
     let mail = Job::Mail { to: "ann".into(), lines: vec!["Hello".into(), "Ann".into()] };
     // All options of a put are available; a priority of 5 comes after the default of 0.
-    jobs.put(Put::new(&mail).pri(5).ttr(Duration::from_secs(30)))?;
+    jobs.put(Put::new(&mail).priority(5).ttr(Duration::from_secs(30)))?;
 
     let mut results = Vec::new();
     while let Some(job) = jobs.try_take()? {

@@ -155,8 +155,8 @@ impl<T, M: Mode> Claim<T, M> {
 
     /// Its priority. 0 is the most urgent.
     #[must_use]
-    pub fn pri(&self) -> u32 {
-        self.held.grant.header.pri
+    pub fn priority(&self) -> u32 {
+        self.held.grant.header.priority
     }
 
     /// Its sub-queue, if it has one.

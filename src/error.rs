@@ -268,12 +268,11 @@ pub enum Error {
         /// What the file has instead.
         why: String,
     },
-    /// The storage failed before the flush of this call, or in a written tube its write, was
-    /// complete. The store has accepted the call, and applies it as soon as the storage works
-    /// again. If the process ends before that, the call is applied completely or not at all, as the
-    /// next open shows. Or the connection to the owner of the store broke, or was closed, before the
-    /// answer: the call was carried out or not. A put with a [`token`](crate::Put::token) can be
-    /// made again.
+    /// The storage failed before the flush of this call, or in a written tube its write, was complete. The
+    /// store has accepted the call, and applies it as soon as the storage works again. If the process ends
+    /// before that, the call is applied completely or not at all, as the next open shows. Or the connection
+    /// to the owner of the store broke, or was closed, before the answer: the call was carried out or not. A
+    /// put with an [`idempotency_key`](crate::Put::idempotency_key) can be made again.
     #[error(
         "the outcome is unknown because the storage or the connection failed: {why}; look at the \
          task before you repeat the call"

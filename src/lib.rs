@@ -104,7 +104,7 @@
 //!
 //! # Priorities, delays, times to live
 //!
-//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *pri*, its priority, 0
+//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *priority*, its priority, 0
 //! first;
 //! *delay*, the time before it is ready; *ttl*, the time after which it is removed; and *ttr* (the
 //! visibility timeout), the time after which a claim expires. All but the delay can also be
@@ -115,10 +115,10 @@
 //! use tubewell::{FIFOTTL, Put, Store, TubeOptions};
 //!
 //! # let store = Store::in_memory()?;
-//! let options = TubeOptions::new().pri(100).ttr(Duration::from_secs(30));
+//! let options = TubeOptions::new().priority(100).ttr(Duration::from_secs(30));
 //! let jobs = store.create_tube("jobs", FIFOTTL, options)?;
 //! jobs.put("some time")?;
-//! jobs.put(Put::new("urgent").pri(0))?;
+//! jobs.put(Put::new("urgent").priority(0))?;
 //! jobs.put(Put::new("tomorrow").delay(Duration::from_secs(86_400)))?;
 //! jobs.put(Put::new("today or never").ttl(Duration::from_secs(86_400)))?;
 //!
@@ -446,7 +446,7 @@ pub use on_parent::OnParent;
 pub use options::{OptionValue, TubeInfo, TubeOptions};
 pub use owner::{Owner, OwnerInfo};
 pub use policy::{Backoff, Counting, Keep};
-pub use put::{IntoPut, Put, TOKEN_TIME};
+pub use put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};
 pub use rate::Rate;
 pub use restore::Restore;
 pub use salvage::{Salvaged, SalvagedTube};

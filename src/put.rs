@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 use crate::body::Coder;
 use crate::{Bytes, OnKey, OnParent, Result};
 
-/// How long the [`token`](Put::token) of a put is remembered: an hour.
-pub const TOKEN_TIME: Duration = Duration::from_micros(tubewell_drivers::TOKEN_TIME);
+/// How long the [`idempotency_key`](Put::idempotency_key) of a put is remembered: an hour.
+pub const IDEMPOTENCY_KEY_TIME: Duration =
+    Duration::from_micros(tubewell_drivers::IDEMPOTENCY_KEY_TIME);
 
 /// A task to be put: its body, as it was given, and its options.
 ///
@@ -22,7 +23,7 @@ pub const TOKEN_TIME: Duration = Duration::from_micros(tubewell_drivers::TOKEN_T
 /// use std::time::Duration;
 /// use tubewell::Put;
 ///
-/// let urgent = Put::new("resize cat.jpg").pri(0).ttr(Duration::from_secs(30));
+/// let urgent = Put::new("resize cat.jpg").priority(0).ttr(Duration::from_secs(30));
 /// let polite = Put::new("GET /").sub_queue("example.org");
 /// # let _ = (urgent, polite);
 /// ```
@@ -38,7 +39,7 @@ pub(crate) type Encoded = Put<Vec<u8>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PutOptions {
-    pub(crate) pri: Option<u32>,
+    pub(crate) priority: Option<u32>,
     pub(crate) ttl: Option<Duration>,
     pub(crate) ttr: Option<Duration>,
     pub(crate) delay: Duration,
@@ -47,7 +48,7 @@ pub(crate) struct PutOptions {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) key: Option<String>,
     pub(crate) on_key: OnKey,
-    pub(crate) token: Option<Box<str>>,
+    pub(crate) idempotency_key: Option<Box<str>>,
     pub(crate) tags: Vec<String>,
     pub(crate) after: Option<Box<After>>,
 }
@@ -85,9 +86,8 @@ impl<B> Put<B> {
     }
 
     /// The priority; 0 is the most urgent. Default: that of the tube. Timed drivers only.
-    #[doc(alias = "priority")]
-    pub fn pri(mut self, pri: u32) -> Put<B> {
-        self.options.pri = Some(pri);
+    pub fn priority(mut self, priority: u32) -> Put<B> {
+        self.options.priority = Some(priority);
         self
     }
 
@@ -214,11 +214,11 @@ impl<B> Put<B> {
     /// The key: a name of 1 to 4096 bytes that no other task of the store has, in any tube. Default:
     /// none. [`on_key`](Put::on_key) says what happens if a task has it already.
     ///
-    /// With the key of a request or of an event, the same put can be repeated after an error or a
-    /// crash, and the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds
-    /// the task. The key is free again when the task is removed: acked and not kept, deleted,
-    /// expired, or forgotten. With a [`token`](Put::token) a put can be repeated for an hour, also when
-    /// its task is removed.
+    /// With the key of a request or of an event, the same put can be repeated after an error or a crash, and
+    /// the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds the task. The key
+    /// is free again when the task is removed: acked and not kept, deleted, expired, or forgotten. With an
+    /// [`idempotency_key`](Put::idempotency_key) a put can be repeated for an hour, also when its task is
+    /// removed.
     ///
     /// # Example
     /// See [`OnKey`].
@@ -237,42 +237,43 @@ impl<B> Put<B> {
         self
     }
 
-    /// A token of the caller's, with which this put can be made again. Default: none. A text of 1 to
-    /// 64 bytes, such as a random UUID, which the caller makes once for each task.
+    /// An idempotency key of the caller's, with which this put can be made again. Default: none. A text of 1
+    /// to 64 bytes, such as a random UUID, which the caller makes once for each task.
     ///
     /// A caller may not know the outcome of a put: its process was killed, or the put returned
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same token.
-    /// If the first put has taken place within the last hour ([`TOKEN_TIME`](crate::TOKEN_TIME)),
-    /// the second one puts nothing, is not counted and has no event. Its receipt has the id of the
-    /// first task, and the state of this task as it is now: [`Done`](crate::TaskState::Done) if it has left the
-    /// tube, acked, deleted, expired or moved. So the put is idempotent: the task is put exactly
-    /// once, in any number of attempts within the hour.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same idempotency
+    /// key. If the first put has taken place within the last hour
+    /// ([`IDEMPOTENCY_KEY_TIME`](crate::IDEMPOTENCY_KEY_TIME)), the second one puts nothing, is not counted
+    /// and has no event. Its receipt has the id of the first task, and the state of this task as it is now:
+    /// [`Done`](crate::TaskState::Done) if it has left the tube, acked, deleted, expired or moved. So the put
+    /// is idempotent: the task is put exactly once, in any number of attempts within the hour.
     ///
-    /// The token is that of the *put*, and a [`key`](Put::key) that of the *task*. A key is in use as
-    /// long as its task is stored, and another task can have it afterwards. A token is remembered for
-    /// an hour, whatever becomes of the task, and then forgotten. A put may have both, and its token
-    /// counts first.
+    /// The idempotency key is that of the *put*, and a [`key`](Put::key) that of the *task*. A key is in use
+    /// as long as its task is stored, and another task can have it afterwards. An idempotency key is
+    /// remembered for an hour, whatever becomes of the task, and then forgotten. A put may have both, and its
+    /// idempotency key counts first.
     ///
-    /// * Tokens are of a tube: the same token in another tube is another one. `truncate` and
-    ///   `drop_tube` forget those of the tube.
-    /// * The token is stored in the commit of the task: a crash keeps or loses both, as the
+    /// * Idempotency keys are of a tube: the same idempotency key in another tube is another one. `truncate`
+    ///   and `drop_tube` forget those of the tube.
+    /// * The idempotency key is stored in the commit of the task: a crash keeps or loses both, as the
     ///   [`Durability`](crate::Durability) of the tube says. The hour is measured on the timeline,
     ///   which goes on while the store is closed.
-    /// * A put that is refused remembers nothing, and neither does one that
-    ///   [keeps](OnKey::Keep) the task with its key. A put that replaces a task remembers its token.
-    ///   One that waits for space remembers it when it is admitted.
+    /// * A put that is refused remembers nothing, and neither does one that [keeps](OnKey::Keep) the task
+    ///   with its key. A put that replaces a task remembers its idempotency key. One that waits for space
+    ///   remembers it when it is admitted.
     /// * The contents are not compared, unlike those of Stripe's requests: a put with other contents
-    ///   and the same token puts nothing.
-    /// * The same token twice in one [`put_many`](crate::Tube::put_many) or
+    ///   and the same idempotency key puts nothing.
+    /// * The same idempotency key twice in one [`put_many`](crate::Tube::put_many) or
     ///   [`finish`](crate::Claim::finish) is one put. [`requeue`](crate::Tube::requeue),
     ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and puts that
-    ///   return tickets have tokens, too. [`Invalid`](crate::Error::Invalid) for the task of an
+    ///   return tickets have idempotency keys, too. [`Invalid`](crate::Error::Invalid) for the task of an
     ///   [`advance`](crate::Claim::advance), of a schedule, of a
     ///   [`restore_many`](crate::Tube::restore_many), and of a transaction of the application.
-    /// * Tokens are not exported, and `salvage` does not restore them. `backup` and `compact` keep
+    /// * Idempotency keys are not exported, and `salvage` does not restore them. `backup` and `compact` keep
     ///   them.
     ///
-    /// A token costs the put two rows, which a later put with a token removes after the hour.
+    /// An idempotency key costs the put two rows, which a later put with an idempotency key removes after the
+    /// hour.
     ///
     /// Stripe calls this an [idempotency key](https://docs.stripe.com/api/idempotent_requests), which
     /// it remembers for at least 24 hours. Amazon SQS calls it a [deduplication
@@ -285,7 +286,7 @@ impl<B> Put<B> {
     ///
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
-    /// let put = || Put::new("to: ann").token("8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11");
+    /// let put = || Put::new("to: ann").idempotency_key("8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11");
     /// let first = mails.put(put())?;
     /// assert_eq!(mails.put(put())?.id, first.id); // puts nothing
     ///
@@ -299,8 +300,8 @@ impl<B> Put<B> {
     #[doc(alias = "idempotent")]
     #[doc(alias = "deduplication")]
     #[doc(alias = "retry")]
-    pub fn token(mut self, token: impl Into<String>) -> Put<B> {
-        self.options.token = Some(token.into().into_boxed_str());
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Put<B> {
+        self.options.idempotency_key = Some(key.into().into_boxed_str());
         self
     }
 

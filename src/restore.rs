@@ -20,7 +20,7 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 /// ```
 /// use tubewell::{Put, Restore};
 ///
-/// let task = Restore::new(Put::new("to: ann").pri(3)).id(17).takes(2).buried(true);
+/// let task = Restore::new(Put::new("to: ann").priority(3)).id(17).takes(2).buried(true);
 /// # let _ = task;
 /// ```
 ///

@@ -278,7 +278,7 @@ pub struct Reschedule {
     pub(crate) overlap: Option<Overlap>,
     pub(crate) put: Option<Encoded>,
     pub(crate) body: Option<Vec<u8>>,
-    pub(crate) pri: Option<u32>,
+    pub(crate) priority: Option<u32>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) tags: Option<Vec<String>>,
 }
@@ -350,9 +350,8 @@ impl Reschedule {
     }
 
     /// The priority of further runs; 0 is the most urgent. Timed drivers only.
-    #[doc(alias = "pri")]
-    pub fn priority(mut self, pri: u32) -> Reschedule {
-        self.pri = Some(pri);
+    pub fn priority(mut self, priority: u32) -> Reschedule {
+        self.priority = Some(priority);
         self
     }
 
@@ -419,7 +418,7 @@ pub struct ScheduleInfo {
     /// What happens if the last run is not over when the next one is due.
     pub overlap: Overlap,
     /// The priority of the runs; `None` for that of the tube.
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// The ttl of the runs; `None` for that of the tube.
     pub ttl: Option<Duration>,
     /// The ttr of the runs; `None` for that of the tube.

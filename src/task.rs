@@ -48,7 +48,7 @@ pub struct TaskInfo {
     /// Its state.
     pub state: TaskState,
     /// Its priority; 0 is the most urgent.
-    pub pri: u32,
+    pub priority: u32,
     /// Its sub-queue, if it was put with one.
     pub sub_queue: Option<String>,
     /// Its key, if it was put with one.

@@ -226,9 +226,9 @@ impl Transaction<'_> {
     /// The delay and the ttl of the task begin with the commit.
     ///
     /// # Errors
-    /// Those of [`Tube::put`]; [`Full`](Error::Full) also if only acks of this transaction would
-    /// free space. [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put
-    /// has a [token](crate::Put::token), which the application can store in its own rows.
+    /// Those of [`Tube::put`]; [`Full`](Error::Full) also if only acks of this transaction would free space.
+    /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put has an
+    /// [idempotency key](crate::Put::idempotency_key), which the application can store in its own rows.
     pub fn put<T>(&self, tube: &Tube<T>, task: impl IntoPut<T>) -> Result<u64> {
         self.check_store(tube.handle())?;
         let request = PutRequest::new(tube.encode(task)?, self.store.open_store().max_body)?;

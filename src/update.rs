@@ -12,7 +12,7 @@ use crate::{Bytes, Result};
 /// use tubewell::{FIFOTTL, Store, TubeOptions, Update};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new().pri(5))?;
+/// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new().priority(5))?;
 /// let id = mails.put("to: ann")?.id;
 /// let later = Update::new().body("to: ann, bob").delay(Duration::from_secs(3600));
 /// mails.update(id, later.priority(1))?;
@@ -23,7 +23,7 @@ use crate::{Bytes, Result};
 #[must_use = "nothing is changed until a tube updates a task"]
 pub struct Update<T = Bytes> {
     pub(crate) body: Option<T>,
-    pub(crate) pri: Option<u32>,
+    pub(crate) priority: Option<u32>,
     pub(crate) delay: Option<Duration>,
     pub(crate) not_before: Option<Option<SystemTime>>,
     pub(crate) tags: Option<Vec<String>>,
@@ -31,7 +31,7 @@ pub struct Update<T = Bytes> {
 
 impl<T> Default for Update<T> {
     fn default() -> Update<T> {
-        Update { body: None, pri: None, delay: None, not_before: None, tags: None }
+        Update { body: None, priority: None, delay: None, not_before: None, tags: None }
     }
 }
 
@@ -50,9 +50,8 @@ impl<T> Update<T> {
     }
 
     /// A new priority; 0 is the most urgent. Timed drivers only.
-    #[doc(alias = "pri")]
-    pub fn priority(mut self, pri: u32) -> Update<T> {
-        self.pri = Some(pri);
+    pub fn priority(mut self, priority: u32) -> Update<T> {
+        self.priority = Some(priority);
         self
     }
 
@@ -116,7 +115,7 @@ impl<T> Update<T> {
     }
 
     pub(crate) fn try_map<U>(self, with: impl FnOnce(T) -> Result<U>) -> Result<Update<U>> {
-        let Update { body, pri, delay, not_before, tags } = self;
-        Ok(Update { body: body.map(with).transpose()?, pri, delay, not_before, tags })
+        let Update { body, priority, delay, not_before, tags } = self;
+        Ok(Update { body: body.map(with).transpose()?, priority, delay, not_before, tags })
     }
 }

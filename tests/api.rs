@@ -131,7 +131,7 @@ fn list_continues_from_the_text_of_a_cursor() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
     let late = Duration::from_secs(60);
-    tube.put_many((0..5).map(|n| Put::new("ready").pri(9 - n))).unwrap();
+    tube.put_many((0..5).map(|n| Put::new("ready").priority(9 - n))).unwrap();
     tube.put_many((5..10).map(|_| Put::new("delayed").delay(late))).unwrap();
     for id in 0..2 {
         tube.bury(id).unwrap();

@@ -75,7 +75,7 @@ fn backup_opens_like_a_killed_store() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new().pri(3)).unwrap();
+    let work = store.create_tube("work", FIFOTTL, TubeOptions::new().priority(3)).unwrap();
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
     let memory = store.create_tube("memory", FIFO, TubeOptions::new().temporary(true)).unwrap();

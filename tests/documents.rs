@@ -137,7 +137,7 @@ fn document_names_every_option_that_is_compared() {
     let options = [
         ("ttl", UTUBETTL, new().ttl(second)),
         ("ttr", UTUBETTL, new().ttr(second)),
-        ("priority", UTUBETTL, new().pri(5)),
+        ("priority", UTUBETTL, new().priority(5)),
         ("capacity", LIMFIFOTTL, new().capacity(5)),
         ("max_runtime", UTUBETTL, new().max_runtime(second)),
         ("max_attempts", UTUBETTL, new().max_attempts(5)),

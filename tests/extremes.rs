@@ -130,7 +130,7 @@ fn verbs_accept_any_number() {
     let events = store.subscribe(usize::MAX).unwrap();
     for (driver, options) in [
         (FIFO, TubeOptions::new()),
-        (UTUBETTL, TubeOptions::new().ttl(Duration::MAX).ttr(Duration::MAX).pri(u32::MAX)),
+        (UTUBETTL, TubeOptions::new().ttl(Duration::MAX).ttr(Duration::MAX).priority(u32::MAX)),
         (LIMFIFOTTL, TubeOptions::new().capacity(u64::MAX)),
     ] {
         let tube = store.create_tube(driver, driver, options).unwrap();

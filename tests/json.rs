@@ -61,10 +61,11 @@ fn tasks_and_pages_are_json_objects() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let ttl = Duration::from_millis(90_500);
-    let receipt = tube.put(Put::new("hi").pri(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
+    let receipt =
+        tube.put(Put::new("hi").priority(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
     assert_json(&receipt, &format!(r#"{{"id":0,"state":"ready","commit":{}}}"#, receipt.commit));
 
-    let info = r#"{"id":0,"tube":"jobs","state":"ready","pri":7,"sub_queue":null,"key":null,"tags":[],"takes":0,"#
+    let info = r#"{"id":0,"tube":"jobs","state":"ready","priority":7,"sub_queue":null,"key":null,"tags":[],"takes":0,"#
         .to_owned()
         + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
@@ -88,7 +89,7 @@ fn tasks_and_pages_are_json_objects() {
 #[test]
 fn tubes_and_statistics_are_json_objects() {
     let (store, _clock) = store();
-    let options = TubeOptions::new().capacity(5).ttr(Duration::from_millis(1500)).pri(3);
+    let options = TubeOptions::new().capacity(5).ttr(Duration::from_millis(1500)).priority(3);
     let options = options.durability(Durability::write());
     let tube = store.create_tube("jobs", LIMFIFOTTL, options).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
@@ -98,7 +99,7 @@ fn tubes_and_statistics_are_json_objects() {
         &store.tubes().unwrap()[0],
         concat!(
             r#"{"name":"jobs","driver":"limfifottl","usable":true,"temporary":false,"#,
-            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"pri":3,"max_runtime":null,"#,
+            r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"priority":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
             r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
             r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"history":0,"#,
@@ -124,14 +125,14 @@ fn schedules_and_their_runs_are_json_objects() {
     let (store, clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     let hourly =
-        Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new("hi").pri(2));
+        Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new("hi").priority(2));
     tube.schedule(hourly.times(9)).unwrap();
     clock.advance(Duration::ZERO);
     let text = concat!(
         r#"{"items":[{"id":0,"key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,
         r#""next":{"secs_since_epoch":1767229200,"nanos_since_epoch":0},"#,
         r#""due_in":{"secs":3600,"nanos":0},"runs":1,"skipped":0,"last":1,"times":9,"missed":"1","#,
-        r#""within":null,"overlap":"allow","pri":2,"ttl":null,"ttr":null,"#,
+        r#""within":null,"overlap":"allow","priority":2,"ttl":null,"ttr":null,"#,
         r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"tags":[],"size":2,"#,
         r#""stopped":null}],"next":null,"damaged":0}"#,
     );

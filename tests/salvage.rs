@@ -57,7 +57,7 @@ fn make_store(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)>
         let tube = &tubes[usize::try_from(n * 3 / TASKS).unwrap()];
         let mut put = Put::new(body(n));
         if tube.name() != "a" {
-            put = put.pri(u32::try_from(n % 5).unwrap());
+            put = put.priority(u32::try_from(n % 5).unwrap());
         }
         if tube.name() == "c" {
             put = put.sub_queue(format!("s{}", n % 7));

@@ -182,7 +182,7 @@ impl Work<'_> {
         match self.tube.driver() {
             UTUBE => put.sub_queue(format!("sub{}", n % 1000)),
             UTUBETTL => put.sub_queue(format!("sub{}", n % 1000)).ttl(Duration::from_secs(3600)),
-            FIFOTTL => put.ttl(Duration::from_secs(3600)).pri(3),
+            FIFOTTL => put.ttl(Duration::from_secs(3600)).priority(3),
             _ => put,
         }
     }

@@ -224,7 +224,7 @@ fn task_line<'a>(
         id: Some(info.id),
         state: info.state,
         put_at: Some(moment::show(info.put_at)),
-        pri: Some(info.pri),
+        priority: Some(info.priority),
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
         ttl: Some(seconds(info.ttl_left.map(|left| left.saturating_sub(due_in)))),
         ttr: Some(seconds(info.ttr)),

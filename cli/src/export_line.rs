@@ -49,7 +49,7 @@ pub struct TaskLine<'a> {
     pub state: TaskState,
     /// A line that a program has written may leave it out.
     pub put_at: Option<String>,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// Null is never, and what is left out is the default. So it is with the next two.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Option<f64>>,

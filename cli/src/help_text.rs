@@ -157,7 +157,7 @@ pub const PUT: &str = "\
 Examples:
   tubewell put mail 'to: ann'
   tubewell put mail - < letter.txt
-  tubewell put mail 'remind bob' --delay 2h --pri 5
+  tubewell put mail 'remind bob' --delay 2h --priority 5
   tubewell put mail 'to: ann' --not-before 2026-12-24T09:00:00+01:00
   tubewell put crawl http://example.org/ --sub-queue example.org
   tubewell put mail 'once only' --max-attempts 1
@@ -165,7 +165,7 @@ Examples:
   tubewell put mail 'page.html' --after 5 --after-tube mail --on-parent bury
   tubewell put mail 'welcome ann' --key 'welcome ann' --on-key keep
   tubewell put mail 'the bill' --tag 'customer 7' --tag bill
-  tubewell put mail 'to: ann' --token 8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11
+  tubewell put mail 'to: ann' --idempotency-key 8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>
@@ -239,7 +239,7 @@ Examples:
   tubewell --store new.tubewell import --all < all.jsonl
 
 A line of tasks.jsonl:
-  {\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}";
+  {\"data\": \"to: ann\", \"priority\": 1, \"delay\": \"10m\"}";
 
 pub const POP: &str = "\
 The body is printed unchanged; on a terminal a line end follows. The task is
@@ -458,7 +458,7 @@ tags also a buried one. The tags replace all that the task has; add-tags and
 remove-tags change some of them in every state.
 
 Examples:
-  tubewell update mail 17 18 --pri 0
+  tubewell update mail 17 18 --priority 0
   tubewell update mail 17 --delay 10m
   tubewell update mail 17 --not-before none
   tubewell update mail 18 --body 'to: ann, bob'

@@ -36,7 +36,7 @@ pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
         Cell::number(info.id),
         Cell::text(info.state.as_str()).style(colour(info.state)),
         Cell::number(duration::show(moment::age(info.put_at, now))),
-        Cell::number(info.pri),
+        Cell::number(info.priority),
         Cell::number(info.takes),
         Cell::number(attempts(info)),
         Cell::number(parents(info)),
@@ -67,7 +67,7 @@ pub fn fields(
         ("task", info.id.to_string()),
         ("state", info.state.as_str().to_owned()),
         ("put", format!("{}, {age} ago", moment::show(info.put_at))),
-        ("pri", info.pri.to_string()),
+        ("priority", info.priority.to_string()),
         ("taken", count(u64::from(info.takes), "time")),
     ];
     if info.attempts_left.is_some() || info.attempts != info.takes {

@@ -31,7 +31,7 @@ pub struct Traits {
 #[non_exhaustive]
 pub struct Draft<'a> {
     /// The priority of the task, or the tube's default.
-    pub pri: u32,
+    pub priority: u32,
     /// The sub-queue that the caller has named, if any.
     pub sub_queue: Option<&'a str>,
     /// The body of the task.
@@ -41,8 +41,8 @@ pub struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Creates a draft, to test a driver.
     #[must_use]
-    pub fn new(pri: u32, sub_queue: Option<&'a str>, body: &'a [u8]) -> Draft<'a> {
-        Draft { pri, sub_queue, body }
+    pub fn new(priority: u32, sub_queue: Option<&'a str>, body: &'a [u8]) -> Draft<'a> {
+        Draft { priority, sub_queue, body }
     }
 }
 
@@ -109,7 +109,7 @@ pub trait Driver: Send + Sync + 'static {
     ///
     /// The default is the priority in timed drivers, else 0.
     fn order(&self, task: &Draft<'_>) -> u64 {
-        if self.traits().timed { u64::from(task.pri) } else { 0 }
+        if self.traits().timed { u64::from(task.priority) } else { 0 }
     }
 
     /// Returns the sub-queue of a task. At most one task of a sub-queue is taken at a time. Called

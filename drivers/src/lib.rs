@@ -61,9 +61,9 @@ pub use index_rows::{IndexRow, index_rows, position_of};
 pub use keys::{Position, Shelf};
 pub use ledger::{Found, FoundPage, Ledger, check_position};
 pub use limits::{
-    BODY_MAX, FAILURE_GROUP_MAX, HISTORY_MAX, HISTORY_TEXT_MAX, INLINE_MAX, KEY_MAX, NEVER,
-    PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, STEP_NAME_MAX, STEPS_MAX, SUB_QUEUE_MAX,
-    TAG_MAX, TAGS_MAX, TOKEN_MAX, TOKEN_TIME, TUBE_NAME_MAX,
+    BODY_MAX, FAILURE_GROUP_MAX, HISTORY_MAX, HISTORY_TEXT_MAX, IDEMPOTENCY_KEY_TIME, INLINE_MAX,
+    KEY_MAX, NEVER, PAGE_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, STEP_NAME_MAX,
+    STEPS_MAX, SUB_QUEUE_MAX, TAG_MAX, TAGS_MAX, TOKEN_MAX, TUBE_NAME_MAX,
 };
 pub use more::{More, Note};
 pub use movement::Contents;

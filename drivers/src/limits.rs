@@ -22,7 +22,7 @@ pub const TOKEN_MAX: usize = 64;
 /// How long a token of a put is remembered, in microseconds: an hour. Long enough for a caller that is
 /// started again, and short enough for the file: 100 such puts a second are 360,000 tokens, with some
 /// 130 bytes each if they are UUIDs as text.
-pub const TOKEN_TIME: u64 = 3_600_000_000;
+pub const IDEMPOTENCY_KEY_TIME: u64 = 3_600_000_000;
 
 /// Maximum number of tags of a task. Each one costs a put two rows of the index.
 pub const TAGS_MAX: usize = 32;

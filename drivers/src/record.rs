@@ -37,7 +37,7 @@ const HEADER_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The priority. 0 is the most urgent.
-    pub pri: u32,
+    pub priority: u32,
     /// The driver's order key.
     pub order: u64,
     /// The time at which the task was put.
@@ -189,7 +189,7 @@ impl Header {
     /// ```
     /// # use tubewell_drivers::{Header, NEVER};
     /// # let mut header = Header {
-    /// #     pri: 0, order: 0, created: 1, expires_at: NEVER, ttr: NEVER, ready_at: 0, takes: 3,
+    /// #     priority: 0, order: 0, created: 1, expires_at: NEVER, ttr: NEVER, ready_at: 0, takes: 3,
     /// #     size: 0, body_checksum: None, sub: "".into(), more: None,
     /// # };
     /// header.edit_more(|more| more.forgiven += 1);
@@ -372,18 +372,19 @@ fn body_checksum(body: &[u8]) -> NonZeroU64 {
 
 /// The fields of a plain task. Their order is part of the format.
 fn plain_fields(header: &Header) -> impl Encode {
-    let Header { pri, order, created, expires_at, ttr, ready_at, takes, size, .. } = header;
+    let Header { priority, order, created, expires_at, ttr, ready_at, takes, size, .. } = header;
     let (body_checksum, sub) = (&header.body_checksum, &header.sub);
-    (pri, order, created, expires_at, ttr, ready_at, takes, size, body_checksum, sub)
+    (priority, order, created, expires_at, ttr, ready_at, takes, size, body_checksum, sub)
 }
 
 /// Decodes a plain header, with the number of its bytes.
 fn decode_plain(bytes: &[u8]) -> Result<(Header, usize), DecodeError> {
     let config = bincode::config::standard().with_limit::<HEADER_MAX>();
     let (fields, read) = bincode::decode_from_slice(bytes, config)?;
-    let (pri, order, created, expires_at, ttr, ready_at, takes, size, body_checksum, sub) = fields;
+    let (priority, order, created, expires_at, ttr, ready_at, takes, size, body_checksum, sub) =
+        fields;
     let header = Header {
-        pri,
+        priority,
         order,
         created,
         expires_at,
@@ -425,7 +426,7 @@ mod tests {
 
     fn header(body: &[u8]) -> Header {
         Header {
-            pri: 3,
+            priority: 3,
             order: 3,
             created: 1,
             expires_at: NEVER,

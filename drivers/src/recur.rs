@@ -36,7 +36,7 @@ pub struct Recur {
     /// Whether a run is left out while the last one is not over.
     pub skips_overlap: bool,
     /// The priority of the runs, if it is not that of their tube.
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// Their ttl, if it is not that of their tube.
     pub ttl: Option<u64>,
     /// Their ttr, if it is not that of their tube.
@@ -85,7 +85,7 @@ impl Encode for Recur {
         self.missed.encode(encoder)?;
         self.within.encode(encoder)?;
         self.skips_overlap.encode(encoder)?;
-        self.pri.encode(encoder)?;
+        self.priority.encode(encoder)?;
         self.ttl.encode(encoder)?;
         self.ttr.encode(encoder)?;
         self.delay.encode(encoder)?;
@@ -106,7 +106,7 @@ impl<Context> Decode<Context> for Recur {
             missed: Decode::decode(decoder)?,
             within: Decode::decode(decoder)?,
             skips_overlap: Decode::decode(decoder)?,
-            pri: Decode::decode(decoder)?,
+            priority: Decode::decode(decoder)?,
             ttl: Decode::decode(decoder)?,
             ttr: Decode::decode(decoder)?,
             delay: Decode::decode(decoder)?,

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::keys;
 use crate::ledger::Ledger;
-use crate::limits::{NEVER, TOKEN_TIME};
+use crate::limits::{IDEMPOTENCY_KEY_TIME, NEVER};
 use crate::record_error::RecordError;
 use crate::tables::{Reads, Rows, Table, Value};
 
@@ -129,7 +129,7 @@ pub(crate) fn purge_token<R: Rows>(rows: &mut R, key: &[u8], row: &Value) -> Res
 }
 
 fn is_remembered(time: u64, now: u64) -> bool {
-    time.saturating_add(TOKEN_TIME) > now
+    time.saturating_add(IDEMPOTENCY_KEY_TIME) > now
 }
 
 /// The row of a token: the xxh3 of what follows, seeded with that of the key, then time and id.

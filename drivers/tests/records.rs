@@ -24,7 +24,7 @@ const WITH_MORE: u8 = 0x81;
 
 fn plain(body: &[u8]) -> Header {
     Header {
-        pri: 0,
+        priority: 0,
         order: 0,
         created: 1_790_000_000_000_000,
         expires_at: NEVER,
@@ -56,7 +56,7 @@ fn cron() -> Recur {
         missed: 3,
         within: Some(8),
         skips_overlap: true,
-        pri: Some(9),
+        priority: Some(9),
         ttl: Some(10),
         ttr: Some(11),
         delay: 12,
@@ -102,7 +102,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn plain_header_has_its_recorded_bytes() {
     let timed = Header {
-        pri: 300,
+        priority: 300,
         order: 300,
         expires_at: 1_790_000_900_000_000,
         ttr: 60_000_000,
@@ -113,7 +113,7 @@ fn plain_header_has_its_recorded_bytes() {
     };
     let large = vec![7; INLINE_MAX + 1];
     let extreme = Header {
-        pri: u32::MAX,
+        priority: u32::MAX,
         order: u64::MAX,
         created: 0,
         expires_at: 0,
@@ -317,7 +317,7 @@ fn largest_header_decodes() {
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {
-        pri: u32::MAX,
+        priority: u32::MAX,
         order: u64::MAX,
         takes: u32::MAX,
         sub: "s".repeat(SUB_QUEUE_MAX).into(),
@@ -411,14 +411,14 @@ fn mores() -> impl Strategy<Value = More> {
 
 prop_compose! {
     fn tasks()(
-        (pri, takes, order) in any::<(u32, u32, u64)>(),
+        (priority, takes, order) in any::<(u32, u32, u64)>(),
         [created, expires_at, ttr, ready_at] in any::<[u64; 4]>(),
         sub in ".{0,60}",
         more in option::of(mores()),
         body in prop_oneof![vec(any::<u8>(), 0..80), vec(any::<u8>(), 1023..1027)],
     ) -> (Header, Vec<u8>) {
         let mut header = Header {
-            pri,
+            priority,
             order,
             created,
             expires_at,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{Memory, ledger};
 use tubewell_drivers::{
-    Counts, HeadCache, NEVER, RememberedPut, Rows, TOKEN_TIME, Table, TubeTotals, keys,
+    Counts, HeadCache, IDEMPOTENCY_KEY_TIME, NEVER, RememberedPut, Rows, Table, TubeTotals, keys,
     purge_slice, put_of_token, remove_old_tokens, verify_rows,
 };
 
@@ -50,7 +50,9 @@ fn token_is_found_in_its_space_only() {
     let mut rows = ten();
     let put = RememberedPut { time: 4, id: 104 };
     assert_eq!(put_of_token(&mut rows, SPACE, "t4"), Ok(Some(put)));
-    assert!(put.counts_at(4 + TOKEN_TIME - 1) && !put.counts_at(4 + TOKEN_TIME));
+    assert!(
+        put.counts_at(4 + IDEMPOTENCY_KEY_TIME - 1) && !put.counts_at(4 + IDEMPOTENCY_KEY_TIME)
+    );
     assert!(RememberedPut { time: NEVER - 1, id: 0 }.counts_at(NEVER - 1));
     assert_eq!(put_of_token(&mut rows, OTHER, "t4"), Ok(None));
     assert_eq!(put_of_token(&mut rows, SPACE, "t"), Ok(None));
@@ -67,7 +69,7 @@ fn old_tokens_are_removed_from_the_front_a_few_at_a_time() {
     let (mut from, mut left) = (Vec::new(), Vec::new());
     // Those of the times 0 to 5 are over.
     for _ in 0..5 {
-        let old = remove_old_tokens(&mut rows, &from, 5 + TOKEN_TIME, 2).unwrap();
+        let old = remove_old_tokens(&mut rows, &from, 5 + IDEMPOTENCY_KEY_TIME, 2).unwrap();
         assert!(old.next >= from);
         from = old.next;
         left.push((rows.0.len(), old.earliest));
@@ -87,7 +89,7 @@ fn stray_rows_by_time_are_removed_alone() {
     rows.insert(Table::Index, keys::token_by_time(1, SPACE, "none"), [][..].into());
     rows.insert(Table::Index, b"O short".to_vec(), [][..].into());
     assert_eq!(findings(&rows, &[]).len(), 3);
-    let old = remove_old_tokens(&mut rows, &[], 1 + TOKEN_TIME, 9).unwrap();
+    let old = remove_old_tokens(&mut rows, &[], 1 + IDEMPOTENCY_KEY_TIME, 9).unwrap();
     assert_eq!((old.earliest, rows.0.len()), (2, 17));
     assert!(put_of_token(&mut rows, SPACE, "t4").unwrap().is_some());
 }
@@ -111,7 +113,7 @@ fn damaged_row_is_not_returned_and_is_removed_when_it_is_old() {
             findings(&rows, &[]),
             ["tube \"seven\": the row of the token \"t4\" is damaged"]
         );
-        remove_old_tokens(&mut rows, &[], 9 + TOKEN_TIME, 10).unwrap();
+        remove_old_tokens(&mut rows, &[], 9 + IDEMPOTENCY_KEY_TIME, 10).unwrap();
         assert!(rows.0.is_empty());
     }
 }

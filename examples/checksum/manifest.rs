@@ -53,7 +53,7 @@ pub fn print(queue: &Queue, dir: &Path, out: impl Write) -> Result<(), Failure> 
     while let Some(line) = lines.next() {
         let line = line?;
         // Two lines of the same file are adjacent, and the last one counts.
-        if matches!(lines.peek(), Some(Ok(next)) if next.pri == line.pri) {
+        if matches!(lines.peek(), Some(Ok(next)) if next.priority == line.priority) {
             continue;
         }
         let body = queue.done.peek(line.id)?.body;

@@ -37,13 +37,13 @@ pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), 
                 // same number; the manifest uses the last one. In the other order the line could be
                 // lost.
                 let line = Line { digest, path: &path };
-                in_flight.push_back(lines.put(Put::new(line.to_body()).pri(number)));
+                in_flight.push_back(lines.put(Put::new(line.to_body()).priority(number)));
                 in_flight.push_back(claim.into_async().ack());
                 done();
             }
             Err(why) => {
                 let reason = format!("cannot read {}: {why}", from_bytes(&path).display());
-                queue.failed.put(Put::new(reason).pri(number))?;
+                queue.failed.put(Put::new(reason).priority(number))?;
                 claim.bury()?;
             }
         }

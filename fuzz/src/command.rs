@@ -142,9 +142,9 @@ fn split_lines(u: &mut Unstructured<'_>) -> Result<()> {
 fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
     let data: &str = Arbitrary::arbitrary(u)?;
     let mut line = Map::from_iter([("data".to_owned(), json!(data))]);
-    let pri = Option::<u32>::arbitrary(u)?;
-    if let Some(pri) = pri {
-        line.insert("pri".into(), json!(pri));
+    let priority = Option::<u32>::arbitrary(u)?;
+    if let Some(priority) = priority {
+        line.insert("priority".into(), json!(priority));
     }
     let delay = if u.ratio(1, 3)? { u64::from(u.int_in_range(1..=1_000_000_u32)?) } else { 0 };
     let ttl = Option::<u32>::arbitrary(u)?;
@@ -163,7 +163,7 @@ fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
     let put = input::json_line(line.as_bytes()).unwrap().unwrap();
     let Ok((info, body)) = put_and_peek(put) else { return Ok(()) };
     assert_eq!(body, data.as_bytes(), "{line}");
-    assert_eq!(info.pri, pri.unwrap_or(0), "{line}");
+    assert_eq!(info.priority, priority.unwrap_or(0), "{line}");
     assert_eq!(info.sub_queue.as_deref(), sub_queue, "{line}");
     let millis = Duration::from_millis;
     assert_eq!(info.due_in, (delay > 0).then_some(millis(delay)), "{line}");

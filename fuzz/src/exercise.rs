@@ -201,7 +201,7 @@ fn edit(tube: &Tube) {
     {
         let Ok(page) = tube.list(state, None, 3) else { continue };
         for info in &page.items {
-            let _ = tube.set_priority(info.id, info.pri ^ 1);
+            let _ = tube.set_priority(info.id, info.priority ^ 1);
             let _ = tube.update(info.id, Update::new().delay(Duration::ZERO));
             let _ = tube.add_tags(info.id, ["red", "new"]);
             let _ = tube.remove_tags(info.id, ["green"]);

@@ -66,7 +66,7 @@ fn build() -> History {
     let store = options(&clock).open_on(Box::new(disk.share())).unwrap();
     let tubes = [
         ("plain", FIFO, TubeOptions::new()),
-        ("timed", FIFOTTL, TubeOptions::new().ttr(5 * MS).pri(2)),
+        ("timed", FIFOTTL, TubeOptions::new().ttr(5 * MS).priority(2)),
         ("queues", UTUBE, TubeOptions::new()),
         ("timed queues", UTUBETTL, TubeOptions::new().ttl(Duration::from_secs(60))),
         ("bounded", LIMFIFOTTL, TubeOptions::new().capacity(3)),
@@ -137,15 +137,15 @@ fn fill(builder: &mut HistoryBuilder) {
         builder.put("queues", 1025 - n, |put| put.sub_queue(name));
         builder.put("relaxed", 40, |put| put);
         builder.put("dropped", 1500, |put| put.sub_queue(name));
-        let pri = u32::try_from(n % 3).unwrap();
-        builder.put("timed queues", 900, |put| put.pri(pri).sub_queue(name));
+        let priority = u32::try_from(n % 3).unwrap();
+        builder.put("timed queues", 900, |put| put.priority(priority).sub_queue(name));
     }
     builder.put("timed", 10, |put| put.delay(MS).ttl(4 * MS));
     builder.put("timed", 3000, |put| put.delay(Duration::from_secs(3600)));
-    builder.put("timed", 10, |put| put.ttl(Duration::from_secs(30)).pri(0));
+    builder.put("timed", 10, |put| put.ttl(Duration::from_secs(30)).priority(0));
     builder.put("timed queues", 2000, |put| put.delay(3 * MS).sub_queue("z"));
-    builder.put("bounded", 10, |put| put.pri(1));
-    builder.put("bounded", 5000, |put| put.pri(0));
+    builder.put("bounded", 10, |put| put.priority(1));
+    builder.put("bounded", 5000, |put| put.priority(0));
     for n in 0..9 {
         builder.put("limited", 30, |put| put);
         builder.put("limited queues", if n == 4 { 2000 } else { 30 }, |put| {

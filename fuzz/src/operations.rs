@@ -28,7 +28,7 @@ use crate::oracle::Oracle;
 
 const MS: Micros = 1000;
 /// How long a put is remembered by its token.
-const TOKEN_TIME: Micros = 3_600_000_000;
+const IDEMPOTENCY_KEY_TIME: Micros = 3_600_000_000;
 /// With more steps, each input would be slow, without additional findings.
 const STEPS_MAX: usize = 150;
 /// Sizes of bodies. The record has those of up to 1024 bytes.
@@ -206,7 +206,7 @@ impl Source<'_> {
         }
         let mut template = TaskTemplate {
             size: *self.0.choose(&SIZES)?,
-            pri: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
+            priority: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
             ttl: self.maybe(3, Self::span)?,
             ttr: self.maybe(3, Self::span)?,
             delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,
@@ -252,7 +252,7 @@ impl Source<'_> {
     fn clock_move(&mut self) -> Result<ClockMove> {
         // Schedules would put as many tasks as fit into the time.
         if self.1.tokens && !self.1.schedules && self.once_in(3)? {
-            return self.0.choose(&[TOKEN_TIME, TOKEN_TIME - 1, 1]).copied().map(ClockMove::By);
+            return self.0.choose(&[IDEMPOTENCY_KEY_TIME, IDEMPOTENCY_KEY_TIME - 1, 1]).copied().map(ClockMove::By);
         }
         if self.once_in(3)? {
             return self

@@ -97,7 +97,7 @@ fn record(bytes: &[u8]) {
 fn encoded(u: &mut Unstructured<'_>, first: u8, oracle: Oracle) -> Result<()> {
     let id = u64::arbitrary(u)?;
     let mut header = Header {
-        pri: u32::arbitrary(u)?,
+        priority: u32::arbitrary(u)?,
         order: u64::arbitrary(u)?,
         created: u64::arbitrary(u)?,
         expires_at: u64::arbitrary(u)?,
@@ -193,7 +193,7 @@ fn recur(number: u32) -> Recur {
         missed: Recur::ALL,
         within: Some(time),
         skips_overlap: is_cron,
-        pri: Some(number),
+        priority: Some(number),
         ttl: None,
         ttr: None,
         delay: 0,

@@ -75,7 +75,7 @@ mod tests {
             options().capacity(7),
             options().ttl(second),
             options().ttr(second),
-            options().pri(3),
+            options().priority(3),
             options().max_runtime(second),
             options().max_attempts(3),
             options().count_takes(Counting::Lazily),
@@ -104,7 +104,7 @@ mod tests {
         for (one, text) in [
             (options().ttl(second), "ttl: 1s, not unlimited"),
             (options().ttr(second), "ttr: 1s, not unlimited"),
-            (options().pri(5), "priority: 5, not 0"),
+            (options().priority(5), "priority: 5, not 0"),
             (options().capacity(5), "capacity: 5, not 0"),
             (options().temporary(true), "option temporary: true, not false"),
             (options().durability(Durability::Flush), "durability: flush, not the store's"),
@@ -230,7 +230,7 @@ mod tests {
             "capacity",
             "ttl",
             "ttr",
-            "pri",
+            "priority",
             "max_runtime",
             "backoff",
             "reclaim_delay",
@@ -242,7 +242,7 @@ mod tests {
         let options = TubeOptions::new().max_runtime(Duration::MAX).backoff(Backoff::none());
         let options = options.reclaim_delay(Duration::ZERO).shared_limits(false);
         assert_eq!(Policies::new(&options, "no", NONE).unwrap(), Policies::default());
-        for options in [TubeOptions::new().pri(0), TubeOptions::new().sub_queue_limit(1)] {
+        for options in [TubeOptions::new().priority(0), TubeOptions::new().sub_queue_limit(1)] {
             let refused = Policies::new(&options, "no", NONE);
             assert!(matches!(refused, Err(Error::Unsupported { .. })), "{options:?}");
         }
@@ -274,8 +274,8 @@ mod tests {
             "max_taken: true is not a whole number"
         );
         assert_eq!(
-            error("pri", OptionValue::Number(1 << 32)),
-            "pri: 4294967296 is above 4294967295"
+            error("priority", OptionValue::Number(1 << 32)),
+            "priority: 4294967296 is above 4294967295"
         );
         assert_eq!(error("shared_limits", text("yes")), "shared_limits: yes is not true or false");
         assert_eq!(

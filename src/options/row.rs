@@ -19,7 +19,7 @@ use crate::micros::duration;
 
 impl Encode for Policies {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Encoded {
-        (micros(self.ttl), micros(self.ttr), self.pri).encode(encoder)?;
+        (micros(self.ttl), micros(self.ttr), self.priority).encode(encoder)?;
         let durability = self.durability.map(encode_durability);
         (self.capacity, self.temporary, durability).encode(encoder)?;
         let options = self.options();
@@ -41,7 +41,7 @@ impl<C> Decode<C> for Policies {
         let time = |micros| if micros == NEVER { Duration::MAX } else { duration(micros) };
         options.ttl = Some(u64::decode(decoder).map(time)?);
         options.ttr = Some(u64::decode(decoder).map(time)?);
-        options.pri = Some(u32::decode(decoder)?);
+        options.priority = Some(u32::decode(decoder)?);
         options.capacity = Some(u64::decode(decoder)?);
         options.temporary = Some(bool::decode(decoder)?);
         options.durability = Option::decode(decoder)?.map(decode_durability);

@@ -31,10 +31,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// Gives a task another priority, whatever its state and whichever session has taken it. 0 is
     /// the most urgent.
     ///
-    /// A ready task takes its new place in the order of takes: among tasks of the same priority by
-    /// its id, as if it had been put with this priority. A taken task stays taken, and has the
-    /// priority when it is ready again; [`Claim::pri`](crate::Claim::pri) is still that of the take.
-    /// The same priority again changes nothing, and is not an error.
+    /// A ready task takes its new place in the order of takes: among tasks of the same priority by its id, as
+    /// if it had been put with this priority. A taken task stays taken, and has the priority when it is ready
+    /// again; [`Claim::priority`](crate::Claim::priority) is still that of the take. The same priority again
+    /// changes nothing, and is not an error.
     ///
     /// Once this returns, the priority survives a killed process and a power cut. The call blocks
     /// for a flush, and no take gets a ready task before that.
@@ -52,15 +52,15 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// let store = Store::in_memory()?;
     /// let pages = store.create_tube("pages", FIFOTTL, TubeOptions::new())?;
-    /// pages.put(Put::new("/a").pri(5))?;
-    /// let id = pages.put(Put::new("/b").pri(5))?.id;
+    /// pages.put(Put::new("/a").priority(5))?;
+    /// let id = pages.put(Put::new("/b").priority(5))?.id;
     /// pages.set_priority(id, 0)?;
     /// assert_eq!(pages.try_take()?.unwrap().body(), b"/b");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "reprioritize")]
     pub fn set_priority(&self, id: u64, priority: u32) -> M::Answer<Receipt> {
-        self.make(SetPriority { id, pri: priority })
+        self.make(SetPriority { id, priority })
     }
 
     /// Changes the body, the priority, the delay or the tags of a task that waits: one that is

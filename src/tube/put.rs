@@ -26,7 +26,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`KeyInUse`](crate::Error::KeyInUse): no crash makes it untrue if the task that has the key is
     /// in a tube with durability flush, and no killed process if it is in a written one. Nothing was
     /// put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with a
-    /// [`token`](crate::Put::token) can be made again.
+    /// [`idempotency_key`](crate::Put::idempotency_key) can be made again.
     ///
     /// # Example: an urgent task, in an hour
     /// ```
@@ -35,7 +35,7 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # let store = Store::in_memory()?;
     /// let tube = store.create_tube("mail", FIFOTTL, TubeOptions::new())?;
-    /// let later = tube.put(Put::new("reminder").delay(Duration::from_secs(3600)).pri(0))?;
+    /// let later = tube.put(Put::new("reminder").delay(Duration::from_secs(3600)).priority(0))?;
     /// assert_eq!(later.state, TaskState::Delayed);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -93,8 +93,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// Puts up to 100,000 tasks and 256 MiB with one commit, or none of them.
     ///
     /// Takers see all of them at the same time, and their ids are in the given order. A
-    /// [key](crate::Put::key) or a [token](crate::Put::token) of one of them is seen by those behind it. Once this returns, they survive a killed process and a power cut. After a crash before that, all are
-    /// there or none. The call blocks for one flush, and does not wait for space in a full tube.
+    /// [key](crate::Put::key) or an [idempotency key](crate::Put::idempotency_key) of one of them is seen by
+    /// those behind it. Once this returns, they survive a killed process and a power cut. After a crash
+    /// before that, all are there or none. The call blocks for one flush, and does not wait for space in a
+    /// full tube.
     ///
     /// # Errors
     /// Those of [`put`](Tube::put) for any of the tasks; [`Invalid`](crate::Error::Invalid) for too many;

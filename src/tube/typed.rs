@@ -31,7 +31,7 @@ impl<M: Mode> Tube<Bytes, M> {
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?.typed::<Mail>();
     /// mails.put(Mail { to: "ann".into() })?;
-    /// mails.put(Put::new(&Mail { to: "bob".into() }).pri(3))?;
+    /// mails.put(Put::new(&Mail { to: "bob".into() }).priority(3))?;
     /// let claim = mails.try_take()?.unwrap();
     /// assert_eq!(claim.value().to, "ann");
     /// assert_eq!(claim.body(), br#"{"to":"ann"}"#);

@@ -63,10 +63,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`wait_done`](Tube::wait_done) does. Returns the receipt of the put, and how the task ended:
     /// `None` when the timeout elapses.
     ///
-    /// The wait begins with the put, so that no end is missed, however fast a worker is. The
-    /// timeout begins then too, but the call always waits for the flush of the put. After a timeout
-    /// the task is still in the tube. A put with a [`token`](crate::Put::token) that was seen waits for
-    /// the end of the first task: [`Gone`](crate::Ending::Gone) if that has left the tube.
+    /// The wait begins with the put, so that no end is missed, however fast a worker is. The timeout begins
+    /// then too, but the call always waits for the flush of the put. After a timeout the task is still in the
+    /// tube. A put with an [`idempotency_key`](crate::Put::idempotency_key) that was seen waits for the end
+    /// of the first task: [`Gone`](crate::Ending::Gone) if that has left the tube.
     ///
     /// # Errors
     /// Those of [`put`](Tube::put): nothing was put, unless the error is

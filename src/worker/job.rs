@@ -115,8 +115,8 @@ impl<T> Job<T> {
 
     /// Its priority. 0 is the most urgent.
     #[must_use]
-    pub fn pri(&self) -> u32 {
-        self.core.claim.pri()
+    pub fn priority(&self) -> u32 {
+        self.core.claim.priority()
     }
 
     /// Its sub-queue, if it has one.

@@ -75,7 +75,7 @@ pub fn fill(
 }
 
 fn draft<'a>(tube: &Tube, nth: u64, body: &'a [u8]) -> Put<&'a [u8]> {
-    let put = Put::new(body).key(key(nth)).tag("all").token(format!("token-{nth}"));
+    let put = Put::new(body).key(key(nth)).tag("all").idempotency_key(format!("token-{nth}"));
     let put = put.tag(if nth.is_multiple_of(2) { "red" } else { "blue" });
     match nth % 6 {
         3 if nth == 3 => put.not_before(UNIX_EPOCH + CLOCK_START + HOUR),
@@ -193,7 +193,7 @@ impl Differences {
 pub fn put_again(store: &Store) -> Vec<(u64, Result<u64>)> {
     let Ok(tube) = store.tube(TUBE) else { return Vec::new() };
     let puts = (0..TASKS).step_by(5).map(|nth| {
-        let put = tube.put(Put::new("again").token(format!("token-{nth}")));
+        let put = tube.put(Put::new("again").idempotency_key(format!("token-{nth}")));
         (nth, put.map(|receipt| receipt.id))
     });
     puts.collect()

@@ -182,7 +182,7 @@ impl SampleBuilder {
         let mut put = Put::new(body.clone());
         let mut state = TaskState::Ready;
         if driver.ends_with("ttl") {
-            put = put.pri(u32::try_from(self.rng.below(4)).unwrap());
+            put = put.priority(u32::try_from(self.rng.below(4)).unwrap());
             if self.rng.one_in(4) {
                 put = put.ttl(Duration::from_secs(86_400 + self.rng.below(3600)));
             }

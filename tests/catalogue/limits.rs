@@ -270,7 +270,7 @@ fn create_tube_rejects_option_unsupported_by_driver() {
     for driver in [FIFO, UTUBE] {
         assert_rejected(driver, TubeOptions::default().ttl(secs(5)));
         assert_rejected(driver, TubeOptions::default().ttr(secs(5)));
-        assert_rejected(driver, TubeOptions::default().pri(5));
+        assert_rejected(driver, TubeOptions::default().priority(5));
     }
     assert!(store.tubes().unwrap().is_empty());
     assert_sound(&store);
@@ -300,7 +300,7 @@ fn put_many_with_one_invalid_task_stores_none() {
         let bad = if case.timed() {
             Put::new("x".into()).sub_queue("n".repeat(256))
         } else {
-            Put::new("x".into()).pri(1)
+            Put::new("x".into()).priority(1)
         };
         let refused = case.tube.put_many([case.draft("a"), bad, case.draft("c")]).err();
         assert!(

@@ -60,8 +60,8 @@ fn take_with_zero_timeout_returns_immediately() {
 #[test]
 fn take_orders_by_priority_then_id() {
     for_each_driver(TIMED, |case| {
-        for pri in [2, 1, 0, 2, 1, 0] {
-            case.add(case.draft("x").pri(pri));
+        for priority in [2, 1, 0, 2, 1, 0] {
+            case.add(case.draft("x").priority(priority));
         }
         assert_eq!(case.take_all(), [2, 5, 1, 4, 0, 3]);
     });
@@ -71,11 +71,11 @@ fn take_orders_by_priority_then_id() {
 #[test]
 fn released_task_keeps_priority() {
     for_each_driver(TIMED, |case| {
-        let low = case.add(case.draft("low").pri(5));
-        let high = case.add(case.draft("high").pri(1));
+        let low = case.add(case.draft("low").priority(5));
+        let high = case.add(case.draft("high").priority(1));
         assert_eq!(case.take(), Some(high));
         case.tube.claimed(high).and_then(|claim| claim.release(ZERO)).unwrap();
-        assert_eq!(case.info(high).pri, 1);
+        assert_eq!(case.info(high).priority, 1);
         assert_eq!(case.take_all(), [high, low]);
     });
 }
@@ -84,9 +84,9 @@ fn released_task_keeps_priority() {
 #[test]
 fn take_orders_extreme_priorities() {
     for_each_driver(TIMED, |case| {
-        let last = case.add(case.draft("x").pri(u32::MAX));
-        let middle = case.add(case.draft("x").pri(u32::MAX - 1));
-        let first = case.add(case.draft("x").pri(0));
+        let last = case.add(case.draft("x").priority(u32::MAX));
+        let middle = case.add(case.draft("x").priority(u32::MAX - 1));
+        let first = case.add(case.draft("x").priority(0));
         assert_eq!(case.take_all(), [first, middle, last]);
     });
 }
@@ -144,8 +144,8 @@ fn kicked_tasks_return_to_their_positions() {
 #[test]
 fn kick_orders_by_priority() {
     for_each_driver(TIMED, |case| {
-        for pri in [2, 1, 0, 2, 1, 0] {
-            let id = case.add(case.draft("x").pri(pri));
+        for priority in [2, 1, 0, 2, 1, 0] {
+            let id = case.add(case.draft("x").priority(priority));
             case.tube.bury(id).unwrap();
         }
         let log = case.event_log();
@@ -171,9 +171,9 @@ fn take_returns_long_backlog_in_order_before_and_after_release_all() {
 #[test]
 fn take_skips_taken_tasks_after_many_urgent_puts() {
     for_each_driver(TIMED, |case| {
-        case.tube.put_many((0..3000).map(|_| case.draft("x").pri(5))).unwrap();
+        case.tube.put_many((0..3000).map(|_| case.draft("x").priority(5))).unwrap();
         assert_eq!(case.take_all().len(), 3000);
-        case.tube.put_many((0..3000).map(|_| case.draft("x").pri(0))).unwrap();
+        case.tube.put_many((0..3000).map(|_| case.draft("x").priority(0))).unwrap();
         assert_eq!(case.take_all(), (3000..6000).collect::<Vec<u64>>());
         case.tube.claimed(7).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take_all(), [7]);

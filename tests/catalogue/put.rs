@@ -100,7 +100,7 @@ fn put_without_options_uses_tube_options() {
         let by_builder = case.add(Put::new("x"));
         let info = |id| {
             let info = case.info(id);
-            (info.state, info.pri, info.sub_queue, info.ttl_left, info.ttr, info.size)
+            (info.state, info.priority, info.sub_queue, info.ttl_left, info.ttr, info.size)
         };
         assert_eq!(info(by_text), info(by_builder));
         assert_eq!(info(by_text), (TaskState::Ready, 0, None, None, None, 1));
@@ -117,7 +117,7 @@ fn put_rejects_option_unsupported_by_driver() {
         assert_eq!(case.calls(), counts([]));
     };
     for_each_driver(UNTIMED, |case| {
-        assert_rejected(case, Put::new("x".into()).pri(5));
+        assert_rejected(case, Put::new("x".into()).priority(5));
         assert_rejected(case, Put::new("x".into()).ttl(secs(60)));
         assert_rejected(case, Put::new("x".into()).ttr(secs(60)));
         assert_rejected(case, Put::new("x".into()).delay(secs(100)));
@@ -136,8 +136,11 @@ fn put_after_rejected_put_survives_restart() {
         let store = file.open();
         let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
         let timed = TIMED.contains(driver);
-        let rejected =
-            if timed { Put::new("x").sub_queue("n".repeat(256)) } else { Put::new("x").pri(1) };
+        let rejected = if timed {
+            Put::new("x").sub_queue("n".repeat(256))
+        } else {
+            Put::new("x").priority(1)
+        };
         assert!(tube.put(rejected.clone()).is_err());
         tube.put("after it").unwrap();
         assert!(tube.put_many([Put::new("x"), rejected]).is_err());

@@ -338,7 +338,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     stores::owner(&store).register_driver(timed()).unwrap();
     assert_eq!(usable(), [true]);
     assert_eq!([take(&tube), take(&tube), take(&tube)], [Some(1), Some(2), Some(4)]);
-    tube.put(Put::new("new").pri(0)).unwrap();
+    tube.put(Put::new("new").priority(0)).unwrap();
     assert_sound(&store);
 }
 
@@ -394,14 +394,14 @@ fn restart_empties_temporary_tube() {
 fn restart_keeps_tube_options() {
     let file = StoreFile::new();
     let store = file.open();
-    let options = || TubeOptions::default().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
+    let options = || TubeOptions::default().ttl(secs(20)).ttr(secs(3)).priority(7).capacity(2);
     store.create_tube("case", LIMFIFOTTL, options()).unwrap();
     let store = file.reopen_after(store, secs(60));
     store.create_tube("case", LIMFIFOTTL, options().if_not_exists(true)).unwrap();
     let tube = store.tube("case").unwrap();
     let id = tube.put("a").unwrap().id;
     let info = tube.peek(id).unwrap().info;
-    assert_eq!((info.pri, info.ttl_left, info.ttr), (7, Some(secs(20)), Some(secs(3))));
+    assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(20)), Some(secs(3))));
     tube.put("b").unwrap();
     let full = Error::Full { tube: "case".to_owned(), capacity: 2 };
     assert_eq!(tube.put("c").err(), Some(full));
@@ -414,8 +414,8 @@ fn restart_keeps_changes_by_touch_and_release() {
     for driver in TIMED {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        tube.put(draft(driver, "touched").pri(3).ttl(secs(10)).ttr(secs(2))).unwrap();
-        tube.put(draft(driver, "released").pri(4).ttl(secs(10)).ttr(secs(20))).unwrap();
+        tube.put(draft(driver, "touched").priority(3).ttl(secs(10)).ttr(secs(2))).unwrap();
+        tube.put(draft(driver, "released").priority(4).ttl(secs(10)).ttr(secs(20))).unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         tube.claimed(0).and_then(|claim| claim.touch(secs(3))).unwrap().unwrap();
         tube.claimed(1).and_then(|claim| claim.release(secs(5))).unwrap();
@@ -424,7 +424,7 @@ fn restart_keeps_changes_by_touch_and_release() {
         let tube = store.tube("case").unwrap();
         let info = |id| {
             let info = tube.peek(id).unwrap().info;
-            (info.state, info.pri, info.ttl_left, info.ttr)
+            (info.state, info.priority, info.ttl_left, info.ttr)
         };
         assert_eq!(info(0), (TaskState::Ready, 3, Some(secs(12)), Some(secs(5))));
         assert_eq!(info(1), (TaskState::Delayed, 4, Some(secs(14)), Some(secs(20))));

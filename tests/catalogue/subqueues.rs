@@ -192,8 +192,8 @@ fn waiting_taker_gets_released_task_of_sub_queue() {
 #[test]
 fn most_urgent_task_of_sub_queue_is_taken_first() {
     for_each_driver(&[UTUBETTL], |case| {
-        let later = case.add(task_in("x").pri(1));
-        let urgent = case.add(task_in("x").pri(0));
+        let later = case.add(task_in("x").priority(1));
+        let urgent = case.add(task_in("x").priority(0));
         assert_eq!(case.take(), Some(urgent));
         case.tube.claimed(urgent).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(urgent));
@@ -206,9 +206,9 @@ fn most_urgent_task_of_sub_queue_is_taken_first() {
 #[test]
 fn sub_queues_are_ordered_by_priority_of_their_heads() {
     for_each_driver(&[UTUBETTL], |case| {
-        case.add(task_in("x").pri(5));
-        case.add(task_in("x").pri(1));
-        case.add(task_in("y").pri(3));
+        case.add(task_in("x").priority(5));
+        case.add(task_in("x").priority(1));
+        case.add(task_in("y").priority(3));
         assert_eq!(case.take_all(), [1, 2]);
         case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(0));
@@ -414,9 +414,9 @@ fn kicked_task_precedes_later_task_of_sub_queue() {
 #[test]
 fn more_urgent_task_precedes_released_task() {
     for_each_driver(&[UTUBETTL], |case| {
-        case.add(task_in("x").pri(1));
+        case.add(task_in("x").priority(1));
         assert_eq!(case.take(), Some(0));
-        case.add(task_in("x").pri(0));
+        case.add(task_in("x").priority(0));
         case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         assert_eq!(case.take(), Some(1));
     });
@@ -426,9 +426,9 @@ fn more_urgent_task_precedes_released_task() {
 #[test]
 fn more_urgent_task_precedes_task_of_expired_claim() {
     for_each_driver(&[UTUBETTL], |case| {
-        case.add(task_in("x").pri(1).ttr(ms(100)));
+        case.add(task_in("x").priority(1).ttr(ms(100)));
         assert_eq!(case.take(), Some(0));
-        case.add(task_in("x").pri(0));
+        case.add(task_in("x").priority(0));
         case.advance(100);
         assert_eq!(case.take(), Some(1));
     });

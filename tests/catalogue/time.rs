@@ -302,14 +302,14 @@ fn buried_delayed_task_keeps_extended_ttl_after_kick() {
 /// E30
 #[test]
 fn missing_put_options_default_to_tube_options() {
-    let options = TubeOptions::default().ttl(secs(20)).ttr(secs(3)).pri(7);
+    let options = TubeOptions::default().ttl(secs(20)).ttr(secs(3)).priority(7);
     for_each_driver_with(TIMED, options, |case| {
         let plain = case.put("a");
-        let urgent = case.add(case.draft("b").pri(0));
+        let urgent = case.add(case.draft("b").priority(0));
         let short = case.add(case.draft("c").ttl(secs(5)));
         let info = |id| {
             let info = case.info(id);
-            (info.pri, info.ttl_left, info.ttr)
+            (info.priority, info.ttl_left, info.ttr)
         };
         assert_eq!(info(plain), (7, Some(secs(20)), Some(secs(3))));
         assert_eq!(info(urgent), (0, Some(secs(20)), Some(secs(3))));

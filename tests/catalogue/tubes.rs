@@ -62,7 +62,7 @@ fn create_tube_if_not_exists_rejects_other_driver_or_options() {
         if case.timed() {
             assert_differs(if_not_exists().ttl(secs(5)), case.driver);
             assert_differs(if_not_exists().ttr(secs(5)), case.driver);
-            assert_differs(if_not_exists().pri(5), case.driver);
+            assert_differs(if_not_exists().priority(5), case.driver);
         }
     });
 }
@@ -72,14 +72,14 @@ fn create_tube_if_not_exists_rejects_other_driver_or_options() {
 #[test]
 fn create_tube_if_not_exists_compares_every_option() {
     let store = store_in_memory();
-    let options = || default_options().ttl(secs(20)).ttr(secs(3)).pri(7).capacity(2);
+    let options = || default_options().ttl(secs(20)).ttr(secs(3)).priority(7).capacity(2);
     let asked = || options().if_not_exists(true);
     let tube = store.create_tube("case", LIMFIFOTTL, options()).unwrap();
     let differences = [
         ("driver", store.create_tube("case", FIFOTTL, if_not_exists().ttl(secs(20)).ttr(secs(3)))),
         ("ttl", store.create_tube("case", LIMFIFOTTL, asked().ttl(secs(21)))),
         ("ttr", store.create_tube("case", LIMFIFOTTL, asked().ttr(secs(4)))),
-        ("priority", store.create_tube("case", LIMFIFOTTL, asked().pri(8))),
+        ("priority", store.create_tube("case", LIMFIFOTTL, asked().priority(8))),
         ("capacity", store.create_tube("case", LIMFIFOTTL, asked().capacity(3))),
         ("temporary", store.create_tube("case", LIMFIFOTTL, asked().temporary(true))),
         (

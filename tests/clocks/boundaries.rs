@@ -149,11 +149,11 @@ fn equal_deadlines_elapse_in_id_order() {
     let run = file.open();
     // Priorities are in reverse order of the ids, and the same deadline has different delays.
     for n in 0..30_u32 {
-        run.put("delayed", |put| put.delay(2 * HOUR).pri(30 - n));
+        run.put("delayed", |put| put.delay(2 * HOUR).priority(30 - n));
     }
     file.advance(HOUR);
     for n in 30..60_u32 {
-        run.put("delayed", |put| put.delay(HOUR).pri(60 - n));
+        run.put("delayed", |put| put.delay(HOUR).priority(60 - n));
     }
     let events = run.store.subscribe(1000).unwrap();
     file.advance(HOUR);
@@ -162,7 +162,7 @@ fn equal_deadlines_elapse_in_id_order() {
     assert_eq!(delivered, (0..60).collect::<Vec<u64>>());
 
     for n in 0..30_u32 {
-        run.put("expiring", |put| put.ttl(2 * HOUR).pri(30 - n));
+        run.put("expiring", |put| put.ttl(2 * HOUR).priority(30 - n));
     }
     file.advance(2 * HOUR);
     let expired: Vec<u64> = std::iter::from_fn(|| events.try_recv())
@@ -178,7 +178,7 @@ fn claims_expiring_together_are_released_in_id_order() {
     let file = StoreFile::new();
     let run = file.open();
     for n in 0..20_u32 {
-        run.put("taken", |put| put.ttr(HOUR).pri(20 - n));
+        run.put("taken", |put| put.ttr(HOUR).priority(20 - n));
     }
     let claims = run.tube.take_many(20, Duration::ZERO).unwrap();
     assert_eq!(claims[0].id(), 19, "the most urgent task must be taken first");

@@ -33,7 +33,7 @@ impl ScenarioRun {
         let recorded = &scenario.options;
         let mut options = TubeOptions::default();
         if let Some(pri) = recorded.pri {
-            options = options.pri(pri);
+            options = options.priority(pri);
         }
         if let Some(ttl) = recorded.ttl {
             options = options.ttl(duration(ttl));
@@ -156,7 +156,7 @@ impl ScenarioRun {
     fn put(&mut self, session: u32, data: &str, options: &PutOptions) -> Result<Answer, Error> {
         let mut put = Put::new(data);
         if let Some(pri) = options.pri {
-            put = put.pri(pri);
+            put = put.priority(pri);
         }
         if let Some(ttl) = options.ttl {
             put = put.ttl(duration(ttl));

@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn edits_of_a_task_are_few_rows_in_one_flush() {
     for (driver, most) in [(FIFOTTL, [5, 2, 3, 6, 1]), (UTUBETTL, [7, 2, 3, 7, 1])] {
-        with_tube(driver, TubeOptions::new().pri(5).ttl(MINUTE), |store, tube| {
+        with_tube(driver, TubeOptions::new().priority(5).ttl(MINUTE), |store, tube| {
             let put = Put::new("x");
             let put = if driver == UTUBETTL { put.sub_queue("one") } else { put };
             let id = tube.put(put).unwrap().id;
@@ -63,10 +63,10 @@ fn edits_of_a_task_allocate_little() {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
     with_tube(FIFOTTL, relaxed, |_, tube| {
         let id = tube.put(&[7; 128]).unwrap().id;
-        let mut pri = 0;
+        let mut priority = 0;
         let priority = allocations(500, || {
-            pri = pri % 100 + 1;
-            tube.set_priority(id, pri).unwrap();
+            priority = priority % 100 + 1;
+            tube.set_priority(id, priority).unwrap();
         });
         let body = allocations(500, || _ = tube.update(id, Update::new().body([8; 64])).unwrap());
         println!("a priority {priority}, a body {body} allocations");

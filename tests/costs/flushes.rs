@@ -107,7 +107,8 @@ fn calls_that_change_nothing_name_the_last_flushed_commit() {
         tube.put("the first ids").unwrap();
         let flushed = store.flush().unwrap();
 
-        let put = || tube.put(Put::new("x").key("key").token("token").tag("tag")).unwrap();
+        let put =
+            || tube.put(Put::new("x").key("key").idempotency_key("token").tag("tag")).unwrap();
         let first = put();
         assert!(first.commit > flushed, "{durability}");
         let unchanged = [

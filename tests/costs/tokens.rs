@@ -1,6 +1,6 @@
 //! Tokens: two rows for a put that has one, and nothing for any other call.
 
-use tubewell::{FIFO, ManualClock, Put, Store, TOKEN_TIME, TubeOptions, UTUBETTL};
+use tubewell::{FIFO, IDEMPOTENCY_KEY_TIME, ManualClock, Put, Store, TubeOptions, UTUBETTL};
 
 use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
@@ -10,13 +10,13 @@ fn token_costs_two_rows_and_a_put_that_is_made_again_nothing() {
         with_tube(driver, TubeOptions::new(), |store, tube| {
             tube.put("warm").unwrap();
             let plain = rows_edited(store, || _ = tube.put("x").unwrap());
-            let put = || _ = tube.put(Put::new("x").token("t")).unwrap();
+            let put = || _ = tube.put(Put::new("x").idempotency_key("t")).unwrap();
             assert_eq!(rows_edited(store, put), plain + 2, "{driver}");
             assert_eq!(rows_edited(store, put), 0, "{driver}");
             assert_eq!(flushes_and_commits(store, put), (0, 0), "{driver}");
-            let again = || _ = tube.put_many([Put::new("x").token("t")]).unwrap();
+            let again = || _ = tube.put_many([Put::new("x").idempotency_key("t")]).unwrap();
             assert_eq!(flushes_and_commits(store, again), (0, 0), "{driver}");
-            let first = || _ = tube.put(Put::new("x").token("u")).unwrap();
+            let first = || _ = tube.put(Put::new("x").idempotency_key("u")).unwrap();
             assert_eq!(flushes_and_commits(store, first), (1, 1), "{driver}");
         });
     }
@@ -32,12 +32,12 @@ fn put_with_a_token_removes_the_rows_of_at_most_two() {
     put(0);
     let first = put(1);
     tube.put_many((2..5).map(token_put)).unwrap();
-    clock.advance(TOKEN_TIME);
+    clock.advance(IDEMPOTENCY_KEY_TIME);
     assert_eq!([10, 11, 12, 13].map(put), [4, 4, 2, 0].map(|removed| first + removed));
 }
 
 fn token_put(token: u64) -> Put<&'static str> {
-    Put::new("x").token(token.to_string())
+    Put::new("x").idempotency_key(token.to_string())
 }
 
 #[test]

@@ -67,7 +67,7 @@ struct Contents(Vec<Option<Found>>, Vec<(String, u64)>);
 fn disk(durability: Durability) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
-    let options = TubeOptions::new().durability(durability).pri(5).ttl(24 * HOUR);
+    let options = TubeOptions::new().durability(durability).priority(5).ttl(24 * HOUR);
     let tube = store.create_tube("work", UTUBETTL, options).unwrap();
     for (sub, size, delay) in [
         ("a", 2000, Duration::ZERO),
@@ -96,7 +96,7 @@ fn contents(store: &Store) -> Contents {
         let is_taken = task.info.state == TaskState::Taken;
         let state = if is_taken { TaskState::Ready } else { task.info.state };
         let is_due = state == TaskState::Delayed && task.info.due_in.is_some();
-        Some((state, task.info.pri, task.body.to_vec(), is_due, task.info.tags))
+        Some((state, task.info.priority, task.body.to_vec(), is_due, task.info.tags))
     });
     let tasks: Vec<Option<Found>> = tasks.collect();
     for tag in ["all", "buried", "new", "newer"] {

@@ -98,7 +98,7 @@ fn refused_advance_changes_nothing() {
         let too_large = claim().advance(&next, vec![0; tubewell::MAX_BODY + 1]);
         assert!(matches!(too_large, Err(Error::Invalid { .. })), "{too_large:?}");
         for put in
-            [Put::new("y").delay(secs(1)), Put::new("y").pri(1), Put::new("y").sub_queue("s")]
+            [Put::new("y").delay(secs(1)), Put::new("y").priority(1), Put::new("y").sub_queue("s")]
         {
             assert_unsupported(claim().advance(&plain, put), FIFO);
         }
@@ -140,15 +140,16 @@ fn advance_begins_the_attempts_anew() {
 #[test]
 fn advanced_task_keeps_its_age_and_has_new_options() {
     for_each_driver(TIMED, |case| {
-        let options = TubeOptions::new().pri(7).ttl(secs(100)).ttr(secs(5));
+        let options = TubeOptions::new().priority(7).ttl(secs(100)).ttr(secs(5));
         let next = case.store.create_tube("other", case.driver, options).unwrap();
-        let old = case.add(case.draft("old").pri(1).ttl(secs(60)).ttr(secs(30)).max_attempts(3));
+        let old =
+            case.add(case.draft("old").priority(1).ttl(secs(60)).ttr(secs(30)).max_attempts(3));
         case.advance(10_000);
         let young = next.put(case.draft("young")).unwrap().id;
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.advance(&next, case.draft("old")).unwrap();
         let info = next.peek(old).unwrap().info;
-        assert_eq!((info.pri, info.ttl_left, info.ttr), (7, Some(secs(100)), Some(secs(5))));
+        assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(100)), Some(secs(5))));
         assert_eq!(info.attempts_left, None);
         assert_eq!(std::iter::from_fn(|| take(&next)).collect::<Vec<_>>(), [old, young]);
     });

@@ -20,7 +20,7 @@ fn all_options() -> TubeOptions {
     TubeOptions::new()
         .ttl(secs(1000))
         .ttr(secs(10))
-        .pri(7)
+        .priority(7)
         .max_runtime(secs(20))
         .max_attempts(3)
         .count_takes(Counting::Flushed)
@@ -113,11 +113,11 @@ fn options_that_the_driver_does_not_have_are_refused() {
 fn defaults_of_tasks_hold_for_later_puts() {
     for_each_driver(TIMED, |case| {
         let before = case.put("before");
-        case.tube.alter(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).pri(3)).unwrap();
+        case.tube.alter(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).priority(3)).unwrap();
         let after = case.put("after");
         let times = |id| {
             let info = case.info(id);
-            (info.pri, info.ttr, info.ttl_left)
+            (info.priority, info.ttr, info.ttl_left)
         };
         assert_eq!(times(before), (0, None, None));
         assert_eq!(times(after), (3, Some(secs(5)), Some(secs(60))));

@@ -8,7 +8,7 @@ use super::support::*;
 #[test]
 fn changed_task_keeps_its_key() {
     for_each_driver(TIMED, |case| {
-        let id = case.add(case.draft("x").key("a").pri(5));
+        let id = case.add(case.draft("x").key("a").priority(5));
         let found = || case.store.by_key("a").unwrap().map(|task| task.id);
         let update = |update: Update| _ = case.tube.update(id, update).unwrap();
         case.tube.set_priority(id, 1).unwrap();
@@ -55,12 +55,12 @@ fn keyed_task_with_new_priority_is_found_after_a_reopen() {
     for driver in TIMED {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let id = tube.put(Put::new("x").key("a").pri(9)).unwrap().id;
+        let id = tube.put(Put::new("x").key("a").priority(9)).unwrap().id;
         tube.set_priority(id, 2).unwrap();
         drop(tube);
         let store = file.reopen(store);
         let task = store.by_key("a").unwrap().unwrap();
-        assert_eq!((task.id, task.pri), (id, 2));
+        assert_eq!((task.id, task.priority), (id, 2));
         assert_sound(&store);
     }
 }
@@ -72,8 +72,9 @@ fn taken_task_with_new_priority_holds_its_sub_queue_until_its_claim_ends() {
         let options = tubewell::TubeOptions::new().sub_queue_limit(limit).shared_limits(true);
         for_each_driver_with(&[tubewell::UTUBETTL], options.clone(), |case| {
             let other = case.store.create_tube("other", case.driver, options.clone()).unwrap();
-            let put =
-                |tube: &tubewell::Tube| tube.put(Put::new("x").sub_queue("s").pri(5)).unwrap().id;
+            let put = |tube: &tubewell::Tube| {
+                tube.put(Put::new("x").sub_queue("s").priority(5)).unwrap().id
+            };
             let taken: Vec<u64> = (0..limit).map(|_| put(&case.tube)).collect();
             let claims = case.tube.take_many(9, ZERO).unwrap();
             assert!(claims.iter().map(tubewell::Claim::id).eq(taken.iter().copied()));

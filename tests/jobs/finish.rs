@@ -109,7 +109,7 @@ fn refused_finish_changes_nothing() {
         assert_eq!(case.tube.claim(id).unwrap().finish(all(three.clone())), Err(full.clone()));
         let refused = case.tube.claim(id).unwrap().into_async().finish(three);
         assert_eq!(refused.wait(), Err(full));
-        let unsupported = all(before.0.clone().put(&plain, Put::new("b").pri(1)));
+        let unsupported = all(before.0.clone().put(&plain, Put::new("b").priority(1)));
         assert_unsupported(case.tube.claim(id).unwrap().finish(unsupported), FIFO);
         let dropped = case.tube.claim(id).unwrap().finish(all(before.0.clone().put(&gone, "b")));
         assert_eq!(dropped, Err(Error::TubeDropped { name: "gone".into() }));

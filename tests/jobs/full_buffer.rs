@@ -60,7 +60,7 @@ impl Filled {
     fn fill(&self) -> Vec<Ticket<Receipt>> {
         let tube = stores::owner(&self.store).tube("case").unwrap();
         let deferred = tube.to_async().refuse_when_full();
-        let put = || deferred.put(Put::new("fills the buffer").pri(u32::MAX));
+        let put = || deferred.put(Put::new("fills the buffer").priority(u32::MAX));
         let mut tickets = vec![self.disk.block_flush_of(put)];
         loop {
             let ticket = put();

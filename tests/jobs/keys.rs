@@ -246,12 +246,12 @@ fn invalid_keys_are_refused() {
 #[test]
 fn unsupported_option_is_refused_before_the_key() {
     for_each_driver(UNTIMED, |case| {
-        let put = || keep(case.draft("x").key("k")).pri(1);
+        let put = || keep(case.draft("x").key("k")).priority(1);
         assert_unsupported(case.tube.put(put()), case.driver);
         case.add(case.draft("x").key("k"));
         assert_unsupported(case.tube.put(put()), case.driver);
         assert_unsupported(case.tube.put_many([put()]), case.driver);
-        assert_unsupported(case.tube.requeue("k", Put::new("x").pri(1)), case.driver);
+        assert_unsupported(case.tube.requeue("k", Put::new("x").priority(1)), case.driver);
     });
 }
 

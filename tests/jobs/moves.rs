@@ -81,7 +81,7 @@ fn move_of_taken_task_ends_its_claim() {
 fn move_keeps_state_options_and_failure() {
     for_each_driver_with(TIMED, TubeOptions::new().max_attempts(5), |case| {
         let to = other(&case.store, case.driver);
-        let options = |put: Put| put.pri(3).ttl(secs(60)).ttr(secs(7)).max_attempts(4);
+        let options = |put: Put| put.priority(3).ttl(secs(60)).ttr(secs(7)).max_attempts(4);
         let delayed = case.add(options(case.draft("delayed")).delay(secs(10)));
         let failed = case.add(options(case.draft("failed")));
         let claim = case.tube.try_take().unwrap().unwrap();
@@ -100,7 +100,7 @@ fn move_keeps_state_options_and_failure() {
         assert_eq!(take(&to), Some(delayed));
         to.kick_task(failed).unwrap();
         let again = to.try_take().unwrap().unwrap();
-        assert_eq!((again.id(), again.attempt(), again.pri()), (failed, 1, 3));
+        assert_eq!((again.id(), again.attempt(), again.priority()), (failed, 1, 3));
         assert_eq!(failure(&to, failed).unwrap().0, "timeout");
         case.advance(7000);
         assert_not_taken(again.ack(), failed);
@@ -207,13 +207,13 @@ fn task_of_a_tube_without_times_gets_the_defaults_of_the_other_tube() {
             (stores::in_memory_with(Store::options().clock(&clock)), clock)
         };
         let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
-        let options = TubeOptions::new().pri(7).ttl(secs(60)).ttr(secs(5));
+        let options = TubeOptions::new().priority(7).ttl(secs(60)).ttr(secs(5));
         let timed = store.create_tube("timed", driver, options).unwrap();
         let id = plain.put("x").unwrap().id;
         clock.advance(secs(10));
         plain.move_to(id, &timed).unwrap();
         let info = timed.peek(id).unwrap().info;
-        assert_eq!((info.pri, info.ttl_left, info.ttr), (7, Some(secs(60)), Some(secs(5))));
+        assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(60)), Some(secs(5))));
         assert_sound(&store);
     }
 }

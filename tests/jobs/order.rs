@@ -19,7 +19,8 @@ fn tasks_are_listed_and_taken_by_priority() {
     for_each_driver(TIMED, |case| {
         // 7 and 20 have no common factor, so each priority comes once, and not in order.
         let pris: Vec<u32> = (0..20).map(|n| n * 7 % 20).collect();
-        let ids: Vec<u64> = pris.iter().map(|pri| case.add(case.draft("x").pri(*pri))).collect();
+        let ids: Vec<u64> =
+            pris.iter().map(|priority| case.add(case.draft("x").priority(*priority))).collect();
         let mut expected: Vec<_> = pris.into_iter().zip(ids).collect();
         expected.sort_unstable();
         let expected: Vec<u64> = expected.into_iter().map(|(_, id)| id).collect();
@@ -27,7 +28,7 @@ fn tasks_are_listed_and_taken_by_priority() {
             assert_eq!(listed(case), expected);
         }
         let claims = case.tube.take_many(100, ZERO).unwrap();
-        assert!(claims.iter().map(tubewell::Claim::pri).eq(0..20));
+        assert!(claims.iter().map(tubewell::Claim::priority).eq(0..20));
         assert!(claims.iter().map(tubewell::Claim::id).eq(expected));
     });
 }
@@ -64,11 +65,11 @@ fn tasks_put_at_same_moment_are_taken_in_put_order() {
 #[test]
 fn expired_and_delayed_tasks_are_taken_by_priority() {
     for_each_driver_with(TIMED, tubewell::TubeOptions::new().max_attempts(6), |case| {
-        let old = case.add(case.draft("old").pri(205).ttr(secs(1)));
+        let old = case.add(case.draft("old").priority(205).ttr(secs(1)));
         assert_eq!(case.take(), Some(old));
-        let waiting = case.add(case.draft("waiting").pri(100));
-        let scheduled = case.add(case.draft("scheduled").pri(50).delay(secs(1)));
-        let child = case.add(case.draft("child").pri(0));
+        let waiting = case.add(case.draft("waiting").priority(100));
+        let scheduled = case.add(case.draft("scheduled").priority(50).delay(secs(1)));
+        let child = case.add(case.draft("child").priority(0));
         case.advance(1000);
         let claims = case.tube.take_many(10, ZERO).unwrap();
         let ids: Vec<u64> = claims.iter().map(tubewell::Claim::id).collect();
@@ -81,8 +82,8 @@ fn expired_and_delayed_tasks_are_taken_by_priority() {
 #[test]
 fn urgent_task_is_taken_before_task_with_earlier_delay() {
     for_each_driver(TIMED, |case| {
-        let low = case.add(case.draft("low").delay(secs(5)).pri(10));
-        let high = case.add(case.draft("high").delay(secs(6)).pri(0));
+        let low = case.add(case.draft("low").delay(secs(5)).priority(10));
+        let high = case.add(case.draft("high").delay(secs(6)).priority(0));
         case.advance(20_000);
         assert_eq!(case.take(), Some(high));
         assert_eq!(case.take(), Some(low));
@@ -96,7 +97,7 @@ fn first_take_after_open_returns_most_urgent_task_whose_delay_has_elapsed() {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         let put = |put| tube.put(put).unwrap().id;
-        let low = put(draft(driver, "low").delay(secs(5)).pri(10));
+        let low = put(draft(driver, "low").delay(secs(5)).priority(10));
         let high = put(draft(driver, "high").delay(secs(6)));
         drop(tube);
         let store = file.reopen_after(store, secs(20));
@@ -115,8 +116,8 @@ fn urgent_task_whose_delay_has_elapsed_is_taken_before_ready_task_after_catch_up
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         let put = |put| tube.put(put).unwrap().id;
-        let ready = put(draft(driver, "ready").pri(20));
-        let low = put(draft(driver, "low").delay(secs(5)).pri(10));
+        let ready = put(draft(driver, "ready").priority(20));
+        let low = put(draft(driver, "low").delay(secs(5)).priority(10));
         let high = put(draft(driver, "high").delay(secs(6)));
         drop(tube);
         let store = file.reopen_after(store, secs(20));
@@ -149,7 +150,8 @@ fn tasks_of_same_priority_keep_put_order() {
     const NORMAL: u32 = 2;
     const LOW: u32 = 3;
     for_each_driver(TIMED, |case| {
-        let ids = [NORMAL, LOW, HIGH, NORMAL].map(|pri| case.add(case.draft("x").pri(pri)));
+        let ids = [NORMAL, LOW, HIGH, NORMAL]
+            .map(|priority| case.add(case.draft("x").priority(priority)));
         let [first_normal, low, high, second_normal] = ids;
         let expected = [high, first_normal, second_normal, low];
         if !case.sub_queued() {

@@ -292,7 +292,7 @@ fn blocked_task_is_updated_and_stays_blocked() {
         assert_eq!(case.state(child), Some(TaskState::Delayed));
         case.advance(5000);
         let claim = case.tube.claim(child).unwrap();
-        assert_eq!((claim.body(), claim.pri()), (&b"new"[..], 8));
+        assert_eq!((claim.body(), claim.priority()), (&b"new"[..], 8));
         assert_eq!(case.info(child).ttl_left, Some(secs(100)));
         claim.ack().unwrap();
     });

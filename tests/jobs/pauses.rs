@@ -217,7 +217,7 @@ fn times_of_tasks_go_on_in_a_paused_tube() {
     for_each_driver(TIMED, |case| {
         let expiring = case.add(case.draft("a").ttl(secs(10)));
         let delayed = case.add(case.draft("b").delay(secs(10)));
-        let taken = case.add(case.draft("c").ttr(secs(10)).ttl(secs(60)).pri(0));
+        let taken = case.add(case.draft("c").ttr(secs(10)).ttl(secs(60)).priority(0));
         keep(case.tube.claim(taken).unwrap());
         case.tube.pause().unwrap();
         case.advance(10_000);

@@ -30,7 +30,7 @@ fn peek_ready_returns_the_next_tasks_and_takes_none() {
 fn peek_ready_has_the_order_of_takes() {
     for_each_driver(TIMED, |case| {
         for n in 0..40_u32 {
-            case.add(case.draft("x").pri(n * 7 % 5).delay(secs(u64::from(n % 2))));
+            case.add(case.draft("x").priority(n * 7 % 5).delay(secs(u64::from(n % 2))));
         }
         let first = next(&case.tube, 100);
         assert_eq!(first.len(), 20);
@@ -61,7 +61,7 @@ fn peek_ready_shows_the_task_behind_expired_ones_of_its_sub_queue() {
     let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
     let put = |sub: &str| Put::new("x").sub_queue(sub);
     tube.put_many((0..3).map(|_| put("a").ttl(ZERO))).unwrap();
-    let ids = [put("a").pri(2), put("b").pri(1), put("c").pri(3)];
+    let ids = [put("a").priority(2), put("b").priority(1), put("c").priority(3)];
     let [a, b, c] = ids.map(|put| tube.put(put).unwrap().id);
     assert_eq!(next(&tube, 10), [b, a, c]);
     assert_eq!(next(&tube, 2), [b, a]);

@@ -12,8 +12,8 @@ use crate::stores;
 #[test]
 fn ready_task_with_new_priority_is_in_its_new_place() {
     for_each_driver(TIMED, |case| {
-        let a = case.add(case.draft("a").pri(2));
-        let b = case.add(case.draft("b").pri(1));
+        let a = case.add(case.draft("a").priority(2));
+        let b = case.add(case.draft("b").priority(1));
         let order = || {
             let claims = case.tube.take_many(10, ZERO).unwrap();
             claims.iter().map(tubewell::Claim::id).collect::<Vec<_>>()
@@ -21,7 +21,7 @@ fn ready_task_with_new_priority_is_in_its_new_place() {
         assert_eq!(order(), [b, a]);
         assert_eq!(case.tube.set_priority(a, 0).unwrap().state, TaskState::Ready);
         assert_eq!(order(), [a, b]);
-        assert_eq!(case.info(a).pri, 0);
+        assert_eq!(case.info(a).priority, 0);
         case.tube.set_priority(a, 7).unwrap();
         assert_eq!(order(), [b, a]);
         assert_eq!(case.calls()["update"], 2);
@@ -32,8 +32,8 @@ fn ready_task_with_new_priority_is_in_its_new_place() {
 #[test]
 fn same_priority_again_changes_nothing() {
     for_each_driver(TIMED, |case| {
-        let a = case.add(case.draft("a").pri(5));
-        let b = case.add(case.draft("b").pri(5));
+        let a = case.add(case.draft("a").priority(5));
+        let b = case.add(case.draft("b").priority(5));
         let log = case.event_log();
         assert_eq!(case.tube.set_priority(b, 5).unwrap().state, TaskState::Ready);
         assert_eq!(log.read(), []);
@@ -47,7 +47,7 @@ fn same_priority_again_changes_nothing() {
 #[test]
 fn task_moved_to_priority_of_others_is_among_them_by_id() {
     for_each_driver(TIMED, |case| {
-        let ids = [5, 1, 5, 1].map(|pri| case.add(case.draft("x").pri(pri)));
+        let ids = [5, 1, 5, 1].map(|priority| case.add(case.draft("x").priority(priority)));
         case.tube.set_priority(ids[0], 1).unwrap();
         case.tube.set_priority(ids[1], 5).unwrap();
         assert_eq!(case.take_all(), [ids[0], ids[3], ids[1], ids[2]]);
@@ -65,7 +65,7 @@ fn set_priority_refuses_unknown_tasks_and_drivers_without_priorities() {
             assert_unsupported(case.tube.set_priority(0, 1), case.driver);
             assert_unsupported(case.tube.set_priority(7, 1), case.driver);
         }
-        assert_eq!(case.info(0).pri, 0);
+        assert_eq!(case.info(0).priority, 0);
     });
 }
 
@@ -81,8 +81,8 @@ fn priority_is_stored_in_every_state() {
             let put = |put: Put| tube.put(put).unwrap().id;
             let [ready, taken, buried, failed, done] =
                 ["ready", "taken", "buried", "failed", "done"]
-                    .map(|name| put(draft(driver, name).pri(9)));
-            let delayed = put(draft(driver, "delayed").pri(9).delay(secs(10)));
+                    .map(|name| put(draft(driver, name).priority(9)));
+            let delayed = put(draft(driver, "delayed").priority(9).delay(secs(10)));
             let mut claim = tube.claim(taken).unwrap();
             tube.bury(buried).unwrap();
             tube.claim(failed).unwrap().bury_with(Failure::new("group", "message")).unwrap();
@@ -95,19 +95,19 @@ fn priority_is_stored_in_every_state() {
                 (done, TaskState::Done),
                 (delayed, TaskState::Delayed),
             ];
-            for (pri, (id, state)) in (1..).zip(states) {
-                assert_eq!(tube.set_priority(id, pri).unwrap().state, state);
+            for (priority, (id, state)) in (1..).zip(states) {
+                assert_eq!(tube.set_priority(id, priority).unwrap().state, state);
                 let info = tube.peek(id).unwrap().info;
-                assert_eq!((info.pri, info.state), (pri, state));
+                assert_eq!((info.priority, info.state), (priority, state));
             }
-            assert_eq!(claim.pri(), 9, "that of the take");
+            assert_eq!(claim.priority(), 9, "that of the take");
             claim.checkpoint("half done").unwrap();
             assert_sound(&store);
             drop((claim, tube));
             let store = file.reopen(store);
             let tube = store.tube("case").unwrap();
-            for (pri, (id, _)) in (1..).zip(states) {
-                assert_eq!(tube.peek(id).unwrap().info.pri, pri, "{id}");
+            for (priority, (id, _)) in (1..).zip(states) {
+                assert_eq!(tube.peek(id).unwrap().info.priority, priority, "{id}");
             }
             assert_eq!(tube.peek(taken).unwrap().body, b"half done");
             assert_eq!(tube.kick(9).unwrap(), 2);
@@ -123,11 +123,11 @@ fn priority_is_stored_in_every_state() {
 #[test]
 fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
     for_each_driver(TIMED, |case| {
-        let [a, b, c] = ["a", "b", "c"].map(|name| case.add(case.draft(name).pri(5)));
+        let [a, b, c] = ["a", "b", "c"].map(|name| case.add(case.draft(name).priority(5)));
         let claim = case.tube.claim(c).unwrap();
         assert_eq!(case.tube.set_priority(c, 1).unwrap().state, TaskState::Taken);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.list(TaskState::Taken, None, 10).unwrap().items[0].pri, 1);
+        assert_eq!(case.tube.list(TaskState::Taken, None, 10).unwrap().items[0].priority, 1);
         claim.renew(secs(60)).unwrap();
         claim.release(ZERO).unwrap();
         assert_eq!(case.take_all(), [c, a, b]);
@@ -147,9 +147,9 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
 #[test]
 fn revoked_task_is_taken_first_with_more_urgent_priority() {
     for_each_driver(TIMED, |case| {
-        let old = case.add(case.draft("old").pri(205));
+        let old = case.add(case.draft("old").priority(205));
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.add(case.draft("urgent").pri(1));
+        case.add(case.draft("urgent").priority(1));
         case.tube.revoke(old).unwrap();
         case.tube.set_priority(old, 0).unwrap();
         assert_not_taken(claim.ack(), old);
@@ -162,14 +162,14 @@ fn parked_claim_stands_after_a_new_priority_and_a_reopen() {
     for driver in TIMED {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let id = tube.put(draft(driver, "parked").pri(5)).unwrap().id;
-        let other = tube.put(draft(driver, "other").pri(2)).unwrap().id;
+        let id = tube.put(draft(driver, "parked").priority(5)).unwrap().id;
+        let other = tube.put(draft(driver, "other").priority(2)).unwrap().id;
         let token = tube.claim(id).unwrap().park(secs(60)).unwrap();
         tube.set_priority(id, 1).unwrap();
         drop(tube);
         let store = file.reopen(store);
         let claim = store.resume_claim(&token).unwrap();
-        assert_eq!((claim.id(), claim.body(), claim.pri()), (id, &b"parked"[..], 1));
+        assert_eq!((claim.id(), claim.body(), claim.priority()), (id, &b"parked"[..], 1));
         claim.release(ZERO).unwrap();
         let tube = store.tube("case").unwrap();
         assert_eq!([take(&tube), take(&tube)], [Some(id), Some(other)]);
@@ -184,12 +184,12 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
     for driver in TIMED {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, options.clone());
-        let id = tube.put(draft(driver, "x").pri(5)).unwrap().id;
+        let id = tube.put(draft(driver, "x").priority(5)).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         tube.set_priority(id, 1).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
         let info = copy.tube("case").unwrap().peek(id).unwrap().info;
-        assert_eq!((info.state, info.attempts, info.pri), (TaskState::Ready, 1, 1));
+        assert_eq!((info.state, info.attempts, info.priority), (TaskState::Ready, 1, 1));
         assert_sound(&copy);
         drop(claim);
         assert_sound(&store);
@@ -200,7 +200,7 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
 #[test]
 fn priorities_within_one_sub_queue_choose_its_next_task() {
     for_each_driver(&[tubewell::UTUBETTL], |case| {
-        let put = |pri| case.add(Put::new("x").sub_queue("one").pri(pri));
+        let put = |priority| case.add(Put::new("x").sub_queue("one").priority(priority));
         let ids: Vec<u64> = (0..20).map(|_| put(10)).collect();
         case.tube.set_priority(ids[19], 1).unwrap();
         assert_eq!(case.take_all(), [ids[19]]);
@@ -225,12 +225,12 @@ fn priorities_within_one_sub_queue_choose_its_next_task() {
 #[test]
 fn tasks_of_a_long_backlog_are_taken_by_their_new_priorities() {
     for_each_driver(TIMED, |case| {
-        let many: Vec<Put> = (0..5000).map(|_| case.draft("x").pri(500)).collect();
+        let many: Vec<Put> = (0..5000).map(|_| case.draft("x").priority(500)).collect();
         let ids: Vec<u64> =
             case.tube.put_many(many).unwrap().iter().map(|receipt| receipt.id).collect();
         assert_eq!(case.take(), Some(ids[0]));
-        for (pri, nth) in [(3, 4_999), (2, 2_500), (1, 20), (0, 1), (900, 2), (800, 3_000)] {
-            case.tube.set_priority(ids[nth], pri).unwrap();
+        for (priority, nth) in [(3, 4_999), (2, 2_500), (1, 20), (0, 1), (900, 2), (800, 3_000)] {
+            case.tube.set_priority(ids[nth], priority).unwrap();
         }
         assert_eq!(case.take(), Some(ids[1]));
         case.tube.set_priority(ids[3], 499).unwrap();
@@ -244,7 +244,7 @@ fn tasks_of_a_long_backlog_are_taken_by_their_new_priorities() {
 #[test]
 fn new_priority_is_one_event_in_each_state() {
     for_each_driver(TIMED, |case| {
-        let id = case.add(case.draft("x").pri(5));
+        let id = case.add(case.draft("x").priority(5));
         let log = case.event_log();
         case.tube.set_priority(id, 4).unwrap();
         case.take();
@@ -273,10 +273,10 @@ fn deferred_priorities_of_one_task_are_in_order() {
         for driver in TIMED {
             let file = StoreFile::new();
             let (store, tube) = create_with(&file, driver, options.clone());
-            tube.put(draft(driver, "other").pri(5)).unwrap();
+            tube.put(draft(driver, "other").priority(5)).unwrap();
             let deferred = tube.to_async();
-            let put = deferred.put(draft(driver, "x").pri(9));
-            let tickets = [7, 8, 1].map(|pri| deferred.set_priority(1, pri));
+            let put = deferred.put(draft(driver, "x").priority(9));
+            let tickets = [7, 8, 1].map(|priority| deferred.set_priority(1, priority));
             let id = block_on(put).unwrap().id;
             for ticket in tickets {
                 assert_eq!(block_on(ticket).unwrap().id, id);
@@ -309,14 +309,14 @@ fn set_priority_needs_the_driver_and_its_order() {
             tubewell::Traits { timed: true, ..tubewell::Traits::default() }
         }
         fn order(&self, task: &tubewell::Draft<'_>) -> u64 {
-            u64::from(task.pri) * 10_000 + task.body.len() as u64
+            u64::from(task.priority) * 10_000 + task.body.len() as u64
         }
     }
     let file = StoreFile::new();
     let store: Store = file.open();
     stores::owner(&store).register_driver(ByLength).unwrap();
     let tube = store.create_tube("case", "by-length", TubeOptions::new()).unwrap();
-    let put = |body: &[u8]| tube.put(Put::new(body).pri(1)).unwrap().id;
+    let put = |body: &[u8]| tube.put(Put::new(body).priority(1)).unwrap().id;
     let [long, short, middle] = [&[b'x'; 3000][..], b"x", b"xx"].map(put);
     tube.set_priority(long, 0).unwrap();
     tube.set_priority(short, 2).unwrap();

@@ -50,10 +50,10 @@ fn put_with_delay_is_delayed_until_delay_elapses() {
 #[test]
 fn put_with_priority_stores_priority() {
     for_each_driver(TIMED, |case| {
-        let id = case.add(case.draft("x").pri(1));
-        assert_eq!(case.info(id).pri, 1);
+        let id = case.add(case.draft("x").priority(1));
+        assert_eq!(case.info(id).priority, 1);
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.pri(), 1);
+        assert_eq!(claim.priority(), 1);
         claim.ack().unwrap();
     });
 }
@@ -63,12 +63,12 @@ fn put_with_priority_stores_priority() {
 #[test]
 fn put_task_is_read_back_with_all_options() {
     for_each_driver(&[UTUBETTL], |case| {
-        let put = Put::new("details").pri(3).sub_queue("s").ttl(secs(60)).ttr(secs(5));
+        let put = Put::new("details").priority(3).sub_queue("s").ttl(secs(60)).ttr(secs(5));
         let id = case.add(put);
         let task = case.tube.peek(id).unwrap();
         assert_eq!(task.body, b"details");
         assert_eq!((task.info.id, task.info.state, task.info.takes), (id, TaskState::Ready, 0));
-        assert_eq!((task.info.pri, task.info.sub_queue.as_deref()), (3, Some("s")));
+        assert_eq!((task.info.priority, task.info.sub_queue.as_deref()), (3, Some("s")));
         assert_eq!((task.info.ttl_left, task.info.ttr), (Some(secs(60)), Some(secs(5))));
         let listed = case.tube.list(TaskState::Ready, None, 10).unwrap().items;
         assert_eq!(listed, [task.info]);
@@ -82,7 +82,7 @@ fn put_task_is_read_back_with_default_options() {
         let id = case.add(Put::new("x"));
         let task = case.tube.peek(id).unwrap();
         assert_eq!(task.body, b"x");
-        assert_eq!((task.info.id, task.info.pri, task.info.size), (id, 0, 1));
+        assert_eq!((task.info.id, task.info.priority, task.info.size), (id, 0, 1));
     });
 }
 

@@ -97,7 +97,7 @@ fn move_is_refused_if_the_driver_does_not_have_an_option() {
     let (plain, queued) = (other(&store, FIFO), store.create_tube("q", UTUBE, TubeOptions::new()));
     let queued = queued.unwrap();
     for put in [
-        Put::new("x").pri(1),
+        Put::new("x").priority(1),
         Put::new("x").ttl(secs(1)),
         Put::new("x").ttr(secs(1)),
         Put::new("x").delay(secs(1)),

@@ -25,7 +25,7 @@ fn task_put_with_a_key_shows_defaults() {
         let id = case.add(Put::new("x").key("k"));
         let info = case.store.by_key("k").unwrap().unwrap();
         assert_eq!(
-            (info.id, info.state, info.pri, info.sub_queue),
+            (info.id, info.state, info.priority, info.sub_queue),
             (id, TaskState::Ready, 0, None)
         );
         assert_eq!((info.attempts, info.attempts_left, info.failure), (0, Some(5), None));
@@ -37,12 +37,12 @@ fn task_put_with_a_key_shows_defaults() {
 #[test]
 fn replacement_without_options_keeps_those_of_the_task() {
     for_each_driver_with(&[UTUBETTL], TubeOptions::default().ttr(secs(60)), |case| {
-        let put = Put::new("old").key("k").pri(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
+        let put = Put::new("old").key("k").priority(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
         let id = case.add(put.ttl(secs(100)));
         case.advance(99_000);
         assert_eq!(case.add(again(Put::new("new".into()))), id);
         let info = case.info(id);
-        assert_eq!((info.pri, info.sub_queue.as_deref()), (1, Some("s")));
+        assert_eq!((info.priority, info.sub_queue.as_deref()), (1, Some("s")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(5)), Some(2)));
         assert_eq!(info.ttl_left, None, "the ttl is that of the tube, and begins anew");
         assert_eq!(case.tube.peek(id).unwrap().body, b"new");
@@ -55,11 +55,11 @@ fn replacement_without_options_keeps_those_of_the_task() {
 #[test]
 fn replacement_with_options_overrides_those_of_the_task() {
     for_each_driver(&[UTUBETTL], |case| {
-        let id = case.add(Put::new("old").key("k").pri(1).sub_queue("s").max_attempts(2));
-        let put = again(Put::new("new".into()).pri(2).sub_queue("t").max_attempts(3));
+        let id = case.add(Put::new("old").key("k").priority(1).sub_queue("s").max_attempts(2));
+        let put = again(Put::new("new".into()).priority(2).sub_queue("t").max_attempts(3));
         case.add(put.ttl(secs(7)).ttr(secs(8)).delay(secs(9)));
         let info = case.info(id);
-        assert_eq!((info.pri, info.sub_queue.as_deref()), (2, Some("t")));
+        assert_eq!((info.priority, info.sub_queue.as_deref()), (2, Some("t")));
         assert_eq!((info.ttl_left, info.ttr), (Some(secs(16)), Some(secs(8))));
         assert_eq!((info.state, info.due_in), (TaskState::Delayed, Some(secs(9))));
         assert_eq!(info.attempts_left, Some(3));
@@ -190,7 +190,7 @@ fn replaced_task_keeps_its_place_among_tasks_of_its_priority() {
         assert_eq!(case.take(), Some(0));
         case.add(again(Put::new("0 again".into())));
         if case.timed() {
-            case.add(again(Put::new("late".into()).pri(9)));
+            case.add(again(Put::new("late".into()).priority(9)));
             assert_eq!(case.take_all(), [1, 2, 0]);
         } else {
             assert_eq!(case.take_all(), [0, 1, 2]);

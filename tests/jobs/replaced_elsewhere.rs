@@ -81,29 +81,29 @@ fn task_put_again_through_another_tube_moves_there() {
 #[test]
 fn task_put_again_elsewhere_keeps_the_options_that_the_put_leaves_out() {
     for_each_driver(&[UTUBETTL], |case| {
-        let other = other_tube(case, TubeOptions::default().pri(7).ttr(secs(9)));
-        let put = Put::new("old").key("k").pri(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
+        let other = other_tube(case, TubeOptions::default().priority(7).ttr(secs(9)));
+        let put = Put::new("old").key("k").priority(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
         let id = case.add(put);
         other.put(again(Put::new("new".into()))).unwrap();
         let info = other.peek(id).unwrap().info;
-        assert_eq!((info.pri, info.sub_queue.as_deref()), (1, Some("s")));
+        assert_eq!((info.priority, info.sub_queue.as_deref()), (1, Some("s")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(5)), Some(2)));
 
         case.add(again(
-            Put::new("newer".into()).pri(2).sub_queue("t").ttr(secs(6)).max_attempts(3),
+            Put::new("newer".into()).priority(2).sub_queue("t").ttr(secs(6)).max_attempts(3),
         ));
         let info = case.info(id);
-        assert_eq!((info.pri, info.sub_queue.as_deref()), (2, Some("t")));
+        assert_eq!((info.priority, info.sub_queue.as_deref()), (2, Some("t")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(6)), Some(3)));
 
         // What the tube does not have, the task leaves behind.
         let plain = case.store.create_tube("plain", FIFO, TubeOptions::default()).unwrap();
         plain.put(again(Put::new("plain".into()))).unwrap();
         let info = plain.peek(id).unwrap().info;
-        assert_eq!((info.pri, info.sub_queue, info.ttr), (0, None, None));
+        assert_eq!((info.priority, info.sub_queue, info.ttr), (0, None, None));
         other.put(again(Put::new("timed".into()))).unwrap();
         assert_eq!(
-            (other.peek(id).unwrap().info.pri, other.peek(id).unwrap().info.ttr),
+            (other.peek(id).unwrap().info.priority, other.peek(id).unwrap().info.ttr),
             (7, Some(secs(9)))
         );
     });

@@ -195,14 +195,15 @@ fn resolve_of_the_head_of_a_sub_queue_makes_the_next_task_available() {
 #[test]
 fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
     for_each_driver_with(TIMED, keep_all(), |case| {
-        let ids = [9, 1, 5].map(|pri| case.add(case.draft("x").pri(pri).ttl(secs(5))));
+        let ids =
+            [9, 1, 5].map(|priority| case.add(case.draft("x").priority(priority).ttl(secs(5))));
         assert_eq!(case.take_all(), [ids[1], ids[2], ids[0]]);
         for id in ids {
             case.tube.claimed(id).and_then(|claim| claim.ack_with("R")).unwrap();
             case.advance(1);
         }
         case.advance(10_000);
-        let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).pri).collect();
+        let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).priority).collect();
         assert_eq!((pris, listed(case, TaskState::Done)), (vec![9, 1, 5], ids.to_vec()));
         assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
         assert_eq!((case.tube.release_all(), case.tube.revoke_all()), (Ok(0), Ok(0)));

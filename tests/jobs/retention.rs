@@ -350,12 +350,12 @@ fn outcomes_of_a_temporary_tube_end_with_the_run() {
     let options = keep_done(Keep::new().count(2).age(secs(60))).temporary(true);
     let (store, tube) = create_with(&file, FIFOTTL, options);
     for id in 0..3 {
-        tube.put(Put::new("x").pri(7)).unwrap();
+        tube.put(Put::new("x").priority(7)).unwrap();
         assert_eq!(ack_next(&tube, "result"), id);
         file.clock.advance(secs(1));
     }
     assert_eq!(listed(&tube, TaskState::Done), [1, 2]);
-    assert_eq!((tube.outcome(0), tube.peek(1).unwrap().info.pri), (Ok(Some(Ending::Gone)), 7));
+    assert_eq!((tube.outcome(0), tube.peek(1).unwrap().info.priority), (Ok(Some(Ending::Gone)), 7));
     file.clock.advance(secs(58));
     assert_eq!(listed(&tube, TaskState::Done), [2]);
     drop(tube);

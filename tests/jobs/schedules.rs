@@ -105,12 +105,12 @@ fn moment_that_has_passed_only_aligns_the_runs() {
 #[test]
 fn runs_have_the_options_and_the_body_of_their_schedule() {
     for_each_driver(&[UTUBETTL], |case| {
-        case.tube.put(Put::new("waits").pri(5)).unwrap();
-        let put = Put::new("[]").pri(1).ttl(HOUR).ttr(MINUTE).sub_queue("s").max_attempts(2);
+        case.tube.put(Put::new("waits").priority(5)).unwrap();
+        let put = Put::new("[]").priority(1).ttl(HOUR).ttr(MINUTE).sub_queue("s").max_attempts(2);
         case.schedule(every(HOUR).put(put.delay(secs(1))));
         case.advance(0);
         let run = case.store.by_key("R-1").unwrap().unwrap();
-        assert_eq!((run.state, run.pri, run.ttr), (TaskState::Delayed, 1, Some(MINUTE)));
+        assert_eq!((run.state, run.priority, run.ttr), (TaskState::Delayed, 1, Some(MINUTE)));
         assert_eq!(run.ttl_left, Some(HOUR + secs(1)));
         assert_eq!((run.sub_queue.as_deref(), run.attempts_left), (Some("s"), Some(2)));
         case.clock.advance(secs(1));
@@ -122,8 +122,8 @@ fn runs_have_the_options_and_the_body_of_their_schedule() {
 #[test]
 fn runs_that_are_due_together_are_taken_by_priority() {
     for_each_driver(TIMED, |case| {
-        case.schedule(every(MINUTE).key("low").put(case.draft("low").pri(10)));
-        case.schedule(every(MINUTE).key("high").put(case.draft("high").pri(0)));
+        case.schedule(every(MINUTE).key("low").put(case.draft("low").priority(10)));
+        case.schedule(every(MINUTE).key("high").put(case.draft("high").priority(0)));
         case.advance(0);
         assert_eq!(case.work(), ["high-1", "low-1"]);
     });
@@ -133,7 +133,7 @@ fn runs_that_are_due_together_are_taken_by_priority() {
 #[test]
 fn schedule_is_described() {
     for_each_driver(TIMED, |case| {
-        let body = case.draft("run").pri(3).max_attempts(4).ttr(MINUTE).delay(secs(2));
+        let body = case.draft("run").priority(3).max_attempts(4).ttr(MINUTE).delay(secs(2));
         let id = case.schedule(
             every(HOUR)
                 .put(body)
@@ -148,7 +148,7 @@ fn schedule_is_described() {
         assert_eq!((fresh.next, fresh.due_in), (at(ZERO), ZERO));
         assert_eq!((fresh.times, fresh.within), (Some(9), Some(MINUTE)));
         assert_eq!((fresh.missed, fresh.overlap), (Missed::Latest(2), Overlap::Skip));
-        assert_eq!((fresh.pri, fresh.ttl, fresh.ttr), (Some(3), None, Some(MINUTE)));
+        assert_eq!((fresh.priority, fresh.ttl, fresh.ttr), (Some(3), None, Some(MINUTE)));
         assert_eq!((fresh.delay, fresh.max_attempts), (secs(2), Some(4)));
         assert_eq!((fresh.recurrence.to_string().as_str(), fresh.stopped), ("every 1h", None));
         case.clock.advance(secs(1));

@@ -18,19 +18,19 @@ use crate::stores;
 #[test]
 fn changes_concern_later_runs_only() {
     for_each_driver(TIMED, |case| {
-        case.schedule(every(MINUTE).put(case.draft("old").pri(4)));
+        case.schedule(every(MINUTE).put(case.draft("old").priority(4)));
         case.advance(0);
         let change = Reschedule::new().body("new").priority(2).max_attempts(3);
         let id = case.tube.reschedule("R", change).unwrap().id;
         case.clock.advance(MINUTE);
         let run = |key: &str| {
             let info = case.store.by_key(key).unwrap().unwrap();
-            (case.tube.peek(info.id).unwrap().body.to_vec(), info.pri, info.attempts_left)
+            (case.tube.peek(info.id).unwrap().body.to_vec(), info.priority, info.attempts_left)
         };
         assert_eq!(run("R-1"), (b"old".to_vec(), 4, None));
         assert_eq!(run("R-2"), (b"new".to_vec(), 2, Some(3)));
         let stored = case.only_schedule();
-        assert_eq!((stored.id, stored.runs, stored.pri), (id, 2, Some(2)));
+        assert_eq!((stored.id, stored.runs, stored.priority), (id, 2, Some(2)));
         // A whole new task.
         case.tube.reschedule("R", Reschedule::new().put(case.draft("third"))).unwrap();
         case.clock.advance(MINUTE);
@@ -55,7 +55,8 @@ fn new_interval_counts_from_the_last_moment() {
 #[test]
 fn change_keeps_what_it_does_not_name() {
     for_each_driver(TIMED, |case| {
-        let put = case.draft("run").pri(3).ttl(HOUR).ttr(MINUTE).delay(secs(2)).max_attempts(4);
+        let put =
+            case.draft("run").priority(3).ttl(HOUR).ttr(MINUTE).delay(secs(2)).max_attempts(4);
         let schedule = every(MINUTE).put(put).times(9).within(HOUR).overlap(Overlap::Skip);
         case.schedule(schedule.missed(Missed::All).starting(at(secs(5))));
         let before = case.only_schedule();
@@ -190,7 +191,7 @@ fn schedule_that_is_stored_again_goes_on() {
 fn schedules_survive_a_close_and_a_kill() {
     let file = StoreFile::new();
     let (mut store, tube) = create(&file, FIFOTTL);
-    let put = Put::new("x").pri(7).ttl(HOUR);
+    let put = Put::new("x").priority(7).ttl(HOUR);
     tube.schedule(every(MINUTE).put(put).times(100).missed(Missed::All)).unwrap();
     tube.schedule(Schedule::every(HOUR).key("S")).unwrap();
     file.tick();
@@ -261,7 +262,7 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
     for_each_driver(ALL, |case| {
         for n in 0..10 {
             let put = case.draft("x");
-            let put = if case.timed() { put.pri(10 - n) } else { put };
+            let put = if case.timed() { put.priority(10 - n) } else { put };
             case.schedule(Schedule::every(HOUR).key(format!("k{n}")).starting(at(HOUR)).put(put));
         }
         let (mut after, mut found) = (None, Vec::new());

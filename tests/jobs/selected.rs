@@ -70,7 +70,7 @@ fn kick_of_unknown_group_kicks_nothing() {
 #[test]
 fn kick_without_a_condition_follows_the_order_of_takes() {
     for_each_driver(TIMED, |case| {
-        let ids = [3, 1, 2].map(|pri| case.add(case.draft("x").pri(pri)));
+        let ids = [3, 1, 2].map(|priority| case.add(case.draft("x").priority(priority)));
         for id in ids {
             case.tube.bury(id).unwrap();
         }

@@ -43,7 +43,8 @@ fn delayed_tasks_are_listed_in_the_order_in_which_they_become_ready() {
         for n in 0..60 {
             let after = secs(rng.below(40) + 1);
             let urgency = u32::try_from(rng.below(3)).unwrap();
-            let task = case.draft("x").pri(urgency).tag(if n % 3 == 0 { "third" } else { "other" });
+            let task =
+                case.draft("x").priority(urgency).tag(if n % 3 == 0 { "third" } else { "other" });
             match n % 4 {
                 0 => drop(case.add(task.not_before(at(after)))),
                 1 => drop(case.add(task.ttl(HOUR))),

@@ -122,12 +122,12 @@ fn released_task_is_taken_before_later_ones() {
 #[test]
 fn priority_decides_within_a_sub_queue_with_taken_tasks() {
     for_each_driver_with(&[UTUBETTL], limit(5), |case| {
-        for pri in [5, 5, 5, 1, 9] {
-            case.add(in_sub("x").pri(pri));
+        for priority in [5, 5, 5, 1, 9] {
+            case.add(in_sub("x").priority(priority));
         }
         assert_eq!((case.take(), case.take(), case.take()), (Some(3), Some(0), Some(1)));
         // Before those that the takes have passed over.
-        assert_eq!(case.add(in_sub("x").pri(0)), 5);
+        assert_eq!(case.add(in_sub("x").priority(0)), 5);
         assert_eq!((case.take(), case.take()), (Some(5), Some(2)));
         case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
         case.tube.claimed(5).and_then(|claim| claim.release(ZERO)).unwrap();
@@ -267,13 +267,13 @@ fn random_verbs(case: &Case, most: u32, seed: u64) {
     for _ in 0..300 {
         match rng.below(6) {
             0 | 1 => {
-                let (sub, pri) = (rng.below(4).to_string(), rng.below(3));
-                let pri = if case.timed() { pri } else { 0 };
+                let (sub, priority) = (rng.below(4).to_string(), rng.below(3));
+                let priority = if case.timed() { priority } else { 0 };
                 let mut put = Put::new("x").sub_queue(sub.clone());
                 if case.timed() {
-                    put = put.pri(u32::try_from(pri).unwrap());
+                    put = put.priority(u32::try_from(priority).unwrap());
                 }
-                ready.insert((pri, case.add(put)), sub);
+                ready.insert((priority, case.add(put)), sub);
             }
             2 | 3 => {
                 let count = |sub: &String| taken.values().filter(|(_, of)| of == sub).count();

@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Ending, Error, Filter, Finish, Keep, MAX_TOKEN, OnKey, Put, Receipt, Restore, Schedule, Store,
-    TOKEN_TIME, TaskState, Tube, TubeOptions,
+    Ending, Error, Filter, Finish, IDEMPOTENCY_KEY_TIME, Keep, MAX_TOKEN, OnKey, Put, Receipt,
+    Restore, Schedule, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -29,7 +29,7 @@ fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
     let keep = TubeOptions::default().keep_done(Keep::new());
     for_each_driver_with(ALL, keep, |case| {
         let log = case.event_log();
-        let put = || case.draft("x").token("t");
+        let put = || case.draft("x").idempotency_key("t");
         let id = case.add(put());
         let again = |state| {
             let (calls, tasks) = (case.calls(), case.tasks());
@@ -63,7 +63,7 @@ fn task_that_has_left_its_tube_is_done_for_its_token() {
     for_each_driver(TIMED, |case| {
         let options = TubeOptions::default();
         let other = case.store.create_tube("other", case.driver, options).unwrap();
-        let put = |token: &str| case.draft("x").token(token);
+        let put = |token: &str| case.draft("x").idempotency_key(token);
         let again = |token: &str| of(case.tube.put(put(token)));
         let id = case.add(put("acked"));
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -87,9 +87,9 @@ fn task_that_has_left_its_tube_is_done_for_its_token() {
 
 #[test]
 fn token_is_forgotten_after_an_hour_and_no_sooner() {
-    assert_eq!(TOKEN_TIME, secs(3_600));
+    assert_eq!(IDEMPOTENCY_KEY_TIME, secs(3_600));
     for_each_driver(ALL, |case| {
-        let put = || case.draft("x").token("t");
+        let put = || case.draft("x").idempotency_key("t");
         let id = case.add(put());
         case.clock.advance(ms(3_599_999));
         // A put that is made again does not lengthen the time.
@@ -110,7 +110,7 @@ fn every_form_of_put_knows_the_token() {
     with_timeout(|| {
         for_each_driver(ALL, |case| {
             let (tube, key) = (&case.tube, "k");
-            let put = || case.draft("x").token("t");
+            let put = || case.draft("x").idempotency_key("t");
             let deferred = tube.to_async().refuse_when_full();
             let forms: [&dyn Fn() -> u64; 9] = [
                 &|| tube.put(put()).unwrap().id,
@@ -132,7 +132,7 @@ fn every_form_of_put_knows_the_token() {
                     assert_eq!(again(), id, "form {n}, then {m}");
                 }
                 tube.delete_many(&[id, requeued]).unwrap();
-                case.clock.advance(TOKEN_TIME);
+                case.clock.advance(IDEMPOTENCY_KEY_TIME);
             }
             assert!(!case.tasks().contains_key("total"));
         });
@@ -145,7 +145,7 @@ fn finish_and_spawn_know_the_token() {
         let (tube, other) = (&case.tube, other(case));
         case.put("first");
         case.put("second");
-        let put = |token: &str| Put::new("x").token(token);
+        let put = |token: &str| Put::new("x").idempotency_key(token);
         let id = other.put(put("a")).unwrap().id;
 
         let first = tube.try_take().unwrap().unwrap();
@@ -163,7 +163,9 @@ fn finish_and_spawn_know_the_token() {
         // Of a token that is remembered in each of its tubes.
         let second = tube.try_take().unwrap().unwrap();
         second
-            .finish(Finish::new().put(&other, put("e")).put(tube, case.draft("x").token("e")))
+            .finish(
+                Finish::new().put(&other, put("e")).put(tube, case.draft("x").idempotency_key("e")),
+            )
             .unwrap();
         assert_eq!((other.statistics().unwrap().tasks.ready, case.tasks()["ready"]), (5, 1));
     });
@@ -175,9 +177,10 @@ fn finish_with_the_key_of_the_task_that_goes_on_and_a_seen_token_puts_nothing() 
     for_each_driver(ALL, |case| {
         let other = other(case);
         case.add(case.draft("x").key("k"));
-        let seen = other.put(Put::new("y").token("t")).unwrap().id;
-        let finish =
-            Finish::new().advance(&other, "next").put(&other, Put::new("z").key("k").token("t"));
+        let seen = other.put(Put::new("y").idempotency_key("t")).unwrap().id;
+        let finish = Finish::new()
+            .advance(&other, "next")
+            .put(&other, Put::new("z").key("k").idempotency_key("t"));
         case.tube.try_take().unwrap().unwrap().finish(finish).unwrap();
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
         assert_eq!(other.peek(seen).unwrap().body, b"y");
@@ -187,7 +190,7 @@ fn finish_with_the_key_of_the_task_that_goes_on_and_a_seen_token_puts_nothing() 
 #[test]
 fn batch_with_a_token_twice_puts_one_task() {
     for_each_driver(ALL, |case| {
-        let put = |token: &str| case.draft("x").token(token);
+        let put = |token: &str| case.draft("x").idempotency_key(token);
         let seen = case.add(put("seen"));
         let batch = [put("a"), case.draft("plain"), put("seen"), put("a"), put("b")];
         let receipts = case.tube.put_many(batch).unwrap();
@@ -206,7 +209,7 @@ fn batch_with_a_token_twice_puts_one_task() {
 #[test]
 fn refused_put_remembers_nothing() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(2), |case| {
-        let put = |token: &str| Put::new("x").token(token);
+        let put = |token: &str| Put::new("x").idempotency_key(token);
         case.put_all([0, 1]);
         assert!(matches!(case.tube.put(put("a")), Err(Error::Full { .. })));
         assert!(matches!(case.tube.put_many([put("a"), put("b")]), Err(Error::Full { .. })));
@@ -227,7 +230,7 @@ fn refused_put_remembers_nothing() {
 fn put_with_a_seen_token_needs_no_space() {
     with_timeout(|| {
         for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
-            let put = |token: &str| Put::new("x").token(token);
+            let put = |token: &str| Put::new("x").idempotency_key(token);
             let id = case.add(put("a"));
             let waiting = Wait::begin(case.tube.to_async().put_timeout(put("b"), NO_TIMEOUT));
             assert_eq!(of(case.tube.put(put("a"))), (id, TaskState::Ready));
@@ -251,7 +254,8 @@ fn put_with_a_seen_token_needs_no_space() {
 #[test]
 fn put_that_keeps_remembers_nothing_and_one_that_replaces_does() {
     for_each_driver(ALL, |case| {
-        let put = |token: &str, on_key| case.draft("x").key("k").token(token).on_key(on_key);
+        let put =
+            |token: &str, on_key| case.draft("x").key("k").idempotency_key(token).on_key(on_key);
         let id = case.add(case.draft("x").key("k"));
         assert_eq!(case.add(put("kept", OnKey::Keep)), id);
         case.tube.delete(id).unwrap();
@@ -263,7 +267,10 @@ fn put_that_keeps_remembers_nothing_and_one_that_replaces_does() {
         assert!(claim.is_current().unwrap(), "the task does not begin anew");
         claim.ack().unwrap();
         assert_eq!(case.add(put("replaced", OnKey::Replace)), id + 1);
-        assert_eq!(case.tube.requeue("k", case.draft("x").token("replaced")).unwrap().id, id + 1);
+        assert_eq!(
+            case.tube.requeue("k", case.draft("x").idempotency_key("replaced")).unwrap().id,
+            id + 1
+        );
         assert!(!case.tasks().contains_key("total"));
     });
 }
@@ -272,20 +279,20 @@ fn put_that_keeps_remembers_nothing_and_one_that_replaces_does() {
 fn token_is_of_its_tube_and_forgotten_with_it() {
     for_each_driver(ALL, |case| {
         let other = other(case);
-        let put = || case.draft("x").token("t");
+        let put = || case.draft("x").idempotency_key("t");
         let id = case.add(put());
-        assert_eq!(other.put(Put::new("x").token("t")).unwrap().id, id + 1);
+        assert_eq!(other.put(Put::new("x").idempotency_key("t")).unwrap().id, id + 1);
         assert_eq!(
-            (case.add(put()), other.put(Put::new("x").token("t")).unwrap().id),
+            (case.add(put()), other.put(Put::new("x").idempotency_key("t")).unwrap().id),
             (id, id + 1)
         );
         case.tube.truncate().unwrap();
         assert_eq!(case.add(put()), id + 2);
-        assert_eq!(other.put(Put::new("x").token("t")).unwrap().id, id + 1);
+        assert_eq!(other.put(Put::new("x").idempotency_key("t")).unwrap().id, id + 1);
         drop(other);
         case.store.drop_tube("other").unwrap();
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
-        assert_eq!(other.put(Put::new("x").token("t")).unwrap().id, id + 3);
+        assert_eq!(other.put(Put::new("x").idempotency_key("t")).unwrap().id, id + 3);
         assert_eq!(case.add(put()), id + 2);
     });
 }
@@ -295,7 +302,7 @@ fn token_is_of_its_tube_and_forgotten_with_it() {
 fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
     with_timeout(|| {
         for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
-            let put = || case.draft("x").token("t");
+            let put = || case.draft("x").idempotency_key("t");
             let id = case.add(put());
             let wait = Wait::begin(case.tube.to_async().put_and_wait(put(), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -315,13 +322,15 @@ fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
 #[test]
 fn token_has_1_to_64_bytes() {
     for_each_driver(ALL, |case| {
-        invalid(case.tube.put(case.draft("x").token("")));
+        invalid(case.tube.put(case.draft("x").idempotency_key("")));
         let longest = "ä".repeat(MAX_TOKEN / 2);
-        invalid(case.tube.put(case.draft("x").token(format!("{longest}a"))));
-        invalid(case.tube.to_async().refuse_when_full().put(case.draft("x").token("")).wait());
-        let put = || case.draft("x").token(longest.as_str());
+        invalid(case.tube.put(case.draft("x").idempotency_key(format!("{longest}a"))));
+        invalid(
+            case.tube.to_async().refuse_when_full().put(case.draft("x").idempotency_key("")).wait(),
+        );
+        let put = || case.draft("x").idempotency_key(longest.as_str());
         assert_eq!((case.add(put()), case.add(put())), (0, 0));
-        assert_eq!(case.add(case.draft("x").token(&longest[2..])), 1);
+        assert_eq!(case.add(case.draft("x").idempotency_key(&longest[2..])), 1);
     });
 }
 
@@ -329,7 +338,7 @@ fn token_has_1_to_64_bytes() {
 fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
     for_each_driver(ALL, |case| {
         let other = other(case);
-        let put = || Put::new("x").token("t");
+        let put = || Put::new("x").idempotency_key("t");
         invalid(case.tube.restore_many([Restore::new(put())]));
         invalid(case.tube.schedule(Schedule::every(secs(1)).key("s").put(put())));
         let id = case.put("x");
@@ -345,8 +354,8 @@ fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
 #[test]
 fn contents_of_a_put_with_a_seen_token_are_not_compared() {
     for_each_driver(ALL, |case| {
-        let id = case.add(case.draft("first").token("t"));
-        assert_eq!(case.add(case.draft("second").token("t").tag("tag")), id);
+        let id = case.add(case.draft("first").idempotency_key("t"));
+        assert_eq!(case.add(case.draft("second").idempotency_key("t").tag("tag")), id);
         assert_eq!(case.tube.peek(id).unwrap().body, b"first");
         assert!(case.store.list(Filter::new().tag("tag"), None, 10).unwrap().items.is_empty());
     });
@@ -355,11 +364,11 @@ fn contents_of_a_put_with_a_seen_token_are_not_compared() {
 #[test]
 fn temporary_tube_remembers_tokens_as_long_as_its_tasks() {
     for_each_driver_with(ALL, TubeOptions::new().temporary(true), |case| {
-        let put = || case.draft("x").token("t");
+        let put = || case.draft("x").idempotency_key("t");
         let id = case.add(put());
         case.take();
         assert_eq!(of(case.tube.put(put())), (id, TaskState::Taken));
-        case.clock.advance(TOKEN_TIME);
+        case.clock.advance(IDEMPOTENCY_KEY_TIME);
         assert_eq!(case.add(put()), id + 1);
     });
 }
@@ -370,7 +379,7 @@ fn concurrent_puts_with_one_token_put_one_task() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::default()).unwrap();
     for round in 0..50 {
-        let put = || tube.put(Put::new("x").token(format!("t{round}"))).unwrap().id;
+        let put = || tube.put(Put::new("x").idempotency_key(format!("t{round}"))).unwrap().id;
         let ids = std::thread::scope(|scope| {
             let callers: Vec<_> = (0..4).map(|_| scope.spawn(put)).collect();
             callers.into_iter().map(|caller| caller.join().unwrap()).collect::<Vec<u64>>()
@@ -386,7 +395,7 @@ fn finish_with_a_token_into_a_dropped_tube_is_refused_as_one_without() {
     for_each_driver(ALL, |case| {
         let gone = other(case);
         case.store.drop_tube("other").unwrap();
-        for put in [case.draft("x"), case.draft("x").token("t")] {
+        for put in [case.draft("x"), case.draft("x").idempotency_key("t")] {
             case.tube.put(case.draft("first")).unwrap();
             let claim = case.tube.try_take().unwrap().unwrap();
             let refused = claim.finish(Finish::new().put(&gone, put));

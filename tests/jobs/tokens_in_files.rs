@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::driver::FIFO;
 use tubewell::{
-    Durability, Error, Put, Restore, Salvaged, Store, StoreOptions, TOKEN_TIME, TaskState, Tube,
-    TubeOptions,
+    Durability, Error, IDEMPOTENCY_KEY_TIME, Put, Restore, Salvaged, Store, StoreOptions,
+    TaskState, Tube, TubeOptions,
 };
 
 use super::executor::with_timeout;
@@ -16,7 +16,7 @@ use super::wait::{Wait, end_of, on_disk};
 use crate::stores::{self, ManualClock};
 
 fn put(tube: &Tube, token: &str) -> u64 {
-    tube.put(Put::new("x").token(token)).unwrap().id
+    tube.put(Put::new("x").idempotency_key(token)).unwrap().id
 }
 
 #[test]
@@ -24,16 +24,16 @@ fn token_is_remembered_over_a_close_for_the_rest_of_its_hour() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let id = tube.put(draft(driver, "x").token("t")).unwrap().id;
+        let id = tube.put(draft(driver, "x").idempotency_key("t")).unwrap().id;
         file.clock.advance(secs(600));
         drop(tube);
         let store = file.reopen_after(store, ms(2_999_999));
         let tube = store.tube("case").unwrap();
-        assert_eq!(tube.put(draft(driver, "x").token("t")).unwrap().id, id);
+        assert_eq!(tube.put(draft(driver, "x").idempotency_key("t")).unwrap().id, id);
         drop(tube);
         let store = file.reopen_after(store, ms(1));
         let tube = store.tube("case").unwrap();
-        assert!(tube.put(draft(driver, "x").token("t")).unwrap().id > id);
+        assert!(tube.put(draft(driver, "x").idempotency_key("t")).unwrap().id > id);
         assert_sound(&store);
     }
 }
@@ -67,7 +67,7 @@ fn token_survives_a_kill_as_its_task_does() {
 fn put_of_unknown_outcome_is_made_again_with_its_token() {
     with_timeout(|| {
         let (disk, clock, store, tube) = on_disk(FIFO);
-        let again = || tube.put(Put::new("x").token("t"));
+        let again = || tube.put(Put::new("x").idempotency_key("t"));
         disk.fail_flushes(true);
         assert!(matches!(again(), Err(Error::OutcomeUnknown { .. })));
         assert!(matches!(again(), Err(Error::Unavailable { .. })));
@@ -87,8 +87,8 @@ fn put_that_is_made_again_waits_for_the_flush_of_the_first_one() {
         let (disk, _clock, store, tube) = on_disk(FIFO);
         put(&tube, "warm");
         let deferred = tube.to_async().refuse_when_full();
-        let again = || tube.to_async().put_timeout(Put::new("x").token("t"), NO_TIMEOUT);
-        let first = disk.block_flush_of(|| deferred.put(Put::new("x").token("t")));
+        let again = || tube.to_async().put_timeout(Put::new("x").idempotency_key("t"), NO_TIMEOUT);
+        let first = disk.block_flush_of(|| deferred.put(Put::new("x").idempotency_key("t")));
         let second = Wait::begin(again());
         second.assert_waits();
         stores::settle(&store);
@@ -104,7 +104,7 @@ fn rows_of_a_dropped_tube_are_removed_with_its_tokens() {
     for reopen in [false, true] {
         let file = StoreFile::new();
         let (mut store, tube) = create(&file, FIFO);
-        tube.put_many((0..2_000).map(|n| Put::new("x").token(format!("t{n}")))).unwrap();
+        tube.put_many((0..2_000).map(|n| Put::new("x").idempotency_key(format!("t{n}")))).unwrap();
         let other = store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         let id = put(&other, "t0");
         tube.truncate().unwrap();
@@ -182,7 +182,7 @@ fn idle_store_is_not_woken_to_remove_tokens() {
     file.clock.advance(secs(10));
     let commits = store.counters().unwrap().commits;
     for _ in 0..5 {
-        file.clock.advance(TOKEN_TIME + Duration::from_secs(1));
+        file.clock.advance(IDEMPOTENCY_KEY_TIME + Duration::from_secs(1));
     }
     assert_eq!(store.counters().unwrap().commits, commits);
     assert_eq!(put(&tube, "0"), 20);

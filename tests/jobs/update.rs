@@ -64,8 +64,8 @@ fn updated_task_survives_a_reopen() {
 #[test]
 fn update_of_several_fields_is_one_change() {
     for_each_driver(TIMED, |case| {
-        let first = case.add(case.draft("a").pri(5));
-        let second = case.add(case.draft("b").pri(5));
+        let first = case.add(case.draft("a").priority(5));
+        let second = case.add(case.draft("b").priority(5));
         let log = case.event_log();
         let all = Update::new().body("new").priority(1).delay(secs(10));
         assert_eq!(case.tube.update(second, all).unwrap().state, TaskState::Delayed);
@@ -175,7 +175,7 @@ fn refused_update_changes_nothing_of_the_task() {
             let refused = case.tube.update(0, update.priority(7).delay(secs(1)));
             assert!(matches!(refused, Err(Error::NotReady { state: TaskState::Buried, .. })));
         }
-        assert_eq!((body(case, 0), case.info(0).pri), (b"x".to_vec(), 0));
+        assert_eq!((body(case, 0), case.info(0).priority), (b"x".to_vec(), 0));
         assert_eq!(case.calls().get("update"), None);
     });
 }
@@ -235,7 +235,7 @@ fn wait_for_the_end_of_a_task_outlives_its_updates() {
 #[test]
 fn update_moves_the_best_task_of_a_sub_queue_away() {
     for_each_driver(&[tubewell::UTUBETTL], |case| {
-        let put = |pri| case.add(Put::new("x").sub_queue("one").pri(pri));
+        let put = |priority| case.add(Put::new("x").sub_queue("one").priority(priority));
         let [first, second, third] = [put(1), put(2), put(3)];
         case.tube.update(first, Update::new().delay(secs(1))).unwrap();
         assert_eq!(case.take(), Some(second));

@@ -16,7 +16,7 @@ const STEPS: usize = 400;
 /// What a task is expected to be.
 #[derive(Clone, Debug, PartialEq)]
 struct Expected {
-    pri: u32,
+    priority: u32,
     sub: String,
     body: Vec<u8>,
     state: TaskState,
@@ -75,7 +75,7 @@ impl Run<'_> {
         vec![self.rng.pick(b"abcdef"); size]
     }
 
-    fn pri(&mut self) -> u32 {
+    fn priority(&mut self) -> u32 {
         self.rng.pick(&[0, 1, 2, 3])
     }
 
@@ -86,14 +86,14 @@ impl Run<'_> {
     }
 
     fn put(&mut self, sub_queued: bool) {
-        let (body, pri) = (self.body(), self.pri());
+        let (body, priority) = (self.body(), self.priority());
         let sub = if sub_queued { format!("{}", self.rng.below(4)) } else { String::new() };
-        let mut put = Put::new(body.clone()).pri(pri);
+        let mut put = Put::new(body.clone()).priority(priority);
         if sub_queued {
             put = put.sub_queue(sub.clone());
         }
         let id = self.tube.put(put).unwrap().id;
-        self.tasks.insert(id, Expected { pri, sub, body, state: TaskState::Ready });
+        self.tasks.insert(id, Expected { priority, sub, body, state: TaskState::Ready });
     }
 
     /// The task that a take gets.
@@ -105,7 +105,7 @@ impl Run<'_> {
         };
         let ready = self.tasks.iter().filter(|(_, it)| it.state == TaskState::Ready);
         let free = ready.filter(|(_, it)| !is_busy(&it.sub));
-        free.map(|(id, it)| (it.pri, *id)).min().map(|(_, id)| id)
+        free.map(|(id, it)| (it.priority, *id)).min().map(|(_, id)| id)
     }
 
     fn take(&mut self, sub_queued: bool) {
@@ -113,7 +113,7 @@ impl Run<'_> {
         assert_eq!(claim.as_ref().map(Claim::id), self.best(sub_queued));
         let Some(claim) = claim else { return };
         let it = self.tasks.get_mut(&claim.id()).unwrap();
-        assert_eq!((claim.body(), claim.pri()), (&*it.body, it.pri));
+        assert_eq!((claim.body(), claim.priority()), (&*it.body, it.priority));
         it.state = TaskState::Taken;
         self.claims.push(claim);
     }
@@ -143,12 +143,12 @@ impl Run<'_> {
     }
 
     fn set_priority(&mut self) {
-        let (id, pri) = (self.any(), self.pri());
+        let (id, priority) = (self.any(), self.priority());
         match self.tasks.get_mut(&id) {
-            None => assert_not_found(self.tube.set_priority(id, pri), id),
+            None => assert_not_found(self.tube.set_priority(id, priority), id),
             Some(it) => {
-                assert_eq!(self.tube.set_priority(id, pri).unwrap().state, it.state);
-                it.pri = pri;
+                assert_eq!(self.tube.set_priority(id, priority).unwrap().state, it.state);
+                it.priority = priority;
             }
         }
     }
@@ -156,11 +156,11 @@ impl Run<'_> {
     fn update(&mut self) {
         let id = self.any();
         let body = self.rng.one_in(2).then(|| self.body());
-        let pri = self.rng.one_in(2).then(|| self.pri());
+        let priority = self.rng.one_in(2).then(|| self.priority());
         let delay = self.rng.one_in(3).then(|| secs(self.rng.below(2) * 1000));
         let mut update = Update::new();
         update = body.clone().into_iter().fold(update, Update::body);
-        update = pri.into_iter().fold(update, Update::priority);
+        update = priority.into_iter().fold(update, Update::priority);
         update = delay.into_iter().fold(update, Update::delay);
         let updated = self.tube.update(id, update);
         let Some(it) = self.tasks.get_mut(&id) else { return assert_not_found(updated, id) };
@@ -172,7 +172,7 @@ impl Run<'_> {
             return;
         }
         it.body = body.unwrap_or_else(|| it.body.clone());
-        it.pri = pri.unwrap_or(it.pri);
+        it.priority = priority.unwrap_or(it.priority);
         if let Some(delay) = delay {
             it.state = if delay.is_zero() { TaskState::Ready } else { TaskState::Delayed };
         }
@@ -207,7 +207,7 @@ impl Run<'_> {
 
     fn kick(&mut self) {
         let buried = self.tasks.iter().filter(|(_, it)| it.state == TaskState::Buried);
-        let mut buried: Vec<_> = buried.map(|(id, it)| (it.pri, *id)).collect();
+        let mut buried: Vec<_> = buried.map(|(id, it)| (it.priority, *id)).collect();
         buried.sort_unstable();
         let count = self.rng.index(3);
         buried.truncate(count);
@@ -235,7 +235,7 @@ impl Run<'_> {
     fn check_all(&self) {
         for (id, it) in &self.tasks {
             let task = self.tube.peek(*id).unwrap();
-            assert_eq!((task.info.state, task.info.pri), (it.state, it.pri), "task {id}");
+            assert_eq!((task.info.state, task.info.priority), (it.state, it.priority), "task {id}");
             assert_eq!(task.body, it.body, "task {id}");
         }
     }

@@ -114,8 +114,8 @@ fn wait_done_returns_expired_when_the_ttl_elapses() {
     for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
         for_each_driver_with(TIMED, options, |case| {
             let ready = case.add(case.draft("ready").ttl(secs(10)));
-            let taken = case.add(case.draft("taken").ttl(secs(10)).ttr(secs(20)).pri(0));
-            let late = case.add(case.draft("late").ttl(secs(10)).pri(0));
+            let taken = case.add(case.draft("taken").ttl(secs(10)).ttr(secs(20)).priority(0));
+            let late = case.add(case.draft("late").ttl(secs(10)).priority(0));
             let delayed = case.add(case.draft("delayed").ttl(secs(5)).delay(secs(5)));
             assert_eq!(case.tube.claim(taken).map(keep), Ok(taken));
             let late_claim = case.tube.claim(late).unwrap();

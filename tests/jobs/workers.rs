@@ -17,15 +17,15 @@ const PRIORITIES: u64 = 3;
 /// What decides the place of a task: its priority and its sub-queue.
 #[derive(Clone)]
 struct Known {
-    pri: u32,
+    priority: u32,
     sub_queue: Option<String>,
 }
 
 fn random_task(case: &Case, rng: &mut Rng) -> (Put, Known) {
-    let (mut put, mut known) = (Put::new("x".into()), Known { pri: 0, sub_queue: None });
+    let (mut put, mut known) = (Put::new("x".into()), Known { priority: 0, sub_queue: None });
     if case.timed() {
-        known.pri = u32::try_from(rng.below(PRIORITIES)).unwrap();
-        put = put.pri(known.pri);
+        known.priority = u32::try_from(rng.below(PRIORITIES)).unwrap();
+        put = put.priority(known.priority);
     }
     if case.sub_queued() {
         let name = format!("s{}", rng.below(SUB_QUEUES));
@@ -128,7 +128,7 @@ impl Model {
         };
         assert!(from.contains(&before) && to == event.state, "{before:?}, then {event:?}");
 
-        let place = (known.pri, event.id);
+        let place = (known.priority, event.id);
         if event.kind == EventKind::Take {
             assert_eq!(self.first(place), Some(place), "{event:?} is out of order");
             self.busy.extend(known.sub_queue.clone());

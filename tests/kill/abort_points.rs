@@ -155,7 +155,7 @@ impl Driver for CustomDriver {
 
     fn order(&self, task: &Draft<'_>) -> u64 {
         self.0.abort_if_reached("order");
-        u64::from(task.pri)
+        u64::from(task.priority)
     }
 
     fn admit(&self, _: &Load) -> bool {

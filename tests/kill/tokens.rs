@@ -33,7 +33,7 @@ fn open_tubes(store: &Store) -> [Tube; 2] {
 }
 
 fn with_token(token: &str) -> Put<&str> {
-    Put::new(token).token(token)
+    Put::new(token).idempotency_key(token)
 }
 
 // ---- the worker

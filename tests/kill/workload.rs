@@ -149,7 +149,7 @@ impl Workload<'_> {
             put = put.sub_queue(rng.range(0..4).to_string());
         }
         if tube.driver().ends_with("ttl") {
-            put = put.pri(u32::try_from(rng.range(0..3)).unwrap()).ttl(HOUR);
+            put = put.priority(u32::try_from(rng.range(0..3)).unwrap()).ttl(HOUR);
             if rng.one_in(if self.abort.is_in_thread("sweeper") { 2 } else { 6 }) {
                 put = put.delay(2 * MS);
             }

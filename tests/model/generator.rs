@@ -88,7 +88,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
         .prop_map(
             |(
                 size,
-                pri,
+                priority,
                 ttl,
                 ttr,
                 (delay, not_before),
@@ -101,7 +101,7 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                 let (key, on_key) = key.map_or((None, OnKey::Reject), |(key, on)| (Some(key), on));
                 TaskTemplate {
                     size,
-                    pri,
+                    priority,
                     ttl,
                     ttr,
                     delay,
@@ -264,7 +264,7 @@ fn definition(
     let gates = (gates(), sub_queue_limits(), prop::bool::weighted(0.3));
     let kept = (kept, prop::option::weighted(0.4, 1..7_usize));
     (driver(), timed, attempts, kept, gates, prop::option::weighted(0.7, 0..6_u64)).prop_map(
-        move |(driver, (ttl, ttr, pri, max_runtime), attempts, kept, gates, capacity)| {
+        move |(driver, (ttl, ttr, priority, max_runtime), attempts, kept, gates, capacity)| {
             let sub_queued = driver.sub_queued();
             let (gates, limits, metrics) = gates;
             let (max_attempts, counting, backoff, reclaim_delay) = attempts;
@@ -273,7 +273,7 @@ fn definition(
             let options = Options {
                 ttl: ttl.filter(|_| timed),
                 ttr: ttr.filter(|_| timed),
-                pri: pri.filter(|_| timed),
+                priority: priority.filter(|_| timed),
                 capacity: capacity.filter(|_| driver.bounded()),
                 max_runtime: max_runtime.filter(|_| timed),
                 max_attempts,
@@ -391,7 +391,7 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
         2 => Just(ById::Forget),
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
-        3 => (0..4_u32).prop_map(|pri| ById::SetPriority { pri }),
+        3 => (0..4_u32).prop_map(|priority| ById::SetPriority { priority }),
         2 => (tags(), any::<bool>()).prop_map(|(tags, adds)| ById::EditTags { tags, adds }),
         3 => Just(ById::Log),
         4 => (
@@ -400,7 +400,7 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
             prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)]),
             prop::option::weighted(0.3, prop::option::weighted(0.7, moment()))
         ).prop_map(
-            |(size, pri, delay, not_before)| ById::Update { size, pri, delay, not_before }
+            |(size, priority, delay, not_before)| ById::Update { size, priority, delay, not_before }
         ),
         2 => Just(ById::Cancel),
         1 => state().prop_map(|state| ById::DeleteIf { state }),

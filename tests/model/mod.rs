@@ -123,7 +123,8 @@ fn most_urgent_task_of_a_batch_goes_to_first_waiting_taker() {
             &Setup { tubes, grace: 0, workload: Workload::MostlyWaits },
             store_in_a_file(),
         );
-        let template = |pri| TaskTemplate { pri: Some(pri), ..TaskTemplate::default() };
+        let template =
+            |priority| TaskTemplate { priority: Some(priority), ..TaskTemplate::default() };
         let templates = [3, 1, 0, 2].map(template).to_vec();
         for action in [
             Action::Wait { client: 1, tubes: vec![0], timeout: NEVER, keep: true },

@@ -250,7 +250,8 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
     let mut actions = Vec::new();
     for tube in 0..tubes.len() {
         let any = |verb| by_id(tube, Among::Present, verb);
-        let update = |size, pri, delay| any(ById::Update { size, pri, delay, not_before: None });
+        let update =
+            |size, priority, delay| any(ById::Update { size, priority, delay, not_before: None });
         let take = Action::Take { client: 0, tube, keep: true };
         let park = by_claim(ByClaim::Park { hold: NEVER, deferred: false });
         let group = Group::Timeout;
@@ -275,8 +276,8 @@ fn edits(driver: Driver) -> (Setup, Vec<Step>) {
                 State::Done,
             ][nth];
             let mut edits = vec![
-                vec![on(ById::SetPriority { pri: 3 }), reopen.clone()],
-                vec![on(ById::SetPriority { pri: 0 }), on(ById::SetPriority { pri: 2 })],
+                vec![on(ById::SetPriority { priority: 3 }), reopen.clone()],
+                vec![on(ById::SetPriority { priority: 0 }), on(ById::SetPriority { priority: 2 })],
                 vec![update(Some(2000), Some(3), None), update(Some(3), None, None)],
                 vec![update(None, None, Some(2 * DELAY)), update(None, None, Some(0))],
                 vec![on(ById::Cancel)],

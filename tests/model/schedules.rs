@@ -93,8 +93,18 @@ fn changed_terms() -> BoxedStrategy<TermsTemplate> {
     let start = prop::option::weighted(0.2, moment());
     (moments, start, terms(), put)
         .prop_map(|((every, times), starting, terms, put)| {
-            let (put, size, pri, max_attempts, tags) = put;
-            TermsTemplate { every, starting, times, put, size, pri, max_attempts, tags, ..terms }
+            let (put, size, priority, max_attempts, tags) = put;
+            TermsTemplate {
+                every,
+                starting,
+                times,
+                put,
+                size,
+                priority,
+                max_attempts,
+                tags,
+                ..terms
+            }
         })
         .boxed()
 }

@@ -304,7 +304,7 @@ pub enum ById {
     },
     Forget,
     SetPriority {
-        pri: u32,
+        priority: u32,
     },
     /// Adds or removes tags.
     EditTags {
@@ -316,7 +316,7 @@ pub enum ById {
     /// With a body of this size, or with the old one, and with another moment or with none.
     Update {
         size: Option<usize>,
-        pri: Option<u32>,
+        priority: Option<u32>,
         delay: Option<Micros>,
         #[allow(clippy::option_option, reason = "the outer one: whether it changes")]
         not_before: Option<Option<Moment>>,
@@ -428,7 +428,7 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub struct TaskTemplate {
     pub size: usize,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     pub ttl: Option<Micros>,
     pub ttr: Option<Micros>,
     pub delay: Micros,
@@ -465,7 +465,7 @@ pub struct TermsTemplate {
     /// Without what a run cannot have, unless `keep_unsupported` is set.
     pub put: Option<TaskTemplate>,
     pub size: Option<usize>,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     pub max_attempts: Option<u32>,
     pub tags: Option<Vec<String>>,
 }

@@ -12,7 +12,7 @@ fn fill(store: &Store, driver: &str) -> tubewell::Tube {
     let tube = store.create_tube(driver, driver, TubeOptions::new()).unwrap();
     let put = |n: u32| {
         let put = Put::new("x");
-        if driver == UTUBE { put.sub_queue(n.to_string()) } else { put.pri(n % 2) }
+        if driver == UTUBE { put.sub_queue(n.to_string()) } else { put.priority(n % 2) }
     };
     tube.put_many((0..3).map(put)).unwrap();
     for claim in tube.take_many(3, ms(0)).unwrap() {

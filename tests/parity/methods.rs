@@ -76,7 +76,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
     const ANSWER: &str = "M::Answer";
     let table = [
         ("Claim", "value into_parts into_async into_blocking", NEVER_BLOCKS),
-        ("Claim", "id body tube takes pri sub_queue key tags epoch detach", NEVER_BLOCKS),
+        ("Claim", "id body tube takes priority sub_queue key tags epoch detach", NEVER_BLOCKS),
         ("Claim", "attempt attempts_left progress progress_text", NEVER_BLOCKS),
         ("Claim", "is_current expires_in owner", ANSWER),
         ("Claim", "ack ack_many ack_with release bury bury_with fail fail_in snooze", ANSWER),

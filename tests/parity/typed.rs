@@ -68,9 +68,9 @@ fn values_come_out_as_they_went_in() {
 fn claim_has_the_attributes_of_its_task() {
     let (store, _clock) = timed_store();
     let jobs = tube(&store, FIFOTTL).typed::<Job>();
-    let id = jobs.put(Put::new(&job(1)).pri(7).ttr(ms(10))).unwrap().id;
+    let id = jobs.put(Put::new(&job(1)).priority(7).ttr(ms(10))).unwrap().id;
     let claim = jobs.take().unwrap();
-    let attributes = (claim.id(), claim.pri(), claim.takes(), claim.tube(), claim.sub_queue());
+    let attributes = (claim.id(), claim.priority(), claim.takes(), claim.tube(), claim.sub_queue());
     assert_eq!(attributes, (id, 7, 1, "jobs", None));
     assert_eq!(claim.body(), br#"{"name":"resize","step":1}"#);
     claim.renew(ms(20)).unwrap();

@@ -217,7 +217,7 @@ fn check_take(
     let here = contents.tasks.iter().filter(|(_, task)| task.tube == name);
     let ready =
         here.filter(|(_, task)| task.state == TaskState::Ready && !contents.is_busy(task, now));
-    let best = ready.min_by_key(|(id, task)| (task.pri, **id));
+    let best = ready.min_by_key(|(id, task)| (task.priority, **id));
     let best = best.filter(|_| !contents.tubes[name].is_paused(now));
     let taken = store.tube(name)?.try_take()?;
     Ok(match (best, taken) {

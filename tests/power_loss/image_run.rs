@@ -250,7 +250,7 @@ impl Task {
         Task {
             tube,
             state: TaskState::Ready,
-            pri: kind.pri,
+            priority: kind.priority,
             sub_queue: None,
             key: None,
             tags: &[],

@@ -147,7 +147,7 @@ impl Contents {
         let mut buried = self.ended(tube, TaskState::Buried);
         if self.tubes[tube].keep_buried.is_none() {
             for (rank, id) in &mut buried {
-                *rank = self.tasks[id].pri.into();
+                *rank = self.tasks[id].priority.into();
             }
         }
         buried.sort_unstable();

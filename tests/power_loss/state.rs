@@ -72,7 +72,7 @@ pub struct Kind {
     pub durability: Option<Durability>,
     pub ttl: Option<Duration>,
     pub ttr: Option<Duration>,
-    pub pri: u32,
+    pub priority: u32,
     pub capacity: u64,
     pub limit: Option<Limit>,
     pub keep_done: Option<Retention>,
@@ -109,7 +109,7 @@ impl Kind {
         Kind {
             ttl: seconds(rng),
             ttr: seconds(rng),
-            pri: u32::try_from(rng.below(3)).unwrap(),
+            priority: u32::try_from(rng.below(3)).unwrap(),
             capacity: if driver == LIMFIFOTTL { 4 + rng.below(12) } else { 0 },
             ..plain
         }
@@ -123,7 +123,7 @@ impl Kind {
             durability: None,
             ttl: None,
             ttr: None,
-            pri: 0,
+            priority: 0,
             capacity: 0,
             limit: None,
             keep_done: None,
@@ -158,7 +158,7 @@ impl Kind {
             options = options.durability(durability);
         }
         if self.timed() {
-            options = options.pri(self.pri);
+            options = options.priority(self.priority);
         }
         if let Some(ttl) = self.ttl {
             options = options.ttl(ttl);
@@ -173,7 +173,7 @@ impl Kind {
             options = options.max_attempts(attempts).count_takes(counting);
         }
         // Every second tube counts.
-        let is_counted = self.pri.is_multiple_of(2);
+        let is_counted = self.priority.is_multiple_of(2);
         let options = options.metrics(if is_counted { 3 } else { 0 });
         self.with_gates(self.with_retention(options.history(self.history)))
     }
@@ -188,8 +188,8 @@ impl Kind {
         {
             return true;
         }
-        (self.driver, self.temporary, self.pri, self.capacity, self.ttl, ttr)
-            != (&*info.driver, info.temporary, info.pri, info.capacity, info.ttl, info.ttr)
+        (self.driver, self.temporary, self.priority, self.capacity, self.ttl, ttr)
+            != (&*info.driver, info.temporary, info.priority, info.capacity, info.ttl, info.ttr)
     }
 }
 
@@ -207,7 +207,7 @@ pub fn tags_for(size: usize) -> Tags {
 pub struct Task {
     pub tube: &'static str,
     pub state: TaskState,
-    pub pri: u32,
+    pub priority: u32,
     pub sub_queue: Option<String>,
     pub key: Option<&'static str>,
     pub tags: Tags,
@@ -286,7 +286,7 @@ impl Task {
         let expected = (
             self.tube,
             self.state,
-            self.pri,
+            self.priority,
             (&self.sub_queue, self.key),
             self.body.len() as u64,
             (self.ttl_until() != NEVER).then(|| left(self.ttl_until())),
@@ -296,7 +296,7 @@ impl Task {
         let found = (
             tube,
             info.state,
-            info.pri,
+            info.priority,
             (&info.sub_queue, info.key.as_deref()),
             info.size,
             info.ttl_left,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFOTTL, ManualClock, OnKey, Put, Store, TOKEN_TIME, TaskState, Tube, TubeOptions,
+    Durability, FIFOTTL, IDEMPOTENCY_KEY_TIME, ManualClock, OnKey, Put, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use crate::disk::{Disk, Medium};
@@ -46,10 +47,12 @@ impl Run {
 
     /// Puts tasks whose tokens are old when the others are put, and removed with them.
     fn put_old(&self) {
-        let old = |n: u64| Put::new("old").token(format!("old {n}")).ttl(Duration::from_secs(60));
+        let old = |n: u64| {
+            Put::new("old").idempotency_key(format!("old {n}")).ttl(Duration::from_secs(60))
+        };
         self.tube.put_many((0..PUTS).map(old)).unwrap();
         self.tube.put(Put::new("first").key("k")).unwrap();
-        self.clock.advance(TOKEN_TIME);
+        self.clock.advance(IDEMPOTENCY_KEY_TIME);
         self.store.flush().unwrap();
     }
 
@@ -75,7 +78,7 @@ impl Run {
 /// The put of a number. Some commits go directly to the database, and some puts replace a task.
 fn put_of(n: u64) -> Put<String> {
     let size = [0, 2000, 300_000, 60_000][usize::try_from(n % 4).unwrap()];
-    let put = Put::new(format!("{n} {}", "x".repeat(size))).token(format!("token {n}"));
+    let put = Put::new(format!("{n} {}", "x".repeat(size))).idempotency_key(format!("token {n}"));
     if n % 5 == 4 { put.key("k").on_key(OnKey::Replace) } else { put }
 }
 

@@ -54,7 +54,7 @@ fields! {
     Receipt { id, state, commit }
     Task { info, body }
     TaskInfo {
-        id, tube, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
+        id, tube, state, priority, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
         size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
         put_at,
     }
@@ -66,7 +66,7 @@ fields! {
     Owner { label, held, expires_in, is_parked }
     OwnerInfo { label, kind, metadata, since, last_seen, running, overdue, parked }
     ScheduleInfo {
-        id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, pri, ttl,
+        id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, priority, ttl,
         ttr, delay, sub_queue, max_attempts, tags, size, stopped,
     }
     Step { name, kind, value }
@@ -79,7 +79,7 @@ fields! {
         block, unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log, step,
     }
     TubeInfo {
-        name, driver, usable, temporary, durability, capacity, ttl, ttr, pri, max_runtime, max_attempts,
+        name, driver, usable, temporary, durability, capacity, ttl, ttr, priority, max_runtime, max_attempts,
         count_takes, backoff, reclaim_delay, keep_done, keep_buried, max_taken, sub_queue_limit,
         shared_limits, sub_queue_rate, rate, history, metrics, paused, resumes_in, waiting, waiting_puts,
     }
@@ -94,13 +94,13 @@ impl Shown for Claim {
     fn shown(&self) -> String {
         let tags: Vec<&str> = self.tags().collect();
         format!(
-            "(task {} of {}, data {}, takes {}, pri {}, sub_queue {:?}, key {:?}, tags {tags:?}, attempt {}, \
+            "(task {} of {}, data {}, takes {}, priority {}, sub_queue {:?}, key {:?}, tags {tags:?}, attempt {}, \
              left {:?})",
             self.id(),
             self.tube(),
             self.body().shown(),
             self.takes(),
-            self.pri(),
+            self.priority(),
             self.sub_queue(),
             self.key(),
             self.attempt(),

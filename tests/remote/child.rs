@@ -88,7 +88,7 @@ fn load(tube: &Tube, seed: u64, reports: &ReportWriter) {
     for n in 0.. {
         let body = format!("{seed}-{n}");
         // With its token, a put is made again until it is answered.
-        while let Err(error) = tube.put(Put::new(&*body).token(&*body)) {
+        while let Err(error) = tube.put(Put::new(&*body).idempotency_key(&*body)) {
             assert!(is_of_a_lost_owner(&error), "{error}");
         }
         reports.write(&format!("put {body}"));

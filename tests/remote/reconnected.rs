@@ -237,7 +237,7 @@ fn put_with_a_token_is_made_once_although_its_connection_breaks() {
         let mut pair = Pair::new(Store::options());
         let disk = pair.disk.clone();
         let deferred = pair.tube.to_async();
-        let put = || Put::new("x").token("once");
+        let put = || Put::new("x").idempotency_key("once");
         let ticket = disk.block_flush_of(|| deferred.put(put()));
         pair.break_connections(|_| disk.unblock_flushes());
         let first = ticket.wait();
@@ -256,7 +256,7 @@ fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_conne
     with_timeout(|| {
         let pair = Pair::brief();
         let deferred = pair.tube.to_async();
-        let put = || Put::new("x").token("once");
+        let put = || Put::new("x").idempotency_key("once");
         let ticket = pair.disk.block_flush_of(|| deferred.put(put()));
         pair.served.stop();
         let unknown = ticket.wait();
@@ -273,7 +273,7 @@ fn put_with_a_token_that_is_refused_when_it_is_made_again_has_an_unknown_outcome
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
         let here = pair.owner.tube("case").unwrap();
-        let put = || Put::new("x").token("once");
+        let put = || Put::new("x").idempotency_key("once");
         let deferred = pair.tube.to_async();
         let ticket = pair.disk.block_flush_of(|| deferred.put(put()));
         pair.break_connections(|pair| {
@@ -294,7 +294,7 @@ fn put_with_a_token_that_is_refused_when_it_is_made_again_has_an_unknown_outcome
 #[test]
 fn change_in_flight_has_an_unknown_outcome_when_its_connection_is_closed() {
     with_timeout(|| {
-        for put in [Put::new("x"), Put::new("x").token("once")] {
+        for put in [Put::new("x"), Put::new("x").idempotency_key("once")] {
             let pair = Pair::new(Store::options());
             let deferred = pair.tube.to_async();
             let ticket = pair.disk.block_flush_of(|| deferred.put(put));
@@ -358,7 +358,7 @@ fn change_that_was_not_sent_changes_nothing() {
         pair.served.stop();
         // The connection is known to have ended.
         assert!(events.recv().is_none());
-        for put in [Put::new("x"), Put::new("x").token("once")] {
+        for put in [Put::new("x"), Put::new("x").idempotency_key("once")] {
             let refused = pair.tube.put(put);
             assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
         }

@@ -150,8 +150,8 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
         assert!(refused.to_string().starts_with(&why), "{refused}");
     }
     let tube = keeping(&store, FIFO, Keep::new());
-    let pri = Restore::new(Put::new("x").pri(1)).done(None);
-    assert!(matches!(tube.restore_many([pri]), Err(Error::Unsupported { .. })));
+    let priority = Restore::new(Put::new("x").priority(1)).done(None);
+    assert!(matches!(tube.restore_many([priority]), Err(Error::Unsupported { .. })));
     let delayed = Restore::new(Put::new("x").delay(secs(1))).done(None);
     for (task, why) in [
         (named("x", 1).done(None).buried(true), "cannot be buried and done"),

@@ -109,7 +109,7 @@ fn restored_delay_and_ttl_elapse() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
-        let soon = Restore::new(Put::new("soon").delay(secs(5)).ttl(secs(60)).pri(9)).id(3);
+        let soon = Restore::new(Put::new("soon").delay(secs(5)).ttl(secs(60)).priority(9)).id(3);
         let never = Restore::new(Put::new("never").delay(Duration::MAX)).id(1);
         let brief = Restore::new(Put::new("brief").ttl(secs(7))).id(2).buried(true);
         tube.restore_many([soon, never, brief]).unwrap();
@@ -184,7 +184,7 @@ fn used_id_refuses_the_whole_call_and_changes_nothing() {
     let many = tube.restore_many((0..=100_000).map(|id| named("", id)));
     assert!(matches!(many, Err(Error::Invalid { .. })));
     let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
-    let unsupported = plain.restore_many([Restore::new(Put::new("x").pri(1)).id(8)]);
+    let unsupported = plain.restore_many([Restore::new(Put::new("x").priority(1)).id(8)]);
     assert!(matches!(unsupported, Err(Error::Unsupported { .. })));
     let small = TubeOptions::new().capacity(1);
     let small = store.create_tube("small", LIMFIFOTTL, small).unwrap();

@@ -63,7 +63,7 @@ fn make_store(path: &Path, clock: &ManualClock) {
     let put = |tube: &Tube, put: Put<&str>| tube.put(put).unwrap().id;
     put(&a, Put::new("top"));
     put(&b, Put::new("left").after(&a, [0]));
-    put(&a, Put::new("right").after(&a, [0]).delay(secs(60)).ttl(secs(600)).pri(3));
+    put(&a, Put::new("right").after(&a, [0]).delay(secs(60)).ttl(secs(600)).priority(3));
     put(&b, Put::new("bottom").after(&b, [1]).after(&a, [2]).on_parent(OnParent::Bury));
     put(&a, Put::new("done").ttl(secs(9)));
     put(&a, Put::new("after done tasks").after(&a, [4, 0]).on_parent(OnParent::Release));
@@ -86,7 +86,7 @@ fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube,
     if tube.driver() == FIFOTTL {
         let delay = info.due_in.unwrap_or_default();
         let ttl = info.ttl_left.map_or(Duration::MAX, |left| left.saturating_sub(delay));
-        put = put.pri(info.pri).delay(delay).ttl(ttl);
+        put = put.priority(info.priority).delay(delay).ttl(ttl);
     }
     for (of, parent) in parents {
         put = put.after(&of, [parent]);

@@ -62,7 +62,7 @@ impl Simulator {
         let task = &self.model.tasks[&seq];
         assert!(tubes.contains(&task.tube), "a task of another tube");
         assert_eq!(claim.sub_queue(), task.sub.as_deref());
-        assert_eq!(claim.pri(), task.pri);
+        assert_eq!(claim.priority(), task.priority);
         assert!(self.model.is_takeable(seq), "task {seq} was taken but is not takeable: {task:?}");
         let stored = self.model.stored(seq).unwrap();
         assert_eq!(body, stored.body, "not the last body of task {seq}");

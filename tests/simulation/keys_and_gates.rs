@@ -47,7 +47,7 @@ struct Task {
     tube: usize,
     key: Option<&'static str>,
     sub_queue: &'static str,
-    pri: u32,
+    priority: u32,
     /// `None` if it is not stored.
     status: Option<Status>,
     /// Its body.
@@ -143,10 +143,10 @@ impl Simulation {
     ) -> (Put<String>, Task) {
         self.versions += 1;
         let (version, sub_queue) = (self.versions, rng.pick(&NAMES));
-        let pri = u32::try_from(rng.below(PRIORITIES.into())).unwrap();
-        let put = Put::new(body(version)).sub_queue(sub_queue).pri(pri);
+        let priority = u32::try_from(rng.below(PRIORITIES.into())).unwrap();
+        let put = Put::new(body(version)).sub_queue(sub_queue).priority(priority);
         let put = key.iter().fold(put, |put, key| put.key(*key));
-        (put, Task { tube: nth, key, sub_queue, pri, status: Some(Status::Ready), version })
+        (put, Task { tube: nth, key, sub_queue, priority, status: Some(Status::Ready), version })
     }
 
     fn put(&mut self, nth: usize, rng: &mut Rng) {
@@ -259,9 +259,9 @@ impl Simulation {
             (_, 1) => {
                 // The same one again would change nothing, and flush nothing.
                 let by = 1 + u32::try_from(rng.below(u64::from(PRIORITIES) - 1)).unwrap();
-                let pri = (task.pri + by) % PRIORITIES;
-                let answer = tube.set_priority(id, pri);
-                self.change("set_priority", answer, id, Task { pri, ..task });
+                let priority = (task.priority + by) % PRIORITIES;
+                let answer = tube.set_priority(id, priority);
+                self.change("set_priority", answer, id, Task { priority, ..task });
             }
             (Some(Status::Done), _) => drop(self.change("forget", tube.forget(id), id, gone)),
             (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
@@ -286,7 +286,7 @@ impl Simulation {
     /// The ready tasks of a tube, the most urgent one first.
     fn ready(&self, nth: usize) -> Vec<u64> {
         let mut ids = self.of(nth, Status::Ready);
-        ids.sort_by_key(|id| (self.tasks[id].pri, *id));
+        ids.sort_by_key(|id| (self.tasks[id].priority, *id));
         ids
     }
 

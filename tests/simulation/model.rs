@@ -104,7 +104,7 @@ pub struct Claim {
 #[derive(Clone, Debug)]
 pub struct Task {
     pub tube: TubeNo,
-    pub pri: u32,
+    pub priority: u32,
     pub sub: Option<String>,
     /// Known once an answer has returned it.
     pub id: Option<u64>,
@@ -154,7 +154,7 @@ impl Model {
     /// The key by which takes are ordered.
     pub fn order_key(&self, seq: Seq) -> (u32, Seq) {
         let task = &self.tasks[&seq];
-        (if self.tubes[&task.tube].timed { task.pri } else { 0 }, seq)
+        (if self.tubes[&task.tube].timed { task.priority } else { 0 }, seq)
     }
 
     /// Whether a take may return this task.

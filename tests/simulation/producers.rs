@@ -70,13 +70,13 @@ impl Simulator {
         let body = self.random_body(rng);
         let mut put = Put::new(body.text(seq));
         let mut stored = Stored { state: StoredState::Ready, expires_at: NEVER, ttr: NEVER, body };
-        let mut pri = 0;
+        let mut priority = 0;
         if tube.timed {
-            pri = u32::try_from(rng.below(4)).unwrap();
+            priority = u32::try_from(rng.below(4)).unwrap();
             let ttl = Duration::from_micros(1 + rng.below(3_000_000));
             let ttr = Duration::from_micros(1 + rng.below(500_000));
             let delay = Duration::from_micros(1 + rng.below(600_000));
-            put = put.pri(pri);
+            put = put.priority(priority);
             if rng.one_in(4) {
                 put = put.ttl(ttl);
                 stored.expires_at = self.model.now + micros(ttl);
@@ -99,7 +99,7 @@ impl Simulator {
         }
         let task = Task {
             tube: no,
-            pri,
+            priority,
             sub,
             id: None,
             stored: None,

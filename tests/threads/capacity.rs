@@ -56,7 +56,7 @@ fn waiting_puts_are_served_in_order_of_arrival() {
         let putters: Vec<_> = (0..6_u32)
             .map(|n| {
                 // The most urgent put comes last, because only the order of arrival counts.
-                let (tube, put) = (&tube, Put::new(n.to_string()).pri(9 - n));
+                let (tube, put) = (&tube, Put::new(n.to_string()).priority(9 - n));
                 let putter = scope.spawn(move || tube.put_timeout(put, HANGS_AFTER).unwrap().id);
                 eventually("the put waits", || file.waiting_puts(tube) == u64::from(n) + 1);
                 putter

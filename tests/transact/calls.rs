@@ -72,7 +72,7 @@ fn temporary_tubes_are_refused() {
 fn token_of_a_put_is_refused() {
     let store = Store::in_memory().unwrap();
     let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let put = || Put::new("a").token("t");
+    let put = || Put::new("a").idempotency_key("t");
     let refused = store.transact(|tx| tx.put(&work, put()).map(drop));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let id = work.put(put()).unwrap().id;

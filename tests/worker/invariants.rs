@@ -90,12 +90,12 @@ fn every_task_is_in_one_state_and_ends_once_whatever_its_jobs_do() {
 fn retried_tasks_keep_their_places_in_the_order_of_jobs() {
     in_every_form(|form| {
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(4));
-        let pri = |n: u64| u32::try_from(n % 3).unwrap();
-        case.tube.put_many((0..60).map(|n| Put::new("x").pri(pri(n)))).unwrap();
+        let priority = |n: u64| u32::try_from(n % 3).unwrap();
+        case.tube.put_many((0..60).map(|n| Put::new("x").priority(priority(n)))).unwrap();
         let (send, jobs) = shared_channel();
         let tube = case.tube.clone();
         let worker = form.on(Worker::new(&case.store), &case.tube, move |job: &Job| {
-            send.lock().unwrap().send((job.pri(), job.id())).unwrap();
+            send.lock().unwrap().send((job.priority(), job.id())).unwrap();
             end_at_random(job, &tube)
         });
         let worker = form.start(worker);

@@ -313,7 +313,7 @@ fn handler_gets_the_task_and_reports_its_progress() {
     in_every_form(|form| {
         let case = Case::new();
         let texts = case.tube.typed::<String>();
-        let put = Put::new("body").key("k").tag("red").tag("big").pri(3);
+        let put = Put::new("body").key("k").tag("red").tag("big").priority(3);
         let id = texts.put(put).unwrap().id;
         let tube = case.tube.clone();
         form.work(&case, &texts, 1, move |job: &Job<String>| {
@@ -322,7 +322,7 @@ fn handler_gets_the_task_and_reports_its_progress() {
                 (job.key(), job.tags().collect::<Vec<_>>()),
                 (Some("k"), vec!["red", "big"])
             );
-            assert_eq!((job.attempt(), job.takes(), job.pri()), (1, 1, 3));
+            assert_eq!((job.attempt(), job.takes(), job.priority()), (1, 1, 3));
             assert_eq!((job.attempts_left(), job.sub_queue()), (None, None));
             job.progress(1, 2).unwrap();
             job.progress_text("half").unwrap();

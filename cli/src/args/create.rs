@@ -121,7 +121,7 @@ flags! {
         pub ttr: Option<Duration>,
         /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
         #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
-        pub pri: Option<u32>,
+        pub priority: Option<u32>,
         /// The largest number of tasks in the tube (limfifottl). Default: unlimited
         #[arg(long, value_name = "TASKS", value_parser = number, allow_negative_numbers = true)]
         pub capacity: Option<u64>,

@@ -20,7 +20,7 @@ pub struct Update {
     pub tasks: Tasks,
     /// The new priority; 0 is the most urgent
     #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// How long from now until the task is ready; 0 makes it ready
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub delay: Option<Duration>,

@@ -1,6 +1,6 @@
 //! The help of options that keep their values if they are left out.
 //!
-//! Commands share the types of their options: `put --pri` has a default, `requeue --pri` has none.
+//! Commands share the types of their options: `put --priority` has a default, `requeue --priority` has none.
 
 use clap::Arg;
 

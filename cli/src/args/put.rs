@@ -34,7 +34,7 @@ impl From<OnKey> for tubewell::OnKey {
 pub struct PutOptions {
     /// The priority; 0 is the most urgent. Default: the tube's
     #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// The ttl: how long the task lives, in whatever state. Default: the tube's
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
@@ -62,8 +62,8 @@ pub struct PutOptions {
 impl PutOptions {
     /// The task with the options that are given here.
     pub fn apply<B>(&self, mut task: tubewell::Put<B>) -> tubewell::Put<B> {
-        if let Some(pri) = self.pri {
-            task = task.pri(pri);
+        if let Some(priority) = self.priority {
+            task = task.priority(priority);
         }
         if let Some(ttl) = self.ttl {
             task = task.ttl(ttl);
@@ -102,9 +102,9 @@ pub struct Put {
     /// How to handle a key that is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
-    /// A token with which this put can be made again: within an hour it puts nothing. Default: none
-    #[arg(long, value_name = "TOKEN")]
-    pub token: Option<String>,
+    /// A text with which this put can be made again: within an hour it puts nothing. Default: none
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = number)]
     #[arg(allow_negative_numbers = true)]
@@ -167,7 +167,7 @@ pub struct Import {
     pub tube: Option<String>,
     /// Import what `export` wrote: create its tubes, and the store if it does not exist
     #[arg(long, conflicts_with_all = [
-        "tube", "format", "pri", "ttl", "ttr", "delay", "not_before", "sub_queue",
+        "tube", "format", "priority", "ttl", "ttr", "delay", "not_before", "sub_queue",
         "max_attempts", "tags",
     ])]
     pub all: bool,

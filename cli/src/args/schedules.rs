@@ -93,7 +93,7 @@ pub struct Schedule {
     pub within: Option<Duration>,
     /// The priority of the runs; 0 is the most urgent. Default: the tube's
     #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// The ttl of the runs. Default: the tube's
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
     pub ttl: Option<Duration>,
@@ -136,7 +136,7 @@ pub struct RescheduleArgs {
     pub body: Option<OsString>,
     /// The priority of further runs; 0 is the most urgent
     #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     /// How often each further run is attempted; then it is buried
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
@@ -173,8 +173,8 @@ impl RescheduleArgs {
         if let Some(Within(time)) = self.within {
             change = change.within(time);
         }
-        if let Some(pri) = self.pri {
-            change = change.priority(pri);
+        if let Some(priority) = self.priority {
+            change = change.priority(priority);
         }
         if let Some(limit) = self.max_attempts {
             change = change.max_attempts(limit);

@@ -13,27 +13,27 @@ use crate::{bytes, store};
 
 /// Refuses an `update` that names nothing to change.
 pub fn check_update(args: &Update) -> CommandResult {
-    let Update { pri, delay, not_before, body, body_file, tags, .. } = args;
+    let Update { priority, delay, not_before, body, body_file, tags, .. } = args;
     let has_time = delay.is_some() || not_before.is_some();
-    if pri.is_some() || has_time || body.is_some() || body_file.is_some() || !tags.is_empty() {
+    if priority.is_some() || has_time || body.is_some() || body_file.is_some() || !tags.is_empty() {
         return Ok(());
     }
     Err(Failure::usage("update does not say what to change")
-        .hint("give --pri, --delay, --not-before, --body, --body-file or --tag"))
+        .hint("give --priority, --delay, --not-before, --body, --body-file or --tag"))
 }
 
 /// Changes tasks. A priority alone is changed in every state.
 pub fn update(store: &Store, args: &Update, output: &mut Output) -> CommandResult {
     let tasks = &args.tasks;
     let body = bytes::of_option("body", args.body.as_deref(), args.body_file.as_deref())?;
-    if let (Some(pri), None, None, None, []) =
-        (args.pri, args.delay, args.not_before, &body, &args.tags[..])
+    if let (Some(priority), None, None, None, []) =
+        (args.priority, args.delay, args.not_before, &body, &args.tags[..])
     {
-        let set_priority = |tube: &Tube, id| tube.set_priority(id, pri);
+        let set_priority = |tube: &Tube, id| tube.set_priority(id, priority);
         return each(store, &tasks.tube, &tasks.ids, ("updated", set_priority), output);
     }
     let mut update = tubewell::Update::new();
-    update = args.pri.into_iter().fold(update, tubewell::Update::priority);
+    update = args.priority.into_iter().fold(update, tubewell::Update::priority);
     update = args.delay.into_iter().fold(update, tubewell::Update::delay);
     update = args.not_before.into_iter().fold(update, tubewell::Update::not_before);
     update = body.into_iter().fold(update, tubewell::Update::body);

@@ -15,7 +15,7 @@ use crate::{args, store};
 pub struct Popped<'a> {
     pub id: u64,
     pub tube: String,
-    pub pri: u32,
+    pub priority: u32,
     pub sub_queue: Option<String>,
     pub key: Option<String>,
     pub tags: Vec<String>,
@@ -32,7 +32,7 @@ impl<'a> Popped<'a> {
         Popped {
             id: claim.id(),
             tube: claim.tube().to_owned(),
-            pri: claim.pri(),
+            priority: claim.priority(),
             sub_queue: claim.sub_queue().map(str::to_owned),
             key: claim.key().map(str::to_owned),
             tags: claim.tags().map(str::to_owned).collect(),

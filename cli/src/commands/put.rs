@@ -22,8 +22,8 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
     if let Some(on_key) = args.on_key.filter(|_| !keeps) {
         task = task.on_key(on_key.into());
     }
-    if let Some(token) = &args.token {
-        task = task.token(token.as_str());
+    if let Some(key) = &args.idempotency_key {
+        task = task.idempotency_key(key.as_str());
     }
     if !args.after.is_empty() {
         let of = args.after_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;

@@ -40,7 +40,7 @@ pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> Co
 /// The task that each run puts.
 fn task(args: &args::Schedule) -> CommandResult<Put> {
     let options = args::PutOptions {
-        pri: args.pri,
+        priority: args.priority,
         ttl: args.ttl,
         ttr: args.ttr,
         delay: args.delay,

@@ -48,7 +48,7 @@ pub struct ExportedTask {
     put_at: Option<SystemTime>,
     put: Put<Vec<u8>>,
     /// The defaults of the tube where these are `None`.
-    pri: Option<u32>,
+    priority: Option<u32>,
     ttl: Option<Duration>,
     ttr: Option<Duration>,
     delay: Duration,
@@ -124,7 +124,7 @@ impl ExportedTask {
     /// `id`: its id in the store; `None` is the next one.
     pub fn restore(self, driver: &str, id: Option<u64>, on_key: OnKey) -> Restore {
         let put = if is_timed(driver) {
-            let put = self.pri.into_iter().fold(self.put.delay(self.delay), Put::pri);
+            let put = self.priority.into_iter().fold(self.put.delay(self.delay), Put::priority);
             let put = self.ttl.into_iter().fold(put, Put::ttl);
             let put = self.ttr.into_iter().fold(put, Put::ttr);
             self.not_before.into_iter().fold(put, Put::not_before)
@@ -235,7 +235,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         steps: line.steps.into_iter().map(StepRecord::step).collect::<Result<_, _>>()?,
         put_at: line.put_at.map(|text| exported_moment("put_at", &text)).transpose()?,
         put,
-        pri: line.pri,
+        priority: line.priority,
         ttl: line.ttl.map(|ttl| exported_time("ttl", ttl)).transpose()?,
         ttr: line.ttr.map(|ttr| exported_time("ttr", ttr)).transpose()?,
         delay: exported_time("delay", line.delay.unwrap_or(Some(0.0)))?,

@@ -59,7 +59,7 @@ pub(super) fn exported_schedule(line: ScheduleRecord<'_>) -> Result<ExportedSche
     }
     let delay = time("delay", line.delay)?;
     let options = PutOptions {
-        pri: line.pri,
+        priority: line.priority,
         ttl: line.ttl.map(|ttl| either("ttl", ttl)).transpose()?,
         ttr: line.ttr.map(|ttr| either("ttr", ttr)).transpose()?,
         delay: (!delay.is_zero()).then_some(delay),

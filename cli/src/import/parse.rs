@@ -16,7 +16,7 @@ use crate::{duration, moment};
 struct Line<'a> {
     data: Option<Cow<'a, str>>,
     data_base64: Option<Cow<'a, str>>,
-    pri: Option<u32>,
+    priority: Option<u32>,
     ttl: Option<Time>,
     ttr: Option<Time>,
     delay: Option<Time>,
@@ -44,7 +44,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put<Vec<u8>>>, 
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let options = PutOptions {
-        pri: line.pri.or(defaults.pri),
+        priority: line.priority.or(defaults.priority),
         ttl: time("ttl", line.ttl)?.or(defaults.ttl),
         ttr: time("ttr", line.ttr)?.or(defaults.ttr),
         delay: time("delay", line.delay)?.or(defaults.delay),

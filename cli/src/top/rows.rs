@@ -168,7 +168,7 @@ fn task_cells(info: &TaskInfo) -> Vec<Cell> {
     let failure = info.failure.as_ref().map(task_text::summary).unwrap_or_default();
     vec![
         Cell::number(info.id),
-        Cell::number(info.pri),
+        Cell::number(info.priority),
         Cell::number(info.takes),
         Cell::number(task_text::attempts(info)),
         Cell::number(size(info.size)),

@@ -484,7 +484,7 @@ fn tube_shows_the_age_of_its_next_task() {
         desk.change();
         desk.model.rows()[0].cells[2].text.clone()
     };
-    jobs.put(Put::new("old").pri(1)).unwrap();
+    jobs.put(Put::new("old").priority(1)).unwrap();
     clock.advance(Duration::from_secs(60));
     let mut desk = Desk::at(clock.clone(), store);
     assert_eq!(age(&mut desk), "1m");

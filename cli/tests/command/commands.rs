@@ -11,7 +11,7 @@ use crate::support::{Sandbox, run};
 #[test]
 fn create_creates_the_store_and_tubes() {
     let sandbox = Sandbox::empty();
-    let text = sandbox.ok("create mail --ttl 2h --ttr 1.5s --pri 7");
+    let text = sandbox.ok("create mail --ttl 2h --ttr 1.5s --priority 7");
     assert!(text.contains("created store"), "{text}");
     assert!(text.contains("created tube mail (fifottl)"), "{text}");
     let made = sandbox.json("create up --driver limfifottl --capacity 3");
@@ -22,20 +22,20 @@ fn create_creates_the_store_and_tubes() {
         })]
     );
     assert!(sandbox.fails("create mail", 6).contains("already exists"));
-    let text = sandbox.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --pri 7");
+    let text = sandbox.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --priority 7");
     assert_eq!(text, "tube mail (fifottl) already exists\n");
     let same = sandbox.json("create up --driver limfifottl --capacity 3 --if-not-exists");
     assert_eq!(same[0]["tube_created"], false);
     assert!(sandbox.fails("create mail --if-not-exists", 6).contains("mail"));
 
     let shown = sandbox.ok("tubes");
-    assert!(shown.contains("ttl 2h, ttr 1.5s, pri 7"), "{shown}");
+    assert!(shown.contains("ttl 2h, ttr 1.5s, priority 7"), "{shown}");
     assert!(shown.contains("capacity 3"), "{shown}");
     assert_eq!(
         sandbox.json("tubes")[0],
         json!({
             "tube": "mail", "driver": "fifottl", "usable": true, "temporary": false,
-            "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "pri": 7,
+            "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "priority": 7,
             "max_runtime": null, "max_attempts": null, "count_takes": "written", "backoff": "none",
             "reclaim_delay": null, "keep_done": null, "keep_buried": null, "history": 0, "max_taken": null,
             "rate": null, "sub_queue_limit": 1, "sub_queue_rate": null, "shared_limits": false, "metrics": 0,
@@ -74,9 +74,9 @@ fn put_reads_the_body_from_an_argument_or_standard_input() {
 fn put_passes_all_options() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create crawl --driver utubettl");
-    sandbox.ok("put crawl / --pri 3 --ttl 1h --ttr 90s --sub-queue example.org");
+    sandbox.ok("put crawl / --priority 3 --ttl 1h --ttr 90s --sub-queue example.org");
     let task = &sandbox.json("peek crawl")[0];
-    assert_eq!(task["pri"], 3);
+    assert_eq!(task["priority"], 3);
     assert_eq!(task["ttr"], 90.0);
     assert_eq!(task["sub_queue"], "example.org");
     let left = task["ttl_left"].as_f64().unwrap();
@@ -103,7 +103,7 @@ fn pop_prints_the_body_unchanged_and_removes_the_task() {
     assert_eq!(sandbox.ok("pop mail"), "one");
     let taken = sandbox.json("pop mail");
     let expected = json!({
-        "id": 1, "tube": "mail", "pri": 0, "sub_queue": null, "key": null, "tags": [], "takes": 1,
+        "id": 1, "tube": "mail", "priority": 0, "sub_queue": null, "key": null, "tags": [], "takes": 1,
         "attempts": 1,
         "attempts_left": null, "size": 3, "data": "two",
     });
@@ -127,7 +127,7 @@ fn peek_shows_one_task_and_changes_nothing() {
     let task = sandbox.tasks("peek mail 0");
     let expected = json!({
         "put_at": task[0]["put_at"],
-        "id": 0, "tube": "mail", "state": "ready", "pri": 0, "sub_queue": null, "key": null, "tags": [], "takes": 0,
+        "id": 0, "tube": "mail", "state": "ready", "priority": 0, "sub_queue": null, "key": null, "tags": [], "takes": 0,
         "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "not_before": null,
         "data": "one",
@@ -144,9 +144,9 @@ fn peek_shows_the_task_that_pop_would_print_in_any_sub_queue() {
     sandbox.ok("create timed --driver utubettl");
     for (body, name) in [("first", "zz"), ("second", "aa"), ("third", "mm")] {
         sandbox.ok(&format!("put plain {body} --sub-queue {name}"));
-        sandbox.ok(&format!("put timed {body} --sub-queue {name} --pri 5"));
+        sandbox.ok(&format!("put timed {body} --sub-queue {name} --priority 5"));
     }
-    sandbox.ok("put timed urgent --sub-queue nn --pri 1");
+    sandbox.ok("put timed urgent --sub-queue nn --priority 1");
     for tube in ["plain", "timed"] {
         while let Ok(body) = String::from_utf8(sandbox.run(&format!("peek {tube} --body")).out) {
             if body.is_empty() {
@@ -292,7 +292,7 @@ fn due_tasks_are_handled_before_a_command_reads() {
 fn compact_frees_the_space_of_truncated_and_dropped_tubes() {
     let sandbox = Sandbox::with(&[]);
     sandbox.feed("import mail --ttl 1d", "some line\n".repeat(150_000).as_bytes()).expect(0);
-    sandbox.ok("put mail keep --pri 1");
+    sandbox.ok("put mail keep --priority 1");
     sandbox.ok("create other");
     sandbox.feed("import other", "other line\n".repeat(150_000).as_bytes()).expect(0);
     sandbox.ok("truncate mail");
@@ -395,8 +395,8 @@ fn kick_reports_tasks_that_are_missing_or_not_buried() {
 #[test]
 fn kick_with_count_or_all_kicks_by_priority_and_age() {
     let sandbox = Sandbox::with(&[]);
-    for pri in [5, 1, 5, 1, 9] {
-        sandbox.ok(&format!("put mail x --pri {pri}"));
+    for priority in [5, 1, 5, 1, 9] {
+        sandbox.ok(&format!("put mail x --priority {priority}"));
     }
     sandbox.ok("bury mail 4 3 2 1 0");
     assert_eq!(sandbox.ok("kick mail --count 1"), "kicked 1 task\n");

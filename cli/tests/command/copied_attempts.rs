@@ -136,7 +136,7 @@ fn import_refuses_wrong_attempts_and_failures() {
     let sandbox = Sandbox::with(&[]);
     let task = |state: &str, fields: &str| {
         format!(
-            r#"{{"tube":"mail","id":0,"state":"{state}","pri":0,"ttl":null,"ttr":null,"delay":0.0,"sub_queue":null,"takes":2,"data":"x",{fields}}}"#
+            r#"{{"tube":"mail","id":0,"state":"{state}","priority":0,"ttl":null,"ttr":null,"delay":0.0,"sub_queue":null,"takes":2,"data":"x",{fields}}}"#
         )
     };
     let failure = |group: &str, ago: &str| {

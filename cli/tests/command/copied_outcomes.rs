@@ -96,7 +96,7 @@ fn import_refuses_wrong_results() {
     sandbox.ok("create sums --keep-done all");
     let task = |state: &str, fields: &str| {
         format!(
-            r#"{{"tube":"sums","id":0,"state":"{state}","pri":0,"ttl":null,"ttr":null,"delay":0.0,"sub_queue":null,"takes":2,"data":"x"{fields}}}"#
+            r#"{{"tube":"sums","id":0,"state":"{state}","priority":0,"ttl":null,"ttr":null,"delay":0.0,"sub_queue":null,"takes":2,"data":"x"{fields}}}"#
         )
     };
     for (state, fields, why) in [

@@ -17,7 +17,7 @@ fn store_with_parents() -> Sandbox {
     for (id, words) in [
         (0, "a top"),
         (1, "b left --after 0 --after-tube a"),
-        (2, "a right --after 0 --delay 2h --ttl 3h --pri 3 --key right"),
+        (2, "a right --after 0 --delay 2h --ttl 3h --priority 3 --key right"),
         (3, "b bottom --after 1 --after-key right --on-parent bury"),
         (4, "b kept"),
         (5, "a gone"),
@@ -229,7 +229,7 @@ fn task_whose_parent_is_not_in_the_import_is_buried() {
 /// A line of a task of the tube `mail`.
 fn line(id: u64, fields: &str) -> String {
     format!(
-        r#"{{"tube":"mail","id":{id},"pri":0,"ttr":null,"sub_queue":null,"takes":0,"data":"x",{fields}}}"#
+        r#"{{"tube":"mail","id":{id},"priority":0,"ttr":null,"sub_queue":null,"takes":0,"data":"x",{fields}}}"#
     )
 }
 

@@ -150,7 +150,7 @@ fn steps_that_cannot_be_restored_are_refused() {
         (json!([{"name": "", "kind": "value", "value": ""}]), "1 to 255 bytes"),
         (json!([{"name": "a", "kind": "value", "value": "", "value_base64": ""}]), "both"),
     ] {
-        let line = json!({"tube": "jobs", "state": "ready", "pri": 0, "ttl": null, "ttr": null,
+        let line = json!({"tube": "jobs", "state": "ready", "priority": 0, "ttl": null, "ttr": null,
             "delay": 0, "data": "x", "steps": steps});
         let refused = sandbox.feed("import --all", line.to_string().as_bytes());
         assert!(refused.err.contains(why), "{}", refused.err);

@@ -14,17 +14,17 @@ fn store_with_everything() -> Sandbox {
     let sandbox = Sandbox::with(&["one", "two"]);
     sandbox.ok("create plain --driver fifo");
     sandbox.ok("create sites --driver utube");
-    sandbox.ok("create crawl --driver utubettl --ttl 1d --pri 4");
+    sandbox.ok("create crawl --driver utubettl --ttl 1d --priority 4");
     sandbox.ok("create small --driver limfifottl --capacity 5 --ttr 30s");
     sandbox.ok("create memory --driver fifo --temporary");
     sandbox.feed("put plain -", b"\xff\0 bytes").expect(0);
     sandbox.feed("put plain -", "large ".repeat(2000).as_bytes()).expect(0);
     for n in 0..6 {
         sandbox.ok(&format!("put sites a{n} --sub-queue s{}", n % 3));
-        sandbox.ok(&format!("put crawl b{n} --sub-queue s{} --pri {}", n % 2, n % 4));
+        sandbox.ok(&format!("put crawl b{n} --sub-queue s{} --priority {}", n % 2, n % 4));
     }
     sandbox.ok("put crawl unnamed --ttl never --ttr 90s");
-    sandbox.ok("put small soon --delay 2h --ttl 3h --pri 1");
+    sandbox.ok("put small soon --delay 2h --ttl 3h --priority 1");
     sandbox.ok("put small now --ttr never");
     sandbox.ok("put mail later --delay 1d");
     sandbox.ok("bury mail 1");
@@ -166,7 +166,7 @@ fn import_restores_a_delay_without_end() {
     assert_eq!(other.run("export -").expect(0).out, lines);
     assert_eq!(other.json("peek mail 0")[0]["due_in"], json!(null));
     // A missing delay is not the same as null: it is none.
-    let line = r#"{"tube":"mail","state":"ready","pri":0,"data":"x"}"#;
+    let line = r#"{"tube":"mail","state":"ready","priority":0,"data":"x"}"#;
     other.feed("import --all", line.as_bytes()).expect(0);
     assert_eq!(other.ok("pop mail"), "x");
 }
@@ -183,7 +183,7 @@ fn import_restores_tubes_of_an_application() {
     for (name, options) in [
         ("long", TubeOptions::new().ttl(forever).ttr(precise)),
         ("precise", TubeOptions::new().ttl(precise)),
-        ("short", TubeOptions::new().ttl(Duration::from_micros(1)).pri(u32::MAX)),
+        ("short", TubeOptions::new().ttl(Duration::from_micros(1)).priority(u32::MAX)),
     ] {
         let tube = store.create_tube(name, tubewell::FIFOTTL, options).unwrap();
         tube.put(tubewell::Put::new("x").ttl(forever)).unwrap();
@@ -220,7 +220,7 @@ fn export_to_standard_output_prints_only_lines() {
     assert_eq!(
         objects[1],
         json!({
-            "tube": "mail", "id": 0, "state": "ready", "put_at": put_at, "pri": 0, "ttl": null,
+            "tube": "mail", "id": 0, "state": "ready", "put_at": put_at, "priority": 0, "ttl": null,
             "ttr": null, "delay": 0.0, "sub_queue": null, "takes": 0, "data": "one",
         })
     );
@@ -297,7 +297,7 @@ fn import_all_stops_at_a_wrong_line_and_can_go_on() {
     let done = different.feed("import --all", tube.as_bytes()).expect(7);
     assert!(done.err.contains("its driver is fifottl, not fifo"), "{}", done.err);
     for words in
-        ["import", "import mail --all", "import --all --format json", "import --all --pri 1"]
+        ["import", "import mail --all", "import --all --format json", "import --all --priority 1"]
     {
         different.fails(words, 2);
     }
@@ -428,7 +428,7 @@ fn import_into_a_new_store_refuses_an_id_twice() {
     assert!(done.err.contains("line 5: id 0 cannot be restored"), "{}", done.err);
     assert_eq!(other.ids("list mail"), [0, 1]);
     // Ids that a store does not know, and tasks without one, get the next ones.
-    let line = r#"{"tube":"mail","state":"ready","pri":0,"delay":0,"data":"x"}"#;
+    let line = r#"{"tube":"mail","state":"ready","priority":0,"delay":0,"data":"x"}"#;
     other.feed("import --all", line.as_bytes()).expect(0);
     assert_eq!(other.ids("list mail"), [0, 1, 2]);
 }

@@ -14,12 +14,12 @@ fn update_changes_the_priority_of_tasks_in_any_state() {
     let sandbox = Sandbox::with(&["a", "b", "c", "d"]);
     sandbox.ok("claim mail 2");
     sandbox.ok("bury mail 3");
-    assert_eq!(sandbox.ok("update mail 0 --pri 7"), "updated task 0\n");
+    assert_eq!(sandbox.ok("update mail 0 --priority 7"), "updated task 0\n");
     assert_eq!(sandbox.ids("list mail --state ready"), [1, 0]);
-    let updated = sandbox.json("update mail 2 3 --pri 5");
+    let updated = sandbox.json("update mail 2 3 --priority 5");
     let state = |id, state| json!({"id": id, "tube": "mail", "state": state});
     assert_eq!(updated, [state(2, "taken"), state(3, "buried")]);
-    assert_eq!(sandbox.json("peek mail 2")[0]["pri"], 5);
+    assert_eq!(sandbox.json("peek mail 2")[0]["priority"], 5);
     sandbox.ok("release-all mail");
     assert_eq!(sandbox.ids("list mail --state ready"), [1, 2, 0]);
 }
@@ -28,10 +28,10 @@ fn update_changes_the_priority_of_tasks_in_any_state() {
 fn update_changes_bodies_and_delays_of_tasks_that_wait() {
     let sandbox = Sandbox::with(&["a", "b", "c"]);
     assert_eq!(sandbox.ok("update mail 0 --body new"), "updated task 0\n");
-    sandbox.feed("update mail 1 --body-file - --pri 3", b"from a pipe").expect(0);
+    sandbox.feed("update mail 1 --body-file - --priority 3", b"from a pipe").expect(0);
     assert_eq!(sandbox.ok("peek mail 0 --body"), "new");
     assert_eq!(sandbox.ok("peek mail 1 --body"), "from a pipe");
-    assert_eq!(sandbox.json("peek mail 1")[0]["pri"], 3);
+    assert_eq!(sandbox.json("peek mail 1")[0]["priority"], 3);
     assert_eq!(sandbox.json("update mail 0 --delay 1h")[0]["state"], "delayed");
     assert_eq!(sandbox.counts(), (2, 1, 0));
     assert_eq!(sandbox.json("update mail 0 --delay 0")[0]["state"], "ready");
@@ -53,17 +53,17 @@ fn update_replaces_the_tags_of_tasks_that_wait() {
     let tags = |id| sandbox.json(&format!("peek mail {id}"))[0]["tags"].clone();
     assert_eq!(sandbox.ok("update mail 0 --tag both --tag new --tag both"), "updated task 0\n");
     assert_eq!((tags(0), tags(1)), (json!(["both", "new"]), json!(["old", "both"])));
-    sandbox.ok("update mail 0 --pri 7 --tag urgent");
-    assert_eq!(sandbox.json("peek mail 0")[0]["pri"], 7);
+    sandbox.ok("update mail 0 --priority 7 --tag urgent");
+    assert_eq!(sandbox.json("peek mail 0")[0]["priority"], 7);
     assert_eq!(tags(0), json!(["urgent"]));
-    sandbox.ok("update mail 0 --body new --pri 1");
+    sandbox.ok("update mail 0 --body new --priority 1");
     assert_eq!(tags(0), json!(["urgent"]), "they stay");
     sandbox.ok("bury mail 1");
     sandbox.ok("update mail 1 --tag seen");
     assert_eq!((sandbox.ids("tagged seen"), sandbox.ids("tagged old")), (vec![1], vec![2]));
     sandbox.ok("claim mail 2");
     assert!(sandbox.fails("update mail 2 --tag x", 6).contains("has taken it"));
-    sandbox.fails("update mail 2 --pri 3 --tag x", 6);
+    sandbox.fails("update mail 2 --priority 3 --tag x", 6);
     sandbox.fails("update mail 0 --tag=", 2);
     assert_eq!((tags(0), tags(2)), (json!(["urgent"]), json!(["old", "both"])));
     assert!(sandbox.ok("verify").starts_with("sound"));
@@ -74,12 +74,12 @@ fn update_that_names_nothing_or_too_much_is_refused() {
     let sandbox = Sandbox::with(&["a"]);
     let message = sandbox.fails("update mail 0", 2);
     assert!(message.contains("does not say what to change") && message.contains("--body-file"));
-    sandbox.fails("update mail --pri 1", 2);
-    sandbox.fails("update mail 0 --pri -1", 2);
+    sandbox.fails("update mail --priority 1", 2);
+    sandbox.fails("update mail 0 --priority -1", 2);
     sandbox.fails("update mail 0 --body a --body-file b", 2);
     sandbox.ok("create plain --driver fifo");
     sandbox.ok("put plain x");
-    assert!(sandbox.fails("update plain 1 --pri 0", 2).contains("priority"));
+    assert!(sandbox.fails("update plain 1 --priority 0", 2).contains("priority"));
 }
 
 #[test]

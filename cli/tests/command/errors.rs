@@ -12,7 +12,7 @@ use crate::support::{Sandbox, finish, run};
 fn missing_store_is_not_created_by_other_commands() {
     let sandbox = Sandbox::empty();
     for words in [
-        "alter a --pri 1",
+        "alter a --priority 1",
         "pause a",
         "unpause a",
         "set-limit a 1",
@@ -27,7 +27,7 @@ fn missing_store_is_not_created_by_other_commands() {
         "list a",
         "bury a 1",
         "kick a --all",
-        "update a 1 --pri 0",
+        "update a 1 --priority 0",
         "cancel a 1",
         "delete a 1",
         "release-all a",
@@ -123,13 +123,13 @@ fn unknown_tube_suggests_a_similar_name() {
         "list mial",
         "bury mial 1",
         "kick mial --all",
-        "update mial 1 --pri 0",
+        "update mial 1 --priority 0",
         "cancel mial 1",
         "delete mial 1",
         "release-all mial",
         "truncate mial",
         "stats mial",
-        "alter mial --pri 1",
+        "alter mial --priority 1",
         "pause mial",
         "unpause mial",
         "work mial -- true",
@@ -142,7 +142,7 @@ fn unknown_tube_suggests_a_similar_name() {
     for words in ["pop Mail", "stats mails", "work mai -- true", "drop maill"] {
         assert!(sandbox.fails(words, 4).contains("did you mean \"mail\"?"), "{words}");
     }
-    let line = r#"{"tube":"urgnt","state":"ready","pri":0,"delay":0,"data":"x"}"#;
+    let line = r#"{"tube":"urgnt","state":"ready","priority":0,"delay":0,"data":"x"}"#;
     let message = sandbox.feed("import --all", line.as_bytes()).expect(7).err;
     assert!(message.contains("did you mean \"urgent\"?"), "{message}");
 }
@@ -188,7 +188,7 @@ fn wrong_command_lines_say_what_to_write() {
         ("put mail x --delay 10", "10 has no unit"),
         ("put mail x --ttl 5parsecs", "unknown unit"),
         ("pop mail --timeout soon", "such as 250ms"),
-        ("put mail x --pri -1", "--pri"),
+        ("put mail x --priority -1", "--priority"),
         ("put mail x --delay -5s", "it is negative"),
         ("pop mail --timeout --json", "--timeout"),
         ("create new --driver fifi", "similar value"),
@@ -211,7 +211,7 @@ fn wrong_command_lines_say_what_to_write() {
         assert!(message.contains(hint), "{words}: {message}");
     }
     sandbox.ok("create plain --driver fifo");
-    assert!(sandbox.fails("put plain x --pri 1", 2).contains("fifo driver does not support"));
+    assert!(sandbox.fails("put plain x --priority 1", 2).contains("fifo driver does not support"));
     let work = sandbox.fails("work mail plain --delay 5s -- true", 2);
     assert!(work.contains("\"plain\" (fifo) does not support delays"), "{work}");
     let missing = sandbox.fails("work mail -- no-such-command-anywhere", 127);

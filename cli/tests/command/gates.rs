@@ -123,7 +123,7 @@ fn work_runs_no_more_commands_at_a_time_than_max_taken() {
 #[test]
 fn alter_changes_what_is_named_and_create_or_alter_everything() {
     let sandbox = Sandbox::empty();
-    sandbox.ok("create mail --ttl 2h --pri 7 --max-attempts 5");
+    sandbox.ok("create mail --ttl 2h --priority 7 --max-attempts 5");
     let before = &sandbox.json("tubes")[0];
     let changed = &sandbox.json("alter mail --max-taken 3 --max-attempts 6")[0];
     let mut expected = before.clone();
@@ -134,15 +134,15 @@ fn alter_changes_what_is_named_and_create_or_alter_everything() {
     let line = sandbox.ok("alter mail --durability write");
     assert_eq!(
         line,
-        "mail: durability write(50ms), ttl 2h, ttr 2h, pri 7, max attempts 6, max taken 3\n"
+        "mail: durability write(50ms), ttl 2h, ttr 2h, priority 7, max attempts 6, max taken 3\n"
     );
     sandbox.ok("pause mail");
     assert_eq!(
-        sandbox.ok("create mail --or-alter --pri 1"),
+        sandbox.ok("create mail --or-alter --priority 1"),
         "tube mail (fifottl) has these options\n"
     );
     let shown = sandbox.ok("tubes");
-    assert!(shown.contains("pri 1, paused"), "{shown}");
+    assert!(shown.contains("priority 1, paused"), "{shown}");
     assert_eq!(sandbox.ok("create new --or-alter"), "created tube new (fifottl)\n");
     assert_eq!(sandbox.ok("alter new"), "new: no options\n");
     let message = sandbox.fails("create mail --or-alter --driver fifo", 6);

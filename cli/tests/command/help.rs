@@ -8,7 +8,7 @@ const SETUP: &str = "
     tubewell create crawl --driver utube
     seq 30 | tubewell import mail
     printf 'ann\\nbob\\n' > addresses.txt; echo 'a letter' > letter.txt; touch cat.jpg
-    echo '{\"data\": \"to: ann\", \"pri\": 1, \"delay\": \"10m\"}' > tasks.jsonl
+    echo '{\"data\": \"to: ann\", \"priority\": 1, \"delay\": \"10m\"}' > tasks.jsonl
     printf '#!/bin/sh\\ncat > sent-$TUBEWELL_ID\\n' > send.sh; chmod +x send.sh
     mkdir -p .config/fish";
 

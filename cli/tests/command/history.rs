@@ -102,7 +102,7 @@ fn import_restores_histories() {
 fn import_refuses_a_damaged_history() {
     let task = |history: &str| {
         let tube = r#"{"tube":"t","driver":"fifo","ttl":null,"ttr":null,"temporary":false,"durability":null,"history":3}"#;
-        let task = r#"{"tube":"t","id":0,"state":"ready","pri":0,"ttl":null,"ttr":null,"delay":0,"data":"x","history":"#;
+        let task = r#"{"tube":"t","id":0,"state":"ready","priority":0,"ttl":null,"ttr":null,"delay":0,"data":"x","history":"#;
         format!("{tube}\n{task}{history}}}\n")
     };
     let entry = |number: &str, at: &str, what: &str| {

@@ -12,11 +12,12 @@ use crate::support::{Sandbox, finish, within_deadline};
 #[test]
 fn each_line_is_a_task() {
     let sandbox = Sandbox::with(&[]);
-    let done = sandbox.feed("import mail --pri 4", b"one\ntwo\r\n\nbytes \xff\nlast").expect(0);
+    let done =
+        sandbox.feed("import mail --priority 4", b"one\ntwo\r\n\nbytes \xff\nlast").expect(0);
     assert_eq!(done.text(), "stored 5 tasks in mail\n");
     let bodies: Vec<_> = sandbox.json("list mail").iter().map(|t| t["data"].clone()).collect();
     assert_eq!(bodies, [json!("one"), json!("two"), json!(""), json!(null), json!("last")]);
-    assert!(sandbox.json("list mail").iter().all(|task| task["pri"] == 4));
+    assert!(sandbox.json("list mail").iter().all(|task| task["priority"] == 4));
     let done = sandbox.feed("import mail --json", b"x\n").expect(0);
     assert_eq!(done.objects(), [json!({"tube": "mail", "stored": 1, "failed_line": null})]);
     assert_eq!(sandbox.feed("import mail", b"").expect(0).text(), "stored 0 tasks in mail\n");
@@ -26,25 +27,25 @@ fn each_line_is_a_task() {
 fn json_line_has_its_own_options() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create crawl --driver utubettl");
-    let input = r#"{"data": "a", "pri": 2, "delay": "10m", "sub_queue": "x"}
+    let input = r#"{"data": "a", "priority": 2, "delay": "10m", "sub_queue": "x"}
 
 {"data_base64": "/wA=", "ttl": 90, "ttr": 1.5}
-{"data": "c", "pri": null}
+{"data": "c", "priority": null}
 "#;
-    let done = sandbox.feed("import crawl --format json --pri 9", input.as_bytes()).expect(0);
+    let done = sandbox.feed("import crawl --format json --priority 9", input.as_bytes()).expect(0);
     assert_eq!(done.text(), "stored 3 tasks in crawl\n");
     let tasks = sandbox.json("list crawl");
     let by = |id: u64| tasks.iter().find(|task| task["id"] == id).unwrap();
     assert_eq!(
-        (&by(0)["state"], &by(0)["pri"], &by(0)["sub_queue"]),
+        (&by(0)["state"], &by(0)["priority"], &by(0)["sub_queue"]),
         (&json!("delayed"), &json!(2), &json!("x"))
     );
     assert_eq!(
-        (&by(1)["data_base64"], &by(1)["ttr"], &by(1)["pri"]),
+        (&by(1)["data_base64"], &by(1)["ttr"], &by(1)["priority"]),
         (&json!("/wA="), &json!(1.5), &json!(9))
     );
     assert!(by(1)["ttl_left"].as_f64().unwrap() <= 90.0);
-    assert_eq!((&by(2)["data"], &by(2)["pri"]), (&json!("c"), &json!(9)));
+    assert_eq!((&by(2)["data"], &by(2)["priority"]), (&json!("c"), &json!(9)));
 }
 
 #[test]

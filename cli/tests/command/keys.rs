@@ -1,5 +1,5 @@
-//! Tasks with keys, and puts with tokens: `put --key`, `put --token`, `find`, `requeue`, and the way of
-//! keys through `import` and `export`.
+//! Tasks with keys, and puts that are made again: `put --key`, `put --idempotency-key`, `find`,
+//! `requeue`, and the way of keys through `import` and `export`.
 
 use serde_json::{Value, json};
 
@@ -36,17 +36,20 @@ fn key_in_use_is_refused_kept_or_replaced() {
 
 /// The caller has not seen the answer. Each command is a run of the store of its own.
 #[test]
-fn put_with_a_token_is_made_again_without_effect() {
+fn put_with_an_idempotency_key_is_made_again_without_effect() {
     let sandbox = Sandbox::with(&[]);
-    let put = "put mail hello --token t";
+    let put = "put mail hello --idempotency-key t";
     assert_eq!(sandbox.json(put), [json!({"id": 0, "tube": "mail", "state": "ready"})]);
     assert_eq!(sandbox.ok(put), "put task 0 (ready)\n");
-    sandbox.feed("put mail --token t --wait 1s", b"piped").expect(0);
+    sandbox.feed("put mail --idempotency-key t --wait 1s", b"piped").expect(0);
     assert_eq!(sandbox.json("pop mail")[0]["data"], "hello");
     assert_eq!(sandbox.json(put), [json!({"id": 0, "tube": "mail", "state": "done"})]);
-    assert_eq!(sandbox.ok("put mail hello --token u"), "put task 1 (ready)\n");
-    let message = sandbox.fails(&format!("put mail x --token {}", "t".repeat(65)), 2);
-    assert!(message.contains("a token must have 1 to 64 bytes; this one has 65"), "{message}");
+    assert_eq!(sandbox.ok("put mail hello --idempotency-key u"), "put task 1 (ready)\n");
+    let message = sandbox.fails(&format!("put mail x --idempotency-key {}", "t".repeat(65)), 2);
+    assert!(
+        message.contains("an idempotency key must have 1 to 64 bytes; this one has 65"),
+        "{message}"
+    );
     assert!(sandbox.ok("verify").starts_with("sound"));
 }
 
@@ -65,10 +68,10 @@ fn find_shows_the_task_and_its_tube() {
 fn requeue_puts_a_task_anew() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create other --keep-done all");
-    sandbox.ok("put other first --key k --pri 3");
+    sandbox.ok("put other first --key k --priority 3");
     sandbox.ok("resolve other 0 --result 1");
     assert_eq!(sandbox.ok("requeue other k again --delay 1h"), "put task 0 anew (delayed)\n");
-    assert_eq!(sandbox.json("find k")[0]["pri"], 3);
+    assert_eq!(sandbox.json("find k")[0]["priority"], 3);
     sandbox.feed("requeue mail k", b"piped").expect(0);
     assert_eq!(found(&sandbox, &["k"]), [json!(["k", 0, "mail", "piped"])]);
     assert!(sandbox.fails("requeue mail l x", 3).contains("no task has the key \"l\""));

@@ -34,7 +34,7 @@ fn list_with_bodies_prints_whole_bodies() {
     let sandbox = Sandbox::with(&["first"]);
     sandbox.feed("put mail -", format!("{long}\nsecond line\n").as_bytes()).expect(0);
     sandbox.feed("put mail -", b"\xff\0 bytes").expect(0);
-    sandbox.ok("put mail last --pri 7");
+    sandbox.ok("put mail last --priority 7");
     // The ages go on.
     let without_ages = |shown: &[u8]| -> Vec<u8> {
         let is_age = |line: &&[u8]| line.starts_with(b"put       ") && line.ends_with(b" ago\n");
@@ -42,9 +42,9 @@ fn list_with_bodies_prints_whole_bodies() {
         lines.filter(|line| !is_age(line)).flatten().copied().collect()
     };
     let shown = without_ages(&sandbox.run("list mail --bodies").expect(0).out);
-    let block = |id: u64, pri: u64, size: &str, body: &[u8]| {
+    let block = |id: u64, priority: u64, size: &str, body: &[u8]| {
         let head = format!(
-            "task      {id}\nstate     ready\npri       {pri}\ntaken     0 times\nsize      {size}\n\n"
+            "task      {id}\nstate     ready\npri       {priority}\ntaken     0 times\nsize      {size}\n\n"
         );
         [head.as_bytes(), body].concat()
     };
@@ -97,8 +97,8 @@ fn list_shows_how_long_ago_tasks_were_put() {
 fn list_of_delayed_tasks_is_by_due_time() {
     let sandbox = Sandbox::with(&["ready"]);
     // The urgent ones are due last.
-    for (hours, pri) in [("3h", 1), ("1h", 9), ("never", 0), ("2h", 5), ("1h", 1)] {
-        sandbox.ok(&format!("put mail x --delay {hours} --pri {pri}"));
+    for (hours, priority) in [("3h", 1), ("1h", 9), ("never", 0), ("2h", 5), ("1h", 1)] {
+        sandbox.ok(&format!("put mail x --delay {hours} --priority {priority}"));
     }
     assert_eq!(sandbox.ids("list mail --state delayed"), [2, 5, 4, 1, 3]);
     assert_eq!(sandbox.ids("list mail --state delayed --limit 2"), [2, 5]);

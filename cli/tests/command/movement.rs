@@ -50,7 +50,7 @@ fn refused_move_changes_nothing() {
     let sandbox = two_tubes();
     sandbox.ok("create plain --driver fifo");
     sandbox.ok("create small --driver limfifottl --capacity 1");
-    sandbox.ok("put mail --pri 3 urgent");
+    sandbox.ok("put mail --priority 3 urgent");
     sandbox.fails("move mail nowhere 0", 4);
     sandbox.fails("move mail mail 0", 2);
     sandbox.fails("move mail next", 2);
@@ -68,7 +68,7 @@ fn claimed_task_advances_with_its_body_or_another_one() {
     let [first, second, third] = ["mail"; 3].map(|tube| sandbox.claim(tube));
     assert_eq!(sandbox.ok(&format!("advance {first} next")), "advanced: task 0 of mail to next\n");
     assert_eq!(
-        sandbox.json(&format!("advance {second} next other --pri 1")),
+        sandbox.json(&format!("advance {second} next other --priority 1")),
         [json!({"id": 1, "tube": "next", "state": "ready"})]
     );
     assert_eq!(

@@ -32,7 +32,7 @@ fn update_sets_and_removes_a_moment() {
     let sandbox = Sandbox::with(&["a"]);
     let state = |args: &str| sandbox.json(&format!("update mail 0 {args}"))[0]["state"].clone();
     assert_eq!(state(&format!("--not-before {LATER}")), "delayed");
-    assert_eq!(state("--not-before never --pri 3"), "delayed");
+    assert_eq!(state("--not-before never --priority 3"), "delayed");
     let task = &sandbox.json("peek mail 0")[0];
     assert_eq!((&task["not_before"], &task["due_in"]), (&json!("never"), &json!(null)));
     assert_eq!(state("--not-before none"), "ready");

@@ -134,7 +134,7 @@ fn create_refuses_wrong_policies_and_says_what_is_expected() {
 fn import_refuses_wrong_policies_of_an_export() {
     let tube = |field: &str| {
         format!(
-            r#"{{"tube":"a","driver":"fifottl","ttl":null,"ttr":null,"pri":0,"capacity":0,"temporary":false,"durability":null,{field}}}"#
+            r#"{{"tube":"a","driver":"fifottl","ttl":null,"ttr":null,"priority":0,"capacity":0,"temporary":false,"durability":null,{field}}}"#
         )
     };
     for (field, why) in [

@@ -94,7 +94,7 @@ fn shown(sandbox: &Sandbox, words: &str) -> String {
 /// Each command, with the words that let it print what it can print. `TOKEN` is that of a claim.
 const COMMANDS: &[&str] = &[
     "create T",
-    "create T --driver utubettl --pri 3",
+    "create T --driver utubettl --priority 3",
     "create H",
     "alter T --max-taken 100",
     "alter T --rate H",
@@ -112,7 +112,7 @@ const COMMANDS: &[&str] = &[
     "put O H --key other",
     "put O x --key H",
     "put H x",
-    "put O x --pri H",
+    "put O x --priority H",
     "put O x --not-before H",
     "put O x --on-key H",
     "requeue T other H",
@@ -171,7 +171,7 @@ const COMMANDS: &[&str] = &[
     "kick T --group H --count 1",
     "kick T H",
     "update T 22 --body H",
-    "update T 22 --pri H",
+    "update T 22 --priority H",
     "add-parents T 23 22",
     "parents T 23",
     "children T 22",
@@ -305,7 +305,7 @@ fn every_command_is_tried_with_hostile_texts() {
 #[test]
 fn argument_with_a_line_end_is_printed_on_one_line() {
     let sandbox = Sandbox::with(&[]);
-    for words in [["stats", "mail", "a\nb"], ["put", "--pri=a\nb", "mail"], ["a\nb", "", ""]] {
+    for words in [["stats", "mail", "a\nb"], ["put", "--priority=a\nb", "mail"], ["a\nb", "", ""]] {
         let ended = crate::support::run(sandbox.command(&words), b"").expect(2);
         assert!(ended.err.contains(r"a\nb") && !ended.err.contains("a\nb"), "{}", ended.err);
     }

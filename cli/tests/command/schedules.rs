@@ -22,11 +22,11 @@ fn ok(sandbox: &Sandbox, words: &[&str]) -> String {
 fn schedule_puts_its_first_run_and_is_listed() {
     let sandbox = Sandbox::with(&[]);
     assert_eq!(sandbox.ok("schedules"), "no schedules\n");
-    let put = sandbox.ok("schedule mail report hello --every 1d --pri 3 --max-attempts 2");
+    let put = sandbox.ok("schedule mail report hello --every 1d --priority 3 --max-attempts 2");
     assert_eq!(put, "stored schedule report of mail\n");
     let run = sandbox.json("find report-1").remove(0);
     assert_eq!(
-        (&run["data"], &run["pri"], &run["attempts_left"]),
+        (&run["data"], &run["priority"], &run["attempts_left"]),
         (&json!("hello"), &json!(3), &json!(2))
     );
     assert_eq!(run["spawned_by"]["schedule"], 0);
@@ -151,7 +151,7 @@ fn exported_schedules_are_imported() {
     let sandbox = Sandbox::with(&["first"]);
     sandbox.ok("create plain --driver fifo");
     let full = "schedule mail full body --every 1.5h --times 9 --missed 3 --within 2h \
-                --overlap skip --pri 4 --ttl 1h --ttr never --delay 1s --max-attempts 6 \
+                --overlap skip --priority 4 --ttl 1h --ttr never --delay 1s --max-attempts 6 \
                 --tag b --tag a";
     sandbox.ok(full);
     sandbox.ok("schedule plain bare x --every 1d --starting 2100-01-01T00:00:00Z");

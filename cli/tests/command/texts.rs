@@ -23,7 +23,7 @@ fn put_that_keeps_a_buried_task_says_that_nothing_will_run() {
     );
     assert_eq!(sandbox.ok("put mail b --key l --on-key keep"), "put task 1 (ready)\n");
     sandbox.ok("bury mail 0");
-    for wait in ["", "--wait 1s", "--token t"] {
+    for wait in ["", "--wait 1s", "--idempotency-key t"] {
         let message = sandbox.fails(&format!("put mail b --key k --on-key keep {wait}"), 6);
         let expected =
             "nothing was put, and nothing will run: task 0, which has the key \"k\", is buried";
@@ -117,15 +117,15 @@ fn refused_values_say_what_is_wrong() {
     let sandbox = Sandbox::with(&["a"]);
     for (words, what) in [
         (
-            &["put", "mail", "x", "--pri", "high"][..],
+            &["put", "mail", "x", "--priority", "high"][..],
             "whole number from 0, the most urgent, to 4294967295",
         ),
         (
-            &["put", "mail", "x", "--pri", "-1"],
+            &["put", "mail", "x", "--priority", "-1"],
             "whole number from 0, the most urgent, to 4294967295",
         ),
         (
-            &["update", "mail", "0", "--pri", "1.5"],
+            &["update", "mail", "0", "--priority", "1.5"],
             "whole number from 0, the most urgent, to 4294967295",
         ),
         (&["put", "mail", "x", "--max-attempts", "0"], "whole number from 1 on"),
@@ -170,16 +170,18 @@ fn taken_tasks_show_when_their_claims_expire() {
 #[test]
 fn import_of_an_export_gives_defaults_to_what_a_line_leaves_out() {
     let sandbox = Sandbox::empty();
-    let lines = br#"{"tube": "mail", "driver": "fifottl", "pri": 5, "ttl": 3600}
+    let lines = br#"{"tube": "mail", "driver": "fifottl", "priority": 5, "ttl": 3600}
 {"tube": "mail", "state": "ready", "ttl": null, "ttr": null, "delay": 0, "data": "a"}
 {"tube": "mail", "data": "b"}
-{"tube": "mail", "state": "ready", "pri": 7, "delay": null, "data": "c"}
+{"tube": "mail", "state": "ready", "priority": 7, "delay": null, "data": "c"}
 "#;
     sandbox.feed("import --all", lines).expect(0);
     let tasks = sandbox.json("list mail");
     let fields: Vec<Value> = tasks
         .iter()
-        .map(|task| json!([task["data"], task["pri"], task["state"], task["ttl_left"].is_null()]))
+        .map(|task| {
+            json!([task["data"], task["priority"], task["state"], task["ttl_left"].is_null()])
+        })
         .collect();
     assert_eq!(
         fields,

@@ -9,7 +9,7 @@ use tubewell_drivers::{
 /// The header of a task with an empty body, and neither times nor a sub-queue.
 pub fn plain_header() -> Header {
     Header {
-        pri: 0,
+        priority: 0,
         order: 0,
         created: 1,
         expires_at: NEVER,

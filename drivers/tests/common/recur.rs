@@ -17,7 +17,7 @@ pub fn plain_recur(rule: RecurRule) -> Recur {
         missed: 1,
         within: None,
         skips_overlap: false,
-        pri: None,
+        priority: None,
         ttl: None,
         ttr: None,
         delay: 0,

@@ -36,7 +36,7 @@ impl Source<'_> {
             6 => {
                 let delay = self.maybe(2, Self::short_span)?;
                 let not_before = Some(self.maybe(2, Self::moment)?);
-                let verb = ById::Update { size: None, pri: None, delay, not_before };
+                let verb = ById::Update { size: None, priority: None, delay, not_before };
                 let (pick, deferred) = (self.pick_of(tubes, Among::Present)?, false);
                 Action::ById { client, pick, verb, deferred }
             }

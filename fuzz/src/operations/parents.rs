@@ -83,7 +83,7 @@ impl Source<'_> {
             10 => ById::MoveTo { to: self.below(tubes)? },
             _ => {
                 let delay = self.maybe(2, Self::short_span)?;
-                ById::Update { size: Some(3), pri: None, delay, not_before: None }
+                ById::Update { size: Some(3), priority: None, delay, not_before: None }
             }
         })
     }

@@ -35,7 +35,7 @@ impl Source<'_> {
                 }
                 terms.put = self.maybe(4, Self::task_template)?;
                 terms.size = self.maybe(4, |it| it.0.choose(&SIZES).copied())?;
-                terms.pri = self.maybe(4, |it| it.0.int_in_range(0..=3))?;
+                terms.priority = self.maybe(4, |it| it.0.int_in_range(0..=3))?;
                 Action::Reschedule { client, tube, key, terms, deferred: self.once_in(4)? }
             }
             9 => Action::Unschedule { tube, key: self.key()?, deferred: self.once_in(4)? },

@@ -298,7 +298,7 @@ mod tests {
 
     fn header(takes: u32) -> Header {
         Header {
-            pri: 0,
+            priority: 0,
             order: 0,
             created: 0,
             expires_at: NEVER,

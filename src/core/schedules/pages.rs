@@ -80,7 +80,7 @@ pub(crate) fn describe_schedule(id: u64, header: &Header, left: u64) -> Option<S
         missed: missed_of(recur.missed),
         within: recur.within.map(time),
         overlap: if recur.skips_overlap { Overlap::Skip } else { Overlap::Allow },
-        pri: recur.pri,
+        priority: recur.priority,
         ttl: recur.ttl.map(time),
         ttr: recur.ttr.map(time),
         delay: duration(recur.delay),

@@ -274,7 +274,7 @@ impl Core {
 /// The put of a run with this body, without its key.
 pub(super) fn request_of_run(header: &Header, recur: &Recur, body: Body) -> PutRequest {
     PutRequest {
-        pri: recur.pri,
+        priority: recur.priority,
         ttl: recur.ttl,
         ttr: recur.ttr,
         delay: recur.delay,

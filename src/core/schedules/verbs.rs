@@ -139,7 +139,7 @@ impl Core {
             missed: 1,
             within: None,
             skips_overlap: false,
-            pri: None,
+            priority: None,
             ttl: None,
             ttr: None,
             delay: 0,
@@ -283,11 +283,11 @@ impl Core {
         apply_terms(&mut recur, request)?;
         if let Some(put) = &request.put {
             let template = self.new_header(number, put, None)?;
-            (header.pri, header.sub) = (template.pri, template.sub);
+            (header.priority, header.sub) = (template.priority, template.sub);
             set_template(&mut header, &mut recur, put);
         }
-        if let Some(pri) = request.pri {
-            (recur.pri, header.pri) = (Some(pri), pri);
+        if let Some(priority) = request.priority {
+            (recur.priority, header.priority) = (Some(priority), priority);
         }
         if let Some(body) = request.new_body() {
             (header.size, header.body_checksum) = (body.len() as u64, body.checksum());
@@ -375,7 +375,8 @@ fn apply_terms(recur: &mut Recur, request: &ScheduleRequest) -> Result<()> {
 /// Takes over what the runs put. The schedule itself is at the same position for all of its runs,
 /// without a ttl and a ttr.
 fn set_template(header: &mut Header, recur: &mut Recur, put: &PutRequest) {
-    (recur.pri, recur.ttl, recur.ttr, recur.delay) = (put.pri, put.ttl, put.ttr, put.delay);
+    (recur.priority, recur.ttl, recur.ttr, recur.delay) =
+        (put.priority, put.ttl, put.ttr, put.delay);
     (header.order, header.expires_at, header.ttr) = (0, NEVER, NEVER);
     header.sub = put.sub.as_deref().map_or_else(Arc::default, Arc::from);
     recur.tags = put.tags.clone();

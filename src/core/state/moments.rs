@@ -202,7 +202,7 @@ mod tests {
 
     fn header(moment: u64, expires_at: u64) -> Header {
         let mut header = Header {
-            pri: 0,
+            priority: 0,
             order: 0,
             created: 0,
             expires_at,

@@ -50,14 +50,14 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
     Err(Error::invalid(format!("a key must have 1 to {KEY_MAX} bytes; this one has {}", key.len())))
 }
 
-/// Refuses a text that cannot be the token of a put.
-fn check_token(token: &str) -> Result<()> {
-    if (1..=TOKEN_MAX).contains(&token.len()) {
+/// Refuses a text that cannot be the idempotency key of a put.
+fn check_idempotency_key(key: &str) -> Result<()> {
+    if (1..=TOKEN_MAX).contains(&key.len()) {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a token must have 1 to {TOKEN_MAX} bytes; this one has {}",
-        token.len()
+        "an idempotency key must have 1 to {TOKEN_MAX} bytes; this one has {}",
+        key.len()
     )))
 }
 
@@ -115,14 +115,14 @@ pub(super) fn check_restored_id(id: u64) -> Result<()> {
 
 fn restored_with_token() -> Error {
     Error::invalid(
-        "a task cannot be restored with a token; a restored id or a key can be restored once",
+        "a task cannot be restored with an idempotency key; a restored id or a key can be restored once",
     )
 }
 
 /// A put, after the checks and conversions that need no lock.
 #[derive(Clone, Debug)]
 pub(crate) struct PutRequest {
-    pub(in crate::core) pri: Option<u32>,
+    pub(in crate::core) priority: Option<u32>,
     pub(in crate::core) ttl: Option<u64>,
     pub(in crate::core) ttr: Option<u64>,
     pub(in crate::core) delay: u64,
@@ -132,7 +132,7 @@ pub(crate) struct PutRequest {
     pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) key: Option<Arc<str>>,
     pub(in crate::core) on_key: OnKey,
-    pub(in crate::core) token: Option<Box<str>>,
+    pub(in crate::core) idempotency_key: Option<Box<str>>,
     pub(in crate::core) tags: Arc<[Arc<str>]>,
     pub(in crate::core) body: Body,
     pub(in crate::core) after: Option<Box<After>>,
@@ -177,7 +177,7 @@ impl PutRequest {
     pub(crate) fn of(put: Encoded) -> PutRequest {
         let Put { body, options: put } = put;
         PutRequest {
-            pri: put.pri,
+            priority: put.priority,
             ttl: put.ttl.map(micros_ceil),
             ttr: put.ttr.map(micros_ceil),
             delay: micros_ceil(put.delay),
@@ -186,7 +186,7 @@ impl PutRequest {
             max_attempts: put.max_attempts,
             key: put.key.map(Arc::from),
             on_key: put.on_key,
-            token: put.token,
+            idempotency_key: put.idempotency_key,
             after: put.after,
             tags: distinct_tags(put.tags),
             ..PutRequest::of_body(Body::new(body))
@@ -205,7 +205,7 @@ impl PutRequest {
         let keys = self.after.iter().flat_map(|after| &after.keys);
         keys.into_iter().try_for_each(|key| check_key(key))?;
         self.key.as_deref().map_or(Ok(()), check_key)?;
-        self.token.as_deref().map_or(Ok(()), check_token)
+        self.idempotency_key.as_deref().map_or(Ok(()), check_idempotency_key)
     }
 
     /// As `of`, for the task that has this key, which it replaces.
@@ -224,7 +224,7 @@ impl PutRequest {
     /// A put of this body, with the options of its tube.
     pub(in crate::core) fn of_body(body: Body) -> PutRequest {
         PutRequest {
-            pri: None,
+            priority: None,
             ttl: None,
             ttr: None,
             delay: 0,
@@ -233,7 +233,7 @@ impl PutRequest {
             max_attempts: None,
             key: None,
             on_key: OnKey::default(),
-            token: None,
+            idempotency_key: None,
             tags: Arc::default(),
             body,
             after: None,
@@ -246,7 +246,7 @@ impl PutRequest {
 
     /// Whether the put can be made again without a second task.
     pub(crate) fn has_token(&self) -> bool {
-        self.token.is_some()
+        self.idempotency_key.is_some()
     }
 
     /// Whether the task has a key, so that a put may be refused because of another task.
@@ -291,7 +291,7 @@ impl PutRequest {
         let Restore { put, id, takes, .. } = task;
         let history = Some(history).filter(|history| !history.is_empty()).map(Box::new);
         let request = PutRequest { id, takes, restored_as, history, ..PutRequest::of(put) };
-        if request.token.is_some() {
+        if request.idempotency_key.is_some() {
             return Err(restored_with_token());
         }
         Ok(request)
@@ -305,7 +305,7 @@ impl PutRequest {
 
     fn check_restored(&self) -> Result<()> {
         self.id.map_or(Ok(()), check_restored_id)?;
-        if self.token.is_some() && !self.is_plain() {
+        if self.idempotency_key.is_some() && !self.is_plain() {
             return Err(restored_with_token());
         }
         if self.key.is_some() && self.on_key == OnKey::Replace && !self.is_plain() {

@@ -41,7 +41,7 @@ pub(crate) struct ScheduleRequest {
     /// The body and all options of the runs.
     pub(in crate::core) put: Option<PutRequest>,
     pub(in crate::core) body: Option<Body>,
-    pub(in crate::core) pri: Option<u32>,
+    pub(in crate::core) priority: Option<u32>,
     pub(in crate::core) max_attempts: Option<u32>,
     pub(in crate::core) tags: Option<Arc<[Arc<str>]>>,
     /// For a schedule of another store.
@@ -84,7 +84,7 @@ impl ScheduleRequest {
             skips_overlap: change.overlap.map(|overlap| overlap == Overlap::Skip),
             put: change.put.map(PutRequest::of),
             body: change.body.map(Body::new),
-            pri: change.pri,
+            priority: change.priority,
             max_attempts: change.max_attempts,
             tags: change.tags.map(distinct_tags),
             restored: None,
@@ -141,7 +141,7 @@ fn check_run(put: &PutRequest) -> Result<()> {
     let refused = [
         ("a key: it follows from that of the schedule", put.key.is_some()),
         ("a rule for its key", put.on_key != OnKey::Reject),
-        ("a token: no run is put twice", put.token.is_some()),
+        ("an idempotency key: no run is put twice", put.idempotency_key.is_some()),
         ("parents", put.after.is_some()),
         ("a moment before which it is not ready: use a delay", put.not_before.is_some()),
     ];

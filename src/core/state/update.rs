@@ -12,7 +12,7 @@ use crate::{Result, Update};
 /// An update, after the checks and conversions that need no lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UpdateRequest {
-    pub(in crate::core) pri: Option<u32>,
+    pub(in crate::core) priority: Option<u32>,
     /// Microseconds.
     pub(in crate::core) delay: Option<u64>,
     /// The moment, or that it has none.
@@ -25,7 +25,7 @@ impl UpdateRequest {
     /// An update as a request, without its checks.
     pub(crate) fn of(update: Update<Vec<u8>>) -> UpdateRequest {
         UpdateRequest {
-            pri: update.pri,
+            priority: update.priority,
             delay: update.delay.map(micros_ceil),
             not_before: update.not_before.map(|moment| moment.map(micros_of)),
             body: update.body.map(Body::new),

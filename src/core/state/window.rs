@@ -226,7 +226,7 @@ mod tests {
 
     fn read_with_row(bytes: usize) -> WindowSlot {
         let header = Header {
-            pri: 0,
+            priority: 0,
             order: 0,
             created: 0,
             expires_at: NEVER,

@@ -143,7 +143,7 @@ impl Core {
             self.check_one_buffer(number, *to)?;
             let header = self.new_header(*to, request, None)?;
             let is_repeated = request.key.as_deref().is_some_and(|key| !keys.insert(key));
-            let token = request.token.as_deref().map(|token| (*to, token));
+            let token = request.idempotency_key.as_deref().map(|token| (*to, token));
             let needs_place = match look_up {
                 Some(LookUp::Seen(_)) => false,
                 _ if token.is_some_and(|token| tokens.contains(&token)) => false,
@@ -169,9 +169,9 @@ impl Core {
         });
         let mut headers = headers.collect::<Result<Vec<Header>>>()?;
         if let (Some(next), Some(advanced)) = (finish.next(), headers.last_mut()) {
-            if next.request.token.is_some() {
+            if next.request.idempotency_key.is_some() {
                 return Err(Error::invalid(
-                    "a task that goes on is not put, so that it cannot have a token; leave it out",
+                    "a task that goes on is not put, so that it cannot have an idempotency key; leave it out",
                 ));
             }
             advanced.created = header.created;
@@ -231,7 +231,7 @@ impl Core {
         let mut tokens = HashSet::new();
         let puts = finish.puts().iter().zip(look_ups).zip(headers);
         for ((PutInto { tube, request, .. }, look_up), header) in puts {
-            let token = request.token.as_deref();
+            let token = request.idempotency_key.as_deref();
             let is_repeated = token.is_some_and(|token| !tokens.insert((*tube, token)));
             let look_up = match request.key.as_deref() {
                 _ if matches!(look_up, Some(LookUp::Seen(_))) => look_up,

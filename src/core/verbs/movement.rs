@@ -259,12 +259,12 @@ impl Core {
         let definition = &tube.definition;
         if !had_times && definition.timed {
             let policies = &definition.policies;
-            header.pri = policies.pri;
+            header.priority = policies.priority;
             header.expires_at = self.now.timeline.saturating_add(micros(policies.ttl));
             header.ttr = micros(policies.ttr);
         }
         let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
-        let (order, sub) = tube.place_of(&Draft::new(header.pri, sub, body), driver)?;
+        let (order, sub) = tube.place_of(&Draft::new(header.priority, sub, body), driver)?;
         let mut header = Header { order, sub, ..header };
         let rules = self.rules(to)?;
         // It waits anew there.
@@ -384,7 +384,7 @@ impl TubeState {
     fn check_moved(&self, shelf: Shelf, header: &Header) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
-            ("a priority", header.pri != self.definition.policies.pri),
+            ("a priority", header.priority != self.definition.policies.priority),
             ("a ttl", header.expires_at != NEVER),
             ("a ttr", header.ttr != NEVER),
             ("a moment", header.not_before().is_some()),

@@ -245,7 +245,7 @@ pub(crate) fn describe(
         id,
         tube: tube.to_owned(),
         state,
-        pri: header.pri,
+        priority: header.priority,
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
         key: key_of(header).map(ToString::to_string),
         tags: header.tags().iter().map(ToString::to_string).collect(),

@@ -98,7 +98,7 @@ impl TubeState {
     pub(in crate::core) fn check_put(&self, request: &PutRequest) -> Result<()> {
         let traits = self.definition.traits();
         let timed = [
-            ("a priority", request.pri.is_some()),
+            ("a priority", request.priority.is_some()),
             // How long a done task is kept, in a tube of any driver.
             ("a ttl", request.ttl.is_some() && !request.is_done()),
             ("a ttr", request.ttr.is_some()),
@@ -119,11 +119,11 @@ impl TubeState {
     /// The header of a new task, without its times.
     fn header_without_times(&self, request: &PutRequest, driver: &dyn Driver) -> Result<Header> {
         self.check_put(request)?;
-        let pri = request.pri.unwrap_or(self.definition.policies.pri);
-        let draft = Draft::new(pri, request.sub.as_deref(), &request.body);
+        let priority = request.priority.unwrap_or(self.definition.policies.priority);
+        let draft = Draft::new(priority, request.sub.as_deref(), &request.body);
         let (order, sub) = self.place_of(&draft, driver)?;
         let mut header = Header {
-            pri,
+            priority,
             order,
             created: 0,
             expires_at: NEVER,

@@ -51,7 +51,8 @@ impl<'a> Steps<'a> {
     /// Adds a task. Returns whether one before it has the same key or token.
     fn note(&mut self, request: &'a PutRequest) -> bool {
         let has_key = request.key.as_deref().is_some_and(|key| !self.keys.insert(key));
-        let has_token = request.token.as_deref().is_some_and(|token| !self.tokens.insert(token));
+        let has_token =
+            request.idempotency_key.as_deref().is_some_and(|token| !self.tokens.insert(token));
         has_key || has_token
     }
 }

@@ -35,7 +35,7 @@ impl Decide for PutMany {
         if requests.is_empty() {
             return Ok(Decided { answer: Vec::new(), wait: None });
         }
-        if requests.iter().any(|request| request.has_key() || request.token.is_some()) {
+        if requests.iter().any(|request| request.has_key() || request.idempotency_key.is_some()) {
             return core.put_many_with_look_ups(number, requests);
         }
         let headers = core.new_headers(number, requests)?;

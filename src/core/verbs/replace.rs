@@ -208,7 +208,7 @@ impl Core {
 fn filled(request: &PutRequest, old: &Header, timed: bool, sub_queued: bool) -> PutRequest {
     let mut filled = request.clone();
     if timed {
-        filled.pri = filled.pri.or(Some(old.pri));
+        filled.priority = filled.priority.or(Some(old.priority));
         filled.ttr = filled.ttr.or(Some(old.ttr));
         filled.not_before = filled.not_before.or(old.not_before());
     }

@@ -4,7 +4,9 @@
 //! one that keeps the task which has its key, remembers nothing. Old tokens are removed with the puts
 //! of others, and by nothing else: they wake no idle store.
 
-use tubewell_drivers::{Ledger, RememberedPut, TOKEN_TIME, Value, put_of_token, remove_old_tokens};
+use tubewell_drivers::{
+    IDEMPOTENCY_KEY_TIME, Ledger, RememberedPut, Value, put_of_token, remove_old_tokens,
+};
 
 use super::keys::KeyLookUp;
 use crate::commit::{DueCursor, WriteBuffer};
@@ -30,7 +32,7 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Option<u64>> {
-        let Some(token) = request.token.as_deref() else { return Ok(None) };
+        let Some(token) = request.idempotency_key.as_deref() else { return Ok(None) };
         let now = self.now.timeline;
         let put = self.edit(number, |ledger| put_of_token(ledger.rows, ledger.space, token))?;
         Ok(put.filter(|put| put.counts_at(now)).map(|put| put.id))
@@ -44,7 +46,7 @@ impl Core {
         number: u32,
         request: &PutRequest,
     ) -> Result<Option<Decided<Receipt>>> {
-        if request.token.is_none() {
+        if request.idempotency_key.is_none() {
             return Ok(None);
         }
         self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
@@ -105,7 +107,9 @@ impl Core {
         request: &PutRequest,
         write: impl FnOnce(&mut Ledger<'_, WriteBuffer>) -> Result<Value>,
     ) -> Result<Value> {
-        let Some(token) = request.token.as_deref() else { return self.edit(number, write) };
+        let Some(token) = request.idempotency_key.as_deref() else {
+            return self.edit(number, write);
+        };
         let put = RememberedPut { time: self.now.timeline, id };
         let row = self.edit(number, |ledger| {
             let before = put_of_token(ledger.rows, ledger.space, token)?;
@@ -122,7 +126,7 @@ impl Core {
     fn remove_old_tokens(&mut self, number: u32) {
         let (buffer, now) = (self.buffer_of(number), self.now.timeline);
         let buffer = &mut self.buffers[buffer];
-        if buffer.tokens.earliest.saturating_add(TOKEN_TIME) > now {
+        if buffer.tokens.earliest.saturating_add(IDEMPOTENCY_KEY_TIME) > now {
             buffer.tokens.earliest = buffer.tokens.earliest.min(now);
             return;
         }
@@ -139,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::core::state::FILE;
-    use crate::{FIFO, ManualClock, OnKey, Put, Store, TOKEN_TIME, TubeOptions};
+    use crate::{FIFO, IDEMPOTENCY_KEY_TIME, ManualClock, OnKey, Put, Store, TubeOptions};
 
     /// How many tokens the file has.
     fn tokens(store: &Store) -> usize {
@@ -157,13 +161,13 @@ mod tests {
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = |name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap();
         let (one, other) = (tube("one"), tube("other"));
-        let put = |n: u64| Put::new("x").token(format!("t{n}"));
+        let put = |n: u64| Put::new("x").idempotency_key(format!("t{n}"));
         one.put_many((0..10).map(put)).unwrap();
-        clock.advance(TOKEN_TIME / 2);
+        clock.advance(IDEMPOTENCY_KEY_TIME / 2);
         other.put_many((10..13).map(put)).unwrap();
-        clock.advance(TOKEN_TIME / 2);
+        clock.advance(IDEMPOTENCY_KEY_TIME / 2);
         other.put("without").unwrap();
-        one.put(put(5).token("t10")).unwrap();
+        one.put(put(5).idempotency_key("t10")).unwrap();
         assert_eq!(tokens(&store), 12);
         // One that is there adds and removes nothing.
         other.put(put(11)).unwrap();
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(tokens(&store), 9);
         other.put(put(24)).unwrap();
         assert_eq!(tokens(&store), 10);
-        clock.advance(TOKEN_TIME);
+        clock.advance(IDEMPOTENCY_KEY_TIME);
         one.put_many((30..45).map(put)).unwrap();
         assert_eq!(tokens(&store), 15);
     }
@@ -186,9 +190,9 @@ mod tests {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-        let put = |n: u64| Put::new("x").token(format!("t{n}"));
+        let put = |n: u64| Put::new("x").idempotency_key(format!("t{n}"));
         tube.put_many((0..8).map(put).chain([Put::new("x").key("k")])).unwrap();
-        clock.advance(TOKEN_TIME);
+        clock.advance(IDEMPOTENCY_KEY_TIME);
         let refused = [put(10), put(11), put(12).key("k")];
         assert!(matches!(tube.put_many(refused), Err(Error::KeyInUse { .. })));
         assert_eq!(tokens(&store), 8);

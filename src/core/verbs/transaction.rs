@@ -278,9 +278,9 @@ impl Core {
                 "a task that a transaction puts cannot have parents; add them after the transaction",
             ));
         }
-        if request.token.is_some() {
+        if request.idempotency_key.is_some() {
             return Err(Error::invalid(
-                "a transaction cannot put a task with a token; store the token in a table of the \
+                "a transaction cannot put a task with an idempotency key; store the key in a table of the \
                  application, in the same transaction",
             ));
         }

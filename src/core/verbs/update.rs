@@ -17,7 +17,7 @@ use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 verb! {
     /// Gives a task another priority, whatever its state.
-    22 InTube Edit: SetPriority { id: u64, pri: u32 } -> Receipt {
+    22 InTube Edit: SetPriority { id: u64, priority: u32 } -> Receipt {
         fn refusal_waits(&self) -> bool {
             true
         }
@@ -30,13 +30,13 @@ impl Decide for SetPriority {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
-        let SetPriority { id, pri } = *self;
-        let request = UpdateRequest { pri: Some(pri), ..UpdateRequest::default() };
+        let SetPriority { id, priority } = *self;
+        let request = UpdateRequest { priority: Some(priority), ..UpdateRequest::default() };
         core.check_update(number, &request)?;
         let found = core.find_current(number, id)?;
         check_no_schedule(id, &found)?;
         let mut header = core.newest_header(id, &found).clone();
-        header.pri = pri;
+        header.priority = priority;
         header.order = core.order_of(number, id, &found, &header, None)?;
         core.apply_update(number, id, &found, found.shelf, header, None)
     }
@@ -66,13 +66,13 @@ impl Decide for UpdateTask {
         let found = core.find_current(number, id)?;
         core.check_waits(id, &found)?;
         let (mut header, mut shelf) = (found.record.header.clone(), found.shelf);
-        header.pri = request.pri.unwrap_or(header.pri);
+        header.priority = request.priority.unwrap_or(header.priority);
         let body = request.body.as_ref();
         if let Some(body) = body {
             header.size = body.len() as u64;
             header.body_checksum = body.checksum();
         }
-        if request.pri.is_some() || body.is_some() {
+        if request.priority.is_some() || body.is_some() {
             header.order = core.order_of(number, id, &found, &header, body)?;
         }
         if let Some(tags) = &request.tags
@@ -172,7 +172,7 @@ impl Core {
     fn check_update(&self, number: u32, request: &UpdateRequest) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         let timed = [
-            ("a priority", request.pri.is_some()),
+            ("a priority", request.priority.is_some()),
             ("a delay", request.delay.is_some()),
             ("a moment", request.not_before.is_some()),
         ];
@@ -203,7 +203,7 @@ impl Core {
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.known_drivers())?;
         let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
-        Ok(driver.order(&Draft::new(header.pri, sub, body)))
+        Ok(driver.order(&Draft::new(header.priority, sub, body)))
     }
 
     /// Sets the delay of a task that waits on this shelf, from now on, or its moment. Its ttl begins
@@ -334,7 +334,7 @@ mod tests {
         let open =
             || Store::options().clock(ManualClock::new()).open(dir.path().join("store")).unwrap();
         let store = open();
-        let tube = store.create_tube("work", driver, TubeOptions::new().pri(5)).unwrap();
+        let tube = store.create_tube("work", driver, TubeOptions::new().priority(5)).unwrap();
         let put = |n: usize| {
             let put = Put::new(vec![7; size]);
             if driver == UTUBETTL { put.sub_queue(format!("{n}")) } else { put }

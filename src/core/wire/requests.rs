@@ -14,8 +14,8 @@ use crate::token::ClaimToken;
 use crate::{Failure, OnKey, OnParent};
 
 wire_struct! { PutRequest {
-    pri, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
-    restored_as, history, token,
+    priority, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
+    restored_as, history, idempotency_key,
 } at most PUT_MANY_TASKS }
 wire_struct! { History {
     forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at,
@@ -26,9 +26,9 @@ wire_enum! { OnParent { 0 => Wait, 1 => Release, 2 => Bury } }
 
 wire_struct! { FinishRequest { result, puts, advance } }
 wire_struct! { PutInto { tube, name, request } at most PUT_MANY_TASKS }
-wire_struct! { UpdateRequest { pri, delay, not_before, body, tags } }
+wire_struct! { UpdateRequest { priority, delay, not_before, body, tags } }
 wire_struct! { ScheduleRequest {
-    rule, starting, times, missed, within, skips_overlap, put, body, pri, max_attempts, tags,
+    rule, starting, times, missed, within, skips_overlap, put, body, priority, max_attempts, tags,
     restored,
 }}
 wire_struct! { Restored { id, runs, skipped } }

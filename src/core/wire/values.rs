@@ -48,7 +48,7 @@ impl Wire for Task {
     }
 }
 wire_struct! { TaskInfo {
-    id, tube, state, pri, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
+    id, tube, state, priority, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
     group, size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
     put_at,
 }}
@@ -104,7 +104,7 @@ wire_struct! { OwnerInfo {
 }}
 
 wire_struct! { ScheduleInfo {
-    id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, pri,
+    id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, priority,
     ttl, ttr, delay, sub_queue, max_attempts, tags, size, stopped,
 }}
 wire_enum! { Recurrence { 0 => Every(interval), 1 => Cron { expression, zone } } }

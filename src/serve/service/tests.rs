@@ -207,7 +207,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
     fill_buffer(&served, true);
     let target = TubeRef { number, name: "jobs" };
     for mode in [Mode::Call, Mode::End, Mode::UnlessFull] {
-        let priority = SetPriority { id: 1, pri: 7 };
+        let priority = SetPriority { id: 1, priority: 7 };
         for read in [
             verb_to_bytes(mode, (), &Tubes {}),
             verb_to_bytes(mode, (), &NextId {}),

@@ -66,7 +66,7 @@ fn ways_to_wait(tube: usize) -> Vec<(Vec<Action>, Vec<Action>)> {
     let last = Pick { tube, among: Among::Present, index: Choice(usize::MAX) };
     let add = vec![put(tube), on(ById::AddParents { of: tube, parents: vec![last] })];
     let update = |delay, not_before| {
-        on(ById::Update { size: None, pri: None, delay, not_before: Some(not_before) })
+        on(ById::Update { size: None, priority: None, delay, not_before: Some(not_before) })
     };
     vec![
         (vec![on(ById::Bury), advance(LATER / 2)], vec![on(ById::Kick)]),

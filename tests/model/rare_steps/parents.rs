@@ -92,7 +92,7 @@ fn states(driver: Driver) -> (Setup, Vec<Step>) {
         let add = |nth: fn(usize) -> Pick| ById::AddParents { of, parents: vec![nth(of)] };
         let (one, all) = (Some(Choice(0)), None);
         let remove = |parent| on(ById::RemoveParents { parent });
-        let update = |size, delay| ById::Update { size, pri: None, delay, not_before: None };
+        let update = |size, delay| ById::Update { size, priority: None, delay, not_before: None };
         let advance = |by| Action::Advance { by: ClockMove::By(by) };
         let finish = |puts, advance| {
             let advance = Some(advance);

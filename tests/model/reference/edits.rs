@@ -8,7 +8,7 @@ use super::{
 #[derive(Clone, Debug, Default)]
 pub struct Update {
     pub data: Option<Vec<u8>>,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     pub delay: Option<Micros>,
     /// Another moment, or none.
     #[allow(clippy::option_option, reason = "the outer one: whether it changes")]
@@ -17,15 +17,15 @@ pub struct Update {
 
 impl Model {
     /// Changes the priority of a task in any state. The same one again is no change.
-    pub fn set_priority(&mut self, tube: TubeNo, id: TaskNo, pri: u32) -> Answer<State> {
+    pub fn set_priority(&mut self, tube: TubeNo, id: TaskNo, priority: u32) -> Answer<State> {
         if !self.tube(tube)?.driver.timed() {
             return Err(Refusal::Unsupported);
         }
         let task = self.peek_no_schedule(tube, id)?;
         let (state, status) = (task.state(), task.status.clone());
-        if task.pri != pri {
+        if task.priority != priority {
             self.change(id, Cause::Verb(Verb::Update), status);
-            self.task(id).pri = pri;
+            self.task(id).priority = priority;
         }
         Ok(state)
     }
@@ -33,7 +33,7 @@ impl Model {
     /// Changes a task that is ready, delayed, blocked or buried. A buried one cannot get a delay or a
     /// moment.
     pub fn update(&mut self, tube: TubeNo, id: TaskNo, update: &Update) -> Answer<State> {
-        let timed = update.pri.is_some() || update.delay.is_some();
+        let timed = update.priority.is_some() || update.delay.is_some();
         let timed = timed || update.not_before.is_some();
         if timed && !self.tube(tube)?.driver.timed() {
             return Err(Refusal::Unsupported);
@@ -46,10 +46,11 @@ impl Model {
         if update.delay.is_some() || update.not_before.is_some() {
             self.put_off(&mut changed, update)?;
         }
-        changed.pri = update.pri.unwrap_or(task.pri);
+        changed.priority = update.priority.unwrap_or(task.priority);
         let times = |it: &Task| (it.expires_at, it.ttl_from, it.not_before);
-        let same =
-            |a: &Task, b: &Task| (a.pri, times(a), &a.status) == (b.pri, times(b), &b.status);
+        let same = |a: &Task, b: &Task| {
+            (a.priority, times(a), &a.status) == (b.priority, times(b), &b.status)
+        };
         if update.data.is_some() || !same(task, &changed) {
             self.change(id, Cause::Verb(Verb::Update), changed.status.clone());
             let data = update.data.clone().unwrap_or_else(|| changed.data.clone());
@@ -141,7 +142,7 @@ impl Model {
         let mut ids: Vec<TaskNo> =
             stages.iter().flat_map(|stage| self.in_order(tube, *stage)).collect();
         if stages.len() > 1 {
-            ids.sort_unstable_by_key(|id| (self.tasks[id].pri, *id));
+            ids.sort_unstable_by_key(|id| (self.tasks[id].priority, *id));
         }
         ids.truncate(limit);
         self.delete_many(tube, &ids)

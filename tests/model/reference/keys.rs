@@ -97,7 +97,7 @@ impl Model {
         let new = self.new_task(tube, &Draft { not_before, ..draft.clone() });
         let old = self.task(id);
         let task = Task {
-            pri: draft.pri.unwrap_or(if is_timed { old.pri } else { new.pri }),
+            priority: draft.priority.unwrap_or(if is_timed { old.priority } else { new.priority }),
             ttr: draft.ttr.unwrap_or(if is_timed { old.ttr } else { new.ttr }),
             sub_queue: match draft.sub_queue {
                 None if is_sub_queued => old.sub_queue.clone(),

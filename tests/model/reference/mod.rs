@@ -290,7 +290,7 @@ impl Model {
 
 /// Refuses options that the driver does not have.
 fn check_options(driver: Driver, options: &Options) -> Answer<()> {
-    let timed = options.ttl.is_some() || options.ttr.is_some() || options.pri.is_some();
+    let timed = options.ttl.is_some() || options.ttr.is_some() || options.priority.is_some();
     let timed = timed || options.max_runtime.is_some();
     let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
     let sub_queued = options.sub_queue_limit.is_some()

@@ -195,7 +195,7 @@ impl Model {
     /// Refuses a task that has an option which the tube does not support.
     fn check_moved(&self, id: TaskNo, to: TubeNo) -> Answer<()> {
         let (task, driver) = (&self.tasks[&id], self.tubes[&to].driver);
-        let timed = task.pri != 0 || task.expires_at != NEVER || task.ttr != NEVER;
+        let timed = task.priority != 0 || task.expires_at != NEVER || task.ttr != NEVER;
         let has_delay = match task.status {
             Status::Delayed { .. } => true,
             Status::Blocked { until } => until > 0,
@@ -224,7 +224,7 @@ impl Model {
         }
         let task = self.task(id);
         if !from.driver.timed() && target.driver.timed() {
-            task.pri = target.options.pri();
+            task.priority = target.options.priority();
             task.ttr = target.options.ttr();
             task.expires_at = now.saturating_add(target.options.ttl());
         }
@@ -260,16 +260,16 @@ impl Model {
 
     /// In the order of takes: those that are ready or taken, then delayed, buried and blocked ones.
     pub fn in_order_of_moves(&self, tube: TubeNo) -> Vec<TaskNo> {
-        let by_pri = |stages: &[Stage]| {
+        let by_priority = |stages: &[Stage]| {
             let is_in = |task: &Task| stages.contains(&task.stage());
             let tasks = self.tasks(tube).filter(|(_, task)| is_in(task));
             let mut ids: Vec<TaskNo> = tasks.map(|(id, _)| id).collect();
-            ids.sort_unstable_by_key(|id| (self.tasks[id].pri, *id));
+            ids.sort_unstable_by_key(|id| (self.tasks[id].priority, *id));
             ids
         };
-        let live = by_pri(&[Stage::Ready, Stage::Taken, Stage::Parked]);
-        let blocked = by_pri(&[Stage::Blocked]);
-        let delayed = by_pri(&[Stage::Delayed]);
+        let live = by_priority(&[Stage::Ready, Stage::Taken, Stage::Parked]);
+        let blocked = by_priority(&[Stage::Blocked]);
+        let delayed = by_priority(&[Stage::Delayed]);
         [live, delayed, self.in_order(tube, Stage::Buried), blocked].concat()
     }
 }

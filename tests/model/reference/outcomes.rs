@@ -65,7 +65,7 @@ impl Model {
         if by_end {
             ids.sort_unstable_by_key(|id| self.rank_by_end(*id));
         } else if stage != Stage::Recurring {
-            ids.sort_unstable_by_key(|id| (self.tasks[id].pri, *id));
+            ids.sort_unstable_by_key(|id| (self.tasks[id].priority, *id));
         }
         ids
     }

@@ -120,7 +120,7 @@ impl Model {
         let mut task = Task {
             tube,
             data: draft.data.clone(),
-            pri: draft.pri.unwrap_or(defaults.pri()),
+            priority: draft.priority.unwrap_or(defaults.priority()),
             sub_queue: draft.sub_queue.clone().filter(|name| !name.is_empty()),
             key: draft.key.clone(),
             tags: labels::with_tags(&[], &draft.tags),

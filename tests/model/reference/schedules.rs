@@ -41,7 +41,7 @@ pub struct Terms {
     /// The body and all options of the runs.
     pub put: Option<Draft>,
     pub data: Option<Vec<u8>>,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     pub max_attempts: Option<u32>,
     pub tags: Option<Vec<String>>,
 }
@@ -217,12 +217,16 @@ impl Model {
         // Runs without a priority of their own have that of the tube as it is then. The schedule shows
         // the one at its last change.
         let new = self.new_task(tube, &put);
-        let pri = if terms.put.is_some() || terms.pri.is_some() { new.pri } else { old.pri };
+        let priority = if terms.put.is_some() || terms.priority.is_some() {
+            new.priority
+        } else {
+            old.priority
+        };
         let status = Status::Recurring(Box::new(changed));
-        let task = Task { tube, pri, status, ..old.clone() };
+        let task = Task { tube, priority, status, ..old.clone() };
         let (sub_queue, max_attempts) = (new.sub_queue, new.max_attempts);
         let task = Task { data: put.data, sub_queue, max_attempts, ..task };
-        if (old.tube, old.pri, &old.status) == (tube, pri, &task.status) {
+        if (old.tube, old.priority, &old.status) == (tube, priority, &task.status) {
             return Ok((id, State::Recurring));
         }
         if old.tube == tube {
@@ -349,7 +353,7 @@ impl Recur {
         let put = terms.put.unwrap_or_else(|| self.put.clone());
         self.put = Draft {
             data: terms.data.unwrap_or(put.data),
-            pri: terms.pri.or(put.pri),
+            priority: terms.priority.or(put.priority),
             max_attempts: terms.max_attempts.or(put.max_attempts),
             tags: labels::with_tags(&[], &terms.tags.unwrap_or(put.tags)),
             sub_queue: put.sub_queue.filter(|name| !name.is_empty()),

@@ -73,7 +73,7 @@ impl Model {
             .filter(|(_, task)| {
                 task.status == Status::Ready && task.expires_at > self.now && free(task)
             })
-            .min_by_key(|(id, task)| (task.pri, *id))
+            .min_by_key(|(id, task)| (task.priority, *id))
             .map(|(id, _)| id)
     }
 

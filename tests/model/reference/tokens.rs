@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use super::{Draft, Micros, Model, State, Status, TaskNo, TubeNo};
 
 /// How long a put is remembered by its token.
-const TOKEN_TIME: Micros = 3_600_000_000;
+const IDEMPOTENCY_KEY_TIME: Micros = 3_600_000_000;
 
 impl Model {
     /// The task of an earlier put with the token of this one, and its state now. It is done if it has
     /// left the tube.
     pub(super) fn seen(&self, tube: TubeNo, draft: &Draft) -> Option<(TaskNo, State)> {
         let put = self.tokens.get(&(tube, draft.token.clone()?));
-        let (id, _) = put.filter(|(_, time)| time.saturating_add(TOKEN_TIME) > self.now)?;
+        let (id, _) =
+            put.filter(|(_, time)| time.saturating_add(IDEMPOTENCY_KEY_TIME) > self.now)?;
         let task = self.tasks.get(id).filter(|task| task.tube == tube);
         let state = task.map_or(State::Done, |task| {
             let is_delayed = matches!(task.status, Status::Delayed { .. });

@@ -39,7 +39,7 @@ impl Driver {
 
     /// Whether it knows all options of a task.
     pub(super) fn supports(self, draft: &Draft) -> bool {
-        let timed = draft.pri.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
+        let timed = draft.priority.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
         let timed = timed || draft.delay > 0 || draft.not_before.is_some();
         (self.timed() || !timed) && (self.sub_queued() || draft.sub_queue.is_none())
     }
@@ -82,7 +82,7 @@ pub struct Rate {
 pub struct Options {
     pub ttl: Option<Micros>,
     pub ttr: Option<Micros>,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     pub capacity: Option<u64>,
     /// The longest time of a claim, from its take on.
     pub max_runtime: Option<Micros>,
@@ -120,8 +120,8 @@ impl Options {
         self.ttr.unwrap_or(self.ttl())
     }
 
-    pub(super) fn pri(&self) -> u32 {
-        self.pri.unwrap_or(0)
+    pub(super) fn priority(&self) -> u32 {
+        self.priority.unwrap_or(0)
     }
 
     /// `None` if the tube is unbounded.
@@ -145,7 +145,7 @@ impl Options {
     /// Whether both mean the same once defaults are applied.
     pub(super) fn same(&self, other: &Options) -> bool {
         let times = |it: &Options| (it.ttl(), it.ttr(), it.max_runtime());
-        let others = |it: &Options| (it.pri(), it.capacity(), it.temporary, it.metrics);
+        let others = |it: &Options| (it.priority(), it.capacity(), it.temporary, it.metrics);
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
         let gates = |it: &Options| (it.max_taken, it.rate, it.history);
@@ -163,7 +163,7 @@ impl Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     pub data: Vec<u8>,
-    pub pri: Option<u32>,
+    pub priority: Option<u32>,
     pub ttl: Option<Micros>,
     pub ttr: Option<Micros>,
     pub delay: Micros,
@@ -415,7 +415,7 @@ pub struct Tube {
 pub struct Task {
     pub tube: TubeNo,
     pub data: Vec<u8>,
-    pub pri: u32,
+    pub priority: u32,
     pub sub_queue: Option<String>,
     pub key: Option<String>,
     /// In the order in which they were added, each once.

@@ -25,7 +25,7 @@ use super::{System, WaitingTake, reference};
 #[derive(Debug, PartialEq)]
 pub(super) struct TaskView {
     state: State,
-    pri: u32,
+    priority: u32,
     sub_queue: Option<String>,
     key: Option<String>,
     tags: Vec<String>,
@@ -317,7 +317,7 @@ impl System {
                 assert!(page.items.len() <= limit);
                 for info in &page.items {
                     assert_eq!(info.state, state);
-                    let key = (info.pri, info.id);
+                    let key = (info.priority, info.id);
                     order.entry(info.sub_queue.clone()).or_default().push(key);
                     let no = self.number(info.id);
                     in_order_of_ends.extend(by_end.then_some(no));
@@ -352,7 +352,7 @@ impl System {
     pub(super) fn actual_view(&self, info: &TaskInfo) -> TaskView {
         TaskView {
             state: state_of(info.state),
-            pri: info.pri,
+            priority: info.priority,
             sub_queue: info.sub_queue.clone(),
             key: info.key.clone(),
             tags: info.tags.clone(),
@@ -384,7 +384,7 @@ impl System {
         let left = |until: Micros| Some(finite(until)?.saturating_sub(self.model.now()));
         TaskView {
             state: task.state(),
-            pri: task.pri,
+            priority: task.priority,
             sub_queue: task.sub_queue.clone(),
             key: task.key.clone(),
             tags: task.tags.clone(),

@@ -40,7 +40,7 @@ impl System {
 /// What an update of this step changes. A tube without times gets no priority, no delay and no
 /// moment. `wall`: what the wall clock shows.
 fn update_of(verb: &ById, step: u64, timed: bool, wall: Micros) -> Update {
-    let ById::Update { size, pri, delay, not_before } = verb else { return Update::default() };
+    let ById::Update { size, priority, delay, not_before } = verb else { return Update::default() };
     let data = size.map(|size| {
         let mut data = format!("{step}.update").into_bytes();
         data.resize(size, b'=');
@@ -48,7 +48,12 @@ fn update_of(verb: &ById, step: u64, timed: bool, wall: Micros) -> Update {
     });
     let not_before = not_before.filter(|_| timed);
     let not_before = not_before.map(|new| new.map(|moment| moment.at(wall)));
-    Update { data, pri: pri.filter(|_| timed), delay: delay.filter(|_| timed), not_before }
+    Update {
+        data,
+        priority: priority.filter(|_| timed),
+        delay: delay.filter(|_| timed),
+        not_before,
+    }
 }
 
 /// The answers of the library and of the model.
@@ -62,12 +67,12 @@ pub(super) fn edit(
     let later = tube.to_async();
     let wait = Ticket::wait;
     match verb {
-        ById::SetPriority { pri } => {
-            let want = model.set_priority(tube_no, no, *pri);
+        ById::SetPriority { priority } => {
+            let want = model.set_priority(tube_no, no, *priority);
             let got = if deferred {
-                wait(later.set_priority(id, *pri))
+                wait(later.set_priority(id, *priority))
             } else {
-                tube.set_priority(id, *pri)
+                tube.set_priority(id, *priority)
             };
             (got, want)
         }
@@ -98,10 +103,10 @@ pub(super) fn edit(
             let timed = model.tubes().get(&tube_no).is_some_and(|tube| tube.driver.timed());
             let update = update_of(verb, step, timed, model.wall());
             let want = model.update(tube_no, no, &update);
-            let Update { data, pri, delay, not_before } = update;
+            let Update { data, priority, delay, not_before } = update;
             let mut given = tubewell::Update::new();
             given = data.into_iter().fold(given, tubewell::Update::body);
-            given = pri.into_iter().fold(given, tubewell::Update::priority);
+            given = priority.into_iter().fold(given, tubewell::Update::priority);
             given = delay.map(duration).into_iter().fold(given, tubewell::Update::delay);
             let moment = not_before.map(|new| new.map(library_moment));
             given = moment.into_iter().fold(given, tubewell::Update::not_before);

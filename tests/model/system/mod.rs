@@ -343,7 +343,7 @@ impl System {
                     Some(_) => definition,
                     None => {
                         let mut keep_unsupported = definition.clone();
-                        keep_unsupported.options.pri.get_or_insert(0);
+                        keep_unsupported.options.priority.get_or_insert(0);
                         keep_unsupported.options.capacity.get_or_insert(1);
                         if !(definition.driver.timed() && definition.driver.bounded()) {
                             self.create_tube(client, tube, &keep_unsupported, if_not_exists);

@@ -26,7 +26,7 @@ pub(super) struct ScheduleView {
     missed: tubewell::Missed,
     within: Option<Micros>,
     overlap: Overlap,
-    pri: Option<u32>,
+    priority: Option<u32>,
     ttl: Option<Micros>,
     ttr: Option<Micros>,
     delay: Micros,
@@ -135,7 +135,7 @@ impl System {
                 data.resize(size, b'~');
                 data
             }),
-            pri: template.pri.filter(|_| driver.timed()),
+            priority: template.priority.filter(|_| driver.timed()),
             max_attempts: template.max_attempts,
             tags: template.tags.clone(),
         };
@@ -193,7 +193,7 @@ impl System {
             missed: info.missed,
             within: info.within.map(micros_or_never),
             overlap: info.overlap,
-            pri: info.pri,
+            priority: info.priority,
             ttl: info.ttl.map(micros_or_never),
             ttr: info.ttr.map(micros_or_never),
             delay: micros_or_never(info.delay),
@@ -221,7 +221,7 @@ impl System {
                     missed: missed_of(recur.missed),
                     within: recur.within,
                     overlap: overlap_of(recur.skips_overlap),
-                    pri: recur.put.pri,
+                    priority: recur.put.priority,
                     ttl: recur.put.ttl,
                     ttr: recur.put.ttr,
                     delay: recur.put.delay,
@@ -262,7 +262,7 @@ fn change_of(put: Option<Put>, terms: &Terms) -> Reschedule {
     change = terms.skips_overlap.map(overlap_of).into_iter().fold(change, Reschedule::overlap);
     change = put.into_iter().fold(change, Reschedule::put);
     change = terms.data.into_iter().fold(change, Reschedule::body);
-    change = terms.pri.into_iter().fold(change, Reschedule::priority);
+    change = terms.priority.into_iter().fold(change, Reschedule::priority);
     change = terms.max_attempts.into_iter().fold(change, Reschedule::max_attempts);
     terms.tags.into_iter().fold(change, Reschedule::tags)
 }

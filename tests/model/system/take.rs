@@ -116,7 +116,7 @@ impl System {
             tube = Some(task.tube);
             assert_eq!(claim.body(), task.data);
             assert_eq!(claim.tube(), self.model.tubes()[&task.tube].name);
-            assert_eq!(claim.pri(), task.pri);
+            assert_eq!(claim.priority(), task.priority);
             assert_eq!(claim.sub_queue(), task.sub_queue.as_deref());
             if self.model.is_current(taken) {
                 let attempts = (task.attempts(), self.model.attempts_left(task));

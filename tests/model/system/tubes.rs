@@ -239,8 +239,8 @@ fn options_of(options: &Options, durability: Option<Durability>) -> TubeOptions 
     if let Some(ttr) = options.ttr {
         given = given.ttr(duration(ttr));
     }
-    if let Some(pri) = options.pri {
-        given = given.pri(pri);
+    if let Some(priority) = options.priority {
+        given = given.priority(priority);
     }
     if let Some(capacity) = options.capacity {
         given = given.capacity(capacity);

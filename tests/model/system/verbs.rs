@@ -49,7 +49,7 @@ impl System {
         data.resize(template.size, b'-');
         let draft = Draft {
             data,
-            pri: template.pri.filter(|_| timed),
+            priority: template.priority.filter(|_| timed),
             ttl: template.ttl.filter(|_| timed),
             ttr: template.ttr.filter(|_| timed),
             delay: if timed { template.delay } else { 0 },
@@ -63,8 +63,8 @@ impl System {
             after: reference::After::default(),
         };
         let mut put = Put::new(draft.data.clone().into()).delay(duration(draft.delay));
-        if let Some(pri) = draft.pri {
-            put = put.pri(pri);
+        if let Some(priority) = draft.priority {
+            put = put.priority(priority);
         }
         if let Some(ttl) = draft.ttl {
             put = put.ttl(duration(ttl));
@@ -85,7 +85,7 @@ impl System {
             put = put.key(key.as_str()).on_key(on_key_of(draft.on_key));
         }
         if let Some(token) = &draft.token {
-            put = put.token(token.as_str());
+            put = put.idempotency_key(token.as_str());
         }
         put = draft.tags.iter().fold(put, |put, tag| put.tag(tag.as_str()));
         (put, draft)

@@ -22,25 +22,25 @@ impl Load {
     }
 
     fn set_priority(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
-        let pri = u32::try_from(self.rng.below(4)).unwrap();
+        let priority = u32::try_from(self.rng.below(4)).unwrap();
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
-        let is_same = self.contents.tasks[&id].pri == pri;
+        let is_same = self.contents.tasks[&id].priority == priority;
         if !is_same && self.rng.one_in(4) {
-            let ticket = match self.given(&tube, |tube| tube.set_priority(id, pri)) {
+            let ticket = match self.given(&tube, |tube| tube.set_priority(id, priority)) {
                 Err(Error::NotFound { .. }) => return Ok(()),
                 ticket => ticket?,
             };
-            self.contents().change(id, |task| task.pri = pri);
+            self.contents().change(id, |task| task.priority = priority);
             self.deferred("deferred priority", issued, ticket, kind);
             return Ok(());
         }
-        let receipt = match tube.set_priority(id, pri) {
+        let receipt = match tube.set_priority(id, priority) {
             Err(Error::NotFound { .. }) => return Ok(()),
             receipt => receipt?,
         };
         if !is_same {
-            self.contents().change(id, |task| task.pri = pri);
+            self.contents().change(id, |task| task.priority = priority);
             self.changed("priority", issued, kind, &[receipt]);
         }
         Ok(())
@@ -64,9 +64,9 @@ impl Load {
     fn update(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
         let (body, task) = (self.body(), self.contents.tasks[&id].clone());
         let mut update = Update::new().body(&*body);
-        let pri =
+        let priority =
             (kind.timed() && self.rng.one_in(2)).then(|| u32::try_from(self.rng.below(4)).unwrap());
-        update = pri.into_iter().fold(update, Update::priority);
+        update = priority.into_iter().fold(update, Update::priority);
         let is_ready = task.state == TaskState::Ready && kind.timed();
         let delay = (is_ready && self.rng.one_in(3)).then(|| self.free_delay(task.expires_at));
         let is_moment = delay.is_some() && self.may_use_moments() && self.rng.one_in(2);
@@ -98,7 +98,7 @@ impl Load {
         }
         self.contents().change(id, |task| {
             task.body = body;
-            task.pri = pri.unwrap_or(task.pri);
+            task.priority = priority.unwrap_or(task.priority);
             task.tags = tags.unwrap_or(task.tags);
             match delay {
                 Some((ready_at, delay)) if is_moment => task.wait_until(ready_at, delay),

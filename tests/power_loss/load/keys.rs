@@ -63,7 +63,7 @@ impl Load {
                 NEVER => Duration::MAX,
                 until => Duration::from_micros(until),
             };
-            put = put.pri(task.pri).ttr(time(task.ttr));
+            put = put.priority(task.priority).ttr(time(task.ttr));
             if task.expires_at == NEVER {
                 put = put.ttl(Duration::MAX);
             }

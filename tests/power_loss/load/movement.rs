@@ -110,7 +110,7 @@ impl Load {
         contents.change(id, |task| {
             task.tube = to;
             if !from.timed() && kind.timed() {
-                task.pri = kind.pri;
+                task.priority = kind.priority;
                 task.ttr = kind.ttr.map_or(NEVER, micros);
             }
         });

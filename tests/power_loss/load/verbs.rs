@@ -72,8 +72,8 @@ impl Load {
             return (put, task);
         }
         if self.rng.one_in(2) {
-            task.pri = u32::try_from(self.rng.below(4)).unwrap();
-            put = put.pri(task.pri);
+            task.priority = u32::try_from(self.rng.below(4)).unwrap();
+            put = put.priority(task.priority);
         }
         if kind.limit.is_none() && self.rng.one_in(3) {
             task.ttr = 1_000_000 * (1 + self.rng.below(30));

@@ -11,7 +11,7 @@ impl Script<'_> {
     pub fn edits(&self) {
         self.about("edits");
         let jobs = self.jobs();
-        let id = put(&jobs, Put::new("edited").pri(50).delay(HOUR));
+        let id = put(&jobs, Put::new("edited").priority(50).delay(HOUR));
         let update = Update::new().body("new body").priority(51).delay(2 * HOUR).tags(["updated"]);
         self.note("update", jobs.update(id, update));
         let update = Update::new().not_before(moment() + HOUR);
@@ -30,7 +30,7 @@ impl Script<'_> {
         self.about("dead letters");
         let jobs = self.jobs();
         let buried = |name: &str| {
-            let id = put(&jobs, Put::new(name).pri(0).tag("dead"));
+            let id = put(&jobs, Put::new(name).priority(0).tag("dead"));
             let claim = jobs.try_take().unwrap().unwrap();
             claim.bury_with(Failure::new("broken", format!("{name} is broken"))).unwrap();
             id
@@ -87,7 +87,7 @@ impl Script<'_> {
         self.note("reschedule", jobs.reschedule("hourly", change));
         self.note("schedules", jobs.schedules(None, 10));
         self.note("by_key", self.store.by_key("hourly"));
-        let minutely = Schedule::every(MINUTE).key("minutely").put(Put::new("soon").pri(0));
+        let minutely = Schedule::every(MINUTE).key("minutely").put(Put::new("soon").priority(0));
         self.note("schedule", jobs.schedule(minutely));
         self.advance(MINUTE);
         let run = jobs.try_take().unwrap().unwrap();
@@ -137,7 +137,7 @@ impl Script<'_> {
         self.note("catch_up", store.catch_up());
         self.note("verify", store.verify());
         self.note("backup", store.backup("/"));
-        let held = put(&jobs, Put::new("held at the end").pri(0));
+        let held = put(&jobs, Put::new("held at the end").priority(0));
         self.note("take", jobs.try_take());
         self.note("busy", store.drop_tube("jobs"));
         self.note("left", jobs.peek(held).map(|task| task.info.state));

@@ -10,7 +10,7 @@ impl Script<'_> {
     pub fn steps(&self) {
         self.about("steps");
         let (jobs, plain) = (self.jobs(), self.plain());
-        put(&jobs, Put::new("steps").pri(1));
+        put(&jobs, Put::new("steps").priority(1));
         let claim = jobs.try_take().unwrap().unwrap();
         self.note("step", claim.step("measure", || Ok::<u32, Error>(21)));
         self.note("step again", claim.step::<u32, Error>("again", || Ok(22)));
@@ -28,7 +28,7 @@ impl Script<'_> {
         self.about("tasks that are held by their ids");
         let jobs = self.jobs();
         let take = |name: &str| {
-            put(&jobs, Put::new(name).pri(1));
+            put(&jobs, Put::new(name).priority(1));
             jobs.try_take().unwrap().unwrap().detach().info.id
         };
         let failure = Failure::new("refused", "by id");
@@ -57,7 +57,7 @@ impl Script<'_> {
     pub fn parked(&self) {
         self.about("a parked claim");
         let jobs = self.jobs();
-        put(&jobs, Put::new("parked").pri(0));
+        put(&jobs, Put::new("parked").priority(0));
         let token = jobs.try_take().unwrap().unwrap().park(HOUR).unwrap();
         self.note("owner_of", jobs.owner_of(token.id()));
         let claim = self.store.resume_claim(&token);
@@ -71,7 +71,7 @@ impl Script<'_> {
         let (store, jobs) = (self.store, self.jobs());
         let session = store.session_named("second").unwrap();
         self.note("describe", session.describe("worker", "of the conversation"));
-        put(&jobs, Put::new("of a session").pri(0));
+        put(&jobs, Put::new("of a session").priority(0));
         let claim = session.tube("jobs").unwrap().try_take();
         self.note("take", &claim);
         let claim: Claim = claim.unwrap().unwrap();

@@ -20,7 +20,7 @@ impl Script<'_> {
         self.note("large", plain.put(vec![b'x'; 1025]));
         let parent = put(&jobs, Put::new("parent").key("parent"));
         let all = Put::new("all options")
-            .pri(3)
+            .priority(3)
             .ttl(2 * HOUR)
             .ttr(30 * SECOND)
             .delay(5 * SECOND)
@@ -30,7 +30,7 @@ impl Script<'_> {
             .on_key(OnKey::Reject)
             .tag("red")
             .tag("blue")
-            .token("token of all")
+            .idempotency_key("token of all")
             .after(&jobs, [parent])
             .after_key("parent")
             .on_parent(OnParent::Release);

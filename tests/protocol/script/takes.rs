@@ -51,7 +51,7 @@ impl Script<'_> {
     pub fn claims(&self) {
         self.about("a claim");
         let jobs = self.jobs();
-        put(&jobs, Put::new("work").pri(1).key("work"));
+        put(&jobs, Put::new("work").priority(1).key("work"));
         let mut claim = jobs.try_take().unwrap().unwrap();
         self.note("take", &claim);
         self.note("owner", claim.owner().unwrap());
@@ -74,7 +74,7 @@ impl Script<'_> {
         let jobs = self.jobs();
         let failure = || Failure::new("timeout", "no answer\nafter a second line");
         let take = |name: &str| {
-            put(&jobs, Put::new(name).pri(1));
+            put(&jobs, Put::new(name).priority(1));
             jobs.try_take().unwrap().unwrap()
         };
         self.note("release", take("release").release(HOUR));

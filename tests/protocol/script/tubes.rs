@@ -14,7 +14,7 @@ impl Script<'_> {
         let many = TubeOptions::new()
             .ttl(24 * HOUR)
             .ttr(MINUTE)
-            .pri(7)
+            .priority(7)
             .max_runtime(HOUR)
             .max_attempts(3)
             .backoff(Backoff::exponential(10 * SECOND).factor(3.0).cap(HOUR).jitter(0.0))

@@ -22,7 +22,7 @@ impl Script<'_> {
         self.note("full", waiting.end());
 
         self.about("waits for ends");
-        let id = put(&jobs, Put::new("waited for").pri(0));
+        let id = put(&jobs, Put::new("waited for").priority(0));
         let end = begin(jobs.to_async().wait_done(id, Duration::MAX));
         self.note("ack_with", jobs.try_take().unwrap().unwrap().ack_with("done"));
         self.note("wait_done", end.end());
@@ -55,9 +55,9 @@ impl Script<'_> {
     pub fn parents(&self) {
         self.about("parents");
         let jobs = self.jobs();
-        let parent = put(&jobs, Put::new("a parent").pri(0));
-        let child = put(&jobs, Put::new("a child").pri(0).after(&jobs, [parent]));
-        let other = put(&jobs, Put::new("another parent").pri(9));
+        let parent = put(&jobs, Put::new("a parent").priority(0));
+        let child = put(&jobs, Put::new("a child").priority(0).after(&jobs, [parent]));
+        let other = put(&jobs, Put::new("another parent").priority(9));
         self.note("add_parents", jobs.add_parents(child, &jobs, &[other]));
         self.note("parents", jobs.parents(child));
         self.note("children", jobs.children(parent));

@@ -104,8 +104,9 @@ impl Simulation {
                 let name = |wanted: &str| NAMES.into_iter().find(|name| *name == wanted);
                 let key = info.key.map(|key| KEYS.into_iter().find(|it| **it == *key).unwrap());
                 let sub_queue = name(info.sub_queue.as_deref().unwrap()).unwrap();
-                let (status, pri) = (Some(status), info.pri);
-                tasks.push((info.id, Task { tube: nth, key, sub_queue, pri, status, version }));
+                let (status, priority) = (Some(status), info.priority);
+                tasks
+                    .push((info.id, Task { tube: nth, key, sub_queue, priority, status, version }));
             }
         }
         tasks

@@ -16,8 +16,8 @@ pub(super) struct TokenPut {
 }
 
 fn with_token(task: Task) -> Put<String> {
-    let put = Put::new(body(task.version)).sub_queue(task.sub_queue).pri(task.pri);
-    put.token(task.version.to_string())
+    let put = Put::new(body(task.version)).sub_queue(task.sub_queue).priority(task.priority);
+    put.idempotency_key(task.version.to_string())
 }
 
 impl Simulation {

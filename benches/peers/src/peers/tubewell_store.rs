@@ -184,7 +184,7 @@ impl Tasks {
     fn of(self, body: &[u8], number: u64) -> Put<&[u8]> {
         let put = Put::new(body);
         match self.driver {
-            FIFOTTL => put.ttl(HOUR).pri(3),
+            FIFOTTL => put.ttl(HOUR).priority(3),
             UTUBE => put.sub_queue(format!("sub{}", number % SUB_QUEUES)),
             UTUBETTL => put.sub_queue(format!("sub{}", number % SUB_QUEUES)).ttl(HOUR),
             _ => put,

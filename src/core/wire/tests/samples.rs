@@ -200,7 +200,7 @@ impl Sample for Grant {
     fn sample(random: &mut Random) -> Grant {
         let (id, body) = (u64::sample(random), Body::sample(random));
         let mut header = Header {
-            pri: u32::sample(random),
+            priority: u32::sample(random),
             order: u64::sample(random),
             created: u64::sample(random),
             expires_at: u64::sample(random),
