@@ -468,8 +468,9 @@ pub use token::ClaimToken;
 pub use transact::{Transaction, View};
 pub use tube::{AsyncTube, Tube};
 pub use tubewell_drivers::{
-    BODY_MAX as MAX_BODY, KEY_MAX as MAX_KEY, SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG,
-    TAGS_MAX as MAX_TAGS, TOKEN_MAX as MAX_TOKEN, TUBE_NAME_MAX as MAX_TUBE_NAME,
+    BODY_MAX as MAX_BODY, IDEMPOTENCY_KEY_MAX as MAX_IDEMPOTENCY_KEY, KEY_MAX as MAX_KEY,
+    SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG, TAGS_MAX as MAX_TAGS,
+    TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 pub use update::Update;
 

@@ -165,7 +165,7 @@ Examples:
   tubewell put mail 'page.html' --after 5 --after-tube mail --on-parent bury
   tubewell put mail 'welcome ann' --key 'welcome ann' --on-key keep
   tubewell put mail 'the bill' --tag 'customer 7' --tag bill
-  tubewell put mail 'to: ann' --idempotency-key 8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11
+  tubewell put mail 'to: ann' --idempotency-key welcome-ann-2026
   tubewell put mail -- '--begins with dashes--'";
 
 pub const IMPORT_USAGE: &str = "tubewell import [OPTIONS] <TUBE>

@@ -17,7 +17,7 @@ pub const KEY_MAX: usize = 4096;
 
 /// Maximum length of the token of a put, in bytes: enough for a UUID or a SHA-256 as text. It is in
 /// two keys of the index.
-pub const TOKEN_MAX: usize = 64;
+pub const IDEMPOTENCY_KEY_MAX: usize = 64;
 
 /// How long a token of a put is remembered, in microseconds: an hour. Long enough for a caller that is
 /// started again, and short enough for the file: 100 such puts a second are 360,000 tokens, with some

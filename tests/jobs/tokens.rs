@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Ending, Error, Filter, Finish, IDEMPOTENCY_KEY_TIME, Keep, MAX_TOKEN, OnKey, Put, Receipt,
-    Restore, Schedule, Store, TaskState, Tube, TubeOptions,
+    Ending, Error, Filter, Finish, IDEMPOTENCY_KEY_TIME, Keep, MAX_IDEMPOTENCY_KEY, OnKey, Put,
+    Receipt, Restore, Schedule, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -323,7 +323,7 @@ fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
 fn token_has_1_to_64_bytes() {
     for_each_driver(ALL, |case| {
         invalid(case.tube.put(case.draft("x").idempotency_key("")));
-        let longest = "ä".repeat(MAX_TOKEN / 2);
+        let longest = "ä".repeat(MAX_IDEMPOTENCY_KEY / 2);
         invalid(case.tube.put(case.draft("x").idempotency_key(format!("{longest}a"))));
         invalid(
             case.tube.to_async().refuse_when_full().put(case.draft("x").idempotency_key("")).wait(),

@@ -44,7 +44,7 @@ fn list_with_bodies_prints_whole_bodies() {
     let shown = without_ages(&sandbox.run("list mail --bodies").expect(0).out);
     let block = |id: u64, priority: u64, size: &str, body: &[u8]| {
         let head = format!(
-            "task      {id}\nstate     ready\npri       {priority}\ntaken     0 times\nsize      {size}\n\n"
+            "task      {id}\nstate     ready\npriority  {priority}\ntaken     0 times\nsize      {size}\n\n"
         );
         [head.as_bytes(), body].concat()
     };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Body, Found, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf,
-    TAG_MAX, TAGS_MAX, TOKEN_MAX,
+    Body, Found, IDEMPOTENCY_KEY_MAX, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
+    SUB_QUEUE_MAX, Shelf, TAG_MAX, TAGS_MAX,
 };
 
 use crate::micros::micros_ceil;
@@ -52,11 +52,11 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
 
 /// Refuses a text that cannot be the idempotency key of a put.
 fn check_idempotency_key(key: &str) -> Result<()> {
-    if (1..=TOKEN_MAX).contains(&key.len()) {
+    if (1..=IDEMPOTENCY_KEY_MAX).contains(&key.len()) {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "an idempotency key must have 1 to {TOKEN_MAX} bytes; this one has {}",
+        "an idempotency key must have 1 to {IDEMPOTENCY_KEY_MAX} bytes; this one has {}",
         key.len()
     )))
 }

@@ -99,7 +99,7 @@ fn task_shows_its_fields_its_last_failure_its_history_and_its_body() {
  task      2
  state     buried
  put       2026-01-01T00:00:00Z, 0ms ago
- priority       0
+ priority  0
  taken     1 time
  group     dns
  failure   dns in attempt 1, 0ms ago, by worker-3
@@ -135,7 +135,7 @@ fn running_task_shows_its_owner_and_its_progress() {
  task      0
  state     taken
  put       2026-01-01T00:00:00Z, 0ms ago
- priority       0
+ priority  0
  taken     1 time
  progress  3 of 10
  size      13 B
