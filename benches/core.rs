@@ -177,7 +177,7 @@ fn bury_and_kick(bencher: Bencher, kind: (&str, &str)) {
 fn put_a_thousand(bencher: Bencher, kind: (&str, &str)) {
     let tube = filled_tube(kind);
     let input = || {
-        tube.truncate().expect("truncate");
+        tube.admin().truncate().expect("truncate");
         (0..1000).map(|n| task(&tube, n)).collect::<Vec<_>>()
     };
     bencher
@@ -190,7 +190,7 @@ fn put_a_thousand(bencher: Bencher, kind: (&str, &str)) {
 #[divan::bench(args = [0, 10, 1000, 10_000])]
 fn free_sub_queue(bencher: Bencher, busy: usize) {
     let tube = filled_tube((RELAXED, UTUBE));
-    tube.truncate().expect("truncate");
+    tube.admin().truncate().expect("truncate");
     let named = |sub: String| Put::new(BODY.as_slice()).sub_queue(sub);
     tube.put_many((0..4 * busy).map(|n| named(format!("busy{}", n % busy)))).expect("put_many");
     let claims = tube.take_many(busy, Duration::ZERO).expect("take_many");

@@ -86,7 +86,7 @@ impl Crawler {
             Answer::NotFound => drop(task.bury()?),
             Answer::Busy { retry_after } => {
                 // The pause first: it keeps the page from being taken again.
-                self.pages.pause_sub_queue(host(&page), retry_after)?;
+                self.pages.admin().pause_sub_queue(host(&page), retry_after)?;
                 task.release(Duration::ZERO)?;
                 return Ok(());
             }

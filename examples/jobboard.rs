@@ -41,7 +41,7 @@ fn jobs(board: &Tube, only_unclaimed: bool) -> Result<Vec<Task>> {
 fn list(board: &Tube, wanted: &Filter) -> Result<Vec<Task>> {
     let (mut tasks, mut after) = (Vec::new(), None);
     loop {
-        let page = board.list_bodies(wanted, after, 100)?;
+        let page = board.query().tasks(wanted, after, 100)?;
         tasks.extend(page.items);
         after = page.next;
         if after.is_none() {
@@ -62,7 +62,7 @@ fn end(ending: Option<Ending>) -> String {
 
 /// The name of the conductor that has claimed a job.
 fn owner(board: &Tube, id: u64) -> Result<Option<String>> {
-    let owner = board.owner_of(id)?;
+    let owner = board.query().owner(id)?;
     Ok(owner.and_then(|owner| owner.label).map(|name| name.to_string()))
 }
 
@@ -185,6 +185,6 @@ fn mend(board: &Tube, job: u64) -> Result<()> {
         println!("in the trash: {} {}: {why}", job.info.id, String::from_utf8_lossy(&job.body));
     }
     board.update(job, Update::new().body("boot: server 4"))?;
-    board.kick_where(Filter::new().group(TRASH))?;
+    board.admin().kick(Filter::new().group(TRASH))?;
     Ok(())
 }

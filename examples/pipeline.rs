@@ -111,7 +111,7 @@ impl Office {
     fn print_tracked(&self) -> Result<()> {
         for letter in self.store.list(Filter::new().tag(TRACKED), None, 100)?.items {
             println!("letter {} is {} in {}:", letter.id, letter.state, letter.tube);
-            let history = self.store.tube(&letter.tube)?.history(letter.id)?;
+            let history = self.store.tube(&letter.tube)?.query().history(letter.id)?;
             let put = history.first().map(|entry| entry.at);
             for entry in history {
                 let age = put.and_then(|put| entry.at.duration_since(put).ok()).unwrap_or_default();
@@ -148,19 +148,19 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     work_for(90)?;
     office.print_tracked()?;
     for stage in [&office.scan, &office.archive] {
-        for group in stage.groups()? {
+        for group in stage.query().groups()? {
             println!("failed in {}: {}, {} letters", stage.name(), group.name, group.count);
         }
     }
 
     // An operator makes space, and kicks the letters that failed for lack of it.
     office.is_full.store(false, Ordering::SeqCst);
-    let kicked = office.archive.kick_where(Filter::new().group("disk full"))?;
+    let kicked = office.archive.admin().kick(Filter::new().group("disk full"))?;
     println!("{kicked} letters are attempted again");
     work_for(90)?;
 
     let mails = office.mails.statistics()?.tasks.ready;
-    let filed = office.archive.list(TaskState::Done, None, 100)?.items.len();
+    let filed = office.archive.query().list(TaskState::Done, None, 100)?.items.len();
     println!("{filed} letters, {mails} mails");
     if (filed, mails) != (3, 4) {
         return Err("a letter or a mail is missing or double".into());

@@ -36,7 +36,7 @@ fn attempt(hook: Claim, clock: &ManualClock, log: &mut Vec<String>) -> tubewell:
 
 /// The time until the next delayed task is ready. Only a manual clock needs it.
 fn next_due(hooks: &Tube) -> tubewell::Result<Option<Duration>> {
-    let delayed = hooks.list(TaskState::Delayed, None, 100)?.items;
+    let delayed = hooks.query().list(TaskState::Delayed, None, 100)?.items;
     Ok(delayed.iter().filter_map(|task| task.due_in).min())
 }
 
@@ -86,9 +86,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // An operator looks at the dead letters, by failure group.
     clock.advance(Duration::from_secs(3600));
-    for group in hooks.groups()? {
+    for group in hooks.query().groups()? {
         println!("{} tasks: {}", group.count, group.name);
-        for task in hooks.list(Filter::new().group(&group.name).newest_first(), None, 100)?.items {
+        for task in hooks.query().list(Filter::new().group(&group.name).newest_first(), None, 100)?.items {
             let failure = task.failure.ok_or("no failure was recorded")?;
             let ago = failure.ago.as_secs() / 60;
             println!(

@@ -108,9 +108,9 @@ impl Runner {
     /// Ends the claims of runners that died after the park and before the start of the child.
     fn revoke_others(&self, parked: &[ClaimToken]) -> Outcome {
         let taken = Filter::new().owner(LABEL); // at most `CHILDREN`
-        for task in self.films.list(&taken, None, 100)?.items {
+        for task in self.films.query().list(&taken, None, 100)?.items {
             if !parked.iter().any(|token| token.id() == task.id) {
-                self.films.revoke(task.id)?;
+                self.films.admin().revoke(task.id)?;
             }
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Runner {
     }
 
     fn report(&self) -> Outcome {
-        for film in self.films.list_bodies(Filter::new(), None, 1000)?.items {
+        for film in self.films.query().tasks(Filter::new(), None, 1000)?.items {
             let name = String::from_utf8_lossy(&film.body);
             match self.films.outcome(film.info.id)? {
                 Some(Ending::Done { result }) => {

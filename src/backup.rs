@@ -152,7 +152,7 @@ mod tests {
 
         let store = Store::open(&copy).unwrap();
         let tube = assert_has_ended_tasks(&store);
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         store.close().unwrap();
         Store::options().compact(&copy).unwrap();
         let store = Store::open(&copy).unwrap();

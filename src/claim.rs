@@ -392,8 +392,8 @@ impl<T, M: Mode> Claim<T, M> {
     /// in a written tube for a write. `hold` is measured on the timeline, which goes on while the
     /// store is closed or the machine sleeps. In a tube with
     /// [`max_runtime`](crate::TubeOptions::max_runtime) the rest of it is the longest `hold`. While
-    /// a claim is parked, [`owner_of`](crate::Tube::owner_of) shows the session that had it,
-    /// [`revoke`](crate::Tube::revoke) ends it, and the tube cannot be dropped. In a temporary tube
+    /// a claim is parked, [`owner`](crate::Query::owner) shows the session that had it,
+    /// [`revoke`](crate::Admin::revoke) ends it, and the tube cannot be dropped. In a temporary tube
     /// it ends with the process.
     ///
     /// # Errors

@@ -67,7 +67,7 @@ impl LastFailure {
     }
 }
 
-/// The buried tasks of a tube with one failure group; from [`Tube::groups`](crate::Tube::groups).
+/// The buried tasks of a tube with one failure group; from [`Query::groups`](crate::Query::groups).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

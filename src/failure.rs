@@ -19,7 +19,7 @@ const MESSAGE_MAX: usize = 10_000;
 ///
 /// [`Claim::fail`](crate::Claim::fail) and [`Claim::bury_with`](crate::Claim::bury_with) report it.
 /// The buried tasks of a tube are listed and counted by group:
-/// [`Tube::groups`](crate::Tube::groups). A message of more than 10,000 bytes is cut. A group has 1
+/// [`Query::groups`](crate::Query::groups). A message of more than 10,000 bytes is cut. A group has 1
 /// to 255 bytes; with another length the call returns [`Invalid`](crate::Error::Invalid).
 ///
 /// # Example

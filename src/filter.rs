@@ -20,9 +20,9 @@ const COMBINATIONS_MAX: usize = 4096;
 ///
 /// | calls | conditions |
 /// |---|---|
-/// | [`Tube::list`](crate::Tube::list), [`Tube::list_bodies`](crate::Tube::list_bodies) | `state`, `tag`, `group`, `owner`, `sub_queue`, `newest_first`, `soonest_first` |
+/// | [`Query::list`](crate::Query::list), [`Query::tasks`](crate::Query::tasks) | `state`, `tag`, `group`, `owner`, `sub_queue`, `newest_first`, `soonest_first` |
 /// | [`Store::list`](crate::Store::list) | the same, and `tube`; needs a `tube` or a `tag`, and a `tube` with `soonest_first` |
-/// | [`Tube::delete_where`](crate::Tube::delete_where), [`Tube::kick_where`](crate::Tube::kick_where) | `state`, `tag`, `group`, `limit` |
+/// | [`Admin::delete`](crate::Admin::delete), [`Admin::kick`](crate::Admin::kick) | `state`, `tag`, `group`, `limit` |
 /// | [`Store::events`](crate::Store::events) | `tube`, `key`, `owner`, `tag`, `kinds`, each with several values |
 ///
 /// # Filters of events

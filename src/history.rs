@@ -7,12 +7,12 @@ use tubewell_drivers::{HISTORY_MAX, HISTORY_TEXT_MAX};
 use crate::owner::LABEL_MAX;
 use crate::{Error, EventKind, Result, TaskState};
 
-/// An entry in the history of a task; from [`Tube::history`](crate::Tube::history).
+/// An entry in the history of a task; from [`Query::history`](crate::Query::history).
 ///
 /// Each stored change of a task adds one, if its tube [keeps a
 /// history](crate::TubeOptions::history): its put, its takes, their ends, its moves and so on. A
 /// program adds entries of its own with [`Claim::log`](crate::Claim::log) and
-/// [`Tube::log`](crate::Tube::log).
+/// [`Admin::log`](crate::Admin::log).
 ///
 /// With the feature `serde`, the time is an object with `secs_since_epoch` and `nanos_since_epoch`.
 ///

@@ -466,7 +466,7 @@ pub use token::ClaimToken;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
 pub use transact::{Transaction, View};
-pub use tube::{AsyncTube, Tube};
+pub use tube::{Admin, AsyncTube, Query, Schedules, Tube};
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, IDEMPOTENCY_KEY_MAX as MAX_IDEMPOTENCY_KEY, KEY_MAX as MAX_KEY,
     SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG, TAGS_MAX as MAX_TAGS,

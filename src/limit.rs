@@ -16,7 +16,7 @@ pub struct Limit {
     pub taken: u64,
 }
 
-/// A paused sub-queue. [`Tube::paused_sub_queues`](crate::Tube::paused_sub_queues) returns it.
+/// A paused sub-queue. [`Query::paused_sub_queues`](crate::Query::paused_sub_queues) returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

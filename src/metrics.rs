@@ -7,7 +7,7 @@ use tubewell_drivers::{DayCounts, Spread};
 use crate::Date;
 use crate::micros::duration;
 
-/// The numbers of a tube on one day; from [`Tube::days`](crate::Tube::days).
+/// The numbers of a tube on one day; from [`Query::days`](crate::Query::days).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub struct Day {
     /// Tasks that their holders finished: acked, or passed on to another tube.
     pub acks: u64,
     /// Tasks that failed for good on this day, and are still buried: those that were buried on it and
-    /// have a [failure group](crate::Tube::groups) now. A kick, a delete, or a move to another tube
+    /// have a [failure group](crate::Query::groups) now. A kick, a delete, or a move to another tube
     /// lowers the number of the day and the tube of the failure.
     pub failed: u64,
     /// Failures: attempts that workers [reported](crate::Claim::fail) as failed, and tasks that were

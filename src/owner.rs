@@ -18,7 +18,7 @@ pub(crate) fn check_label(label: &str) -> Result<()> {
 }
 
 /// The session that has taken a task, and for how long; from
-/// [`Tube::owner_of`](crate::Tube::owner_of) and [`Claim::owner`](crate::Claim::owner).
+/// [`Query::owner`](crate::Query::owner) and [`Claim::owner`](crate::Claim::owner).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -268,7 +268,7 @@ impl<B> Put<B> {
     ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and puts that
     ///   return tickets have idempotency keys, too. [`Invalid`](crate::Error::Invalid) for the task of an
     ///   [`advance`](crate::Claim::advance), of a schedule, of a
-    ///   [`restore_many`](crate::Tube::restore_many), and of a transaction of the application.
+    ///   [`restore_many`](crate::Admin::restore_many), and of a transaction of the application.
     /// * Idempotency keys are not exported, and `salvage` does not restore them. `backup` and `compact` keep
     ///   them.
     ///

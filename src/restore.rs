@@ -6,7 +6,7 @@ use crate::put::{Encoded, of_bytes};
 use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 
 /// A task to be put back as it was in another store; see
-/// [`Tube::restore_many`](crate::Tube::restore_many).
+/// [`Admin::restore_many`](crate::Admin::restore_many).
 ///
 /// It is a [`Put`](crate::Put) with what a put cannot give: the id, the time of the put, how often the task was
 /// taken, its last failure, and whether it is buried or done. An option that is left out is as in a put.
@@ -122,7 +122,7 @@ impl Restore {
         self
     }
 
-    /// Its [history](crate::Tube::history). Default none: a history begins, if its tube keeps one.
+    /// Its [history](crate::Query::history). Default none: a history begins, if its tube keeps one.
     /// Entries that are too many for the tube are left out: the newest ones stay, and the first one.
     /// Their numbers increase; a gap that is not behind the first one is closed.
     #[must_use]
@@ -131,7 +131,7 @@ impl Restore {
         self
     }
 
-    /// Its stored [steps](crate::Claim::step), as [`Tube::steps`](crate::Tube::steps) returns them.
+    /// Its stored [steps](crate::Claim::step), as [`Query::steps`](crate::Query::steps) returns them.
     /// Default none. A done task has none. A step of kind
     /// [`Spawned`](crate::StepKind::Spawned) names a task by the id that it has in this store.
     #[must_use]

@@ -90,7 +90,7 @@ pub struct SalvagedTube {
     pub info: TubeInfo,
     /// Whether its tasks have a priority, a ttl, a ttr and a delay.
     pub timed: bool,
-    /// Its sub-queues that are [paused](crate::Tube::pause_sub_queue).
+    /// Its sub-queues that are [paused](crate::Admin::pause_sub_queue).
     pub paused_sub_queues: Vec<PausedSubQueue>,
 }
 

@@ -241,7 +241,7 @@ impl<P> Schedule<P> {
     /// passed. A run is not put within a minute after the last restore of an id, unless a task was
     /// put since: it would have an id that is still to be restored. That minute counts for
     /// [`missed`](Schedule::missed) and [`within`](Schedule::within). The schedule is refused if its
-    /// key is in use. For ids, what [`restore_many`](crate::Tube::restore_many) says holds.
+    /// key is in use. For ids, what [`restore_many`](crate::Admin::restore_many) says holds.
     ///
     /// # Example
     /// ```
@@ -252,7 +252,7 @@ impl<P> Schedule<P> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
     /// jobs.schedule(hourly.restored(17, 4, 1))?;
-    /// let stored = &jobs.schedules(None, 10)?.items[0];
+    /// let stored = &jobs.schedules().list(None, 10)?.items[0];
     /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -262,11 +262,11 @@ impl<P> Schedule<P> {
     }
 }
 
-/// What [`Tube::reschedule`](crate::Tube::reschedule) changes of a schedule. What is left out stays as
+/// What [`Schedules::change`](crate::Schedules::change) changes of a schedule. What is left out stays as
 /// it is, and so does the count of its runs.
 ///
 /// # Example
-/// See [`Tube::reschedule`](crate::Tube::reschedule).
+/// See [`Schedules::change`](crate::Schedules::change).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use = "nothing is changed until a tube reschedules a schedule"]
 pub struct Reschedule {
@@ -375,7 +375,7 @@ impl Reschedule {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
     /// jobs.reschedule("report", Reschedule::new().tags(["checked", "ann"]))?;
-    /// assert_eq!(jobs.schedules(None, 9)?.items[0].tags, ["checked", "ann"]);
+    /// assert_eq!(jobs.schedules().list(None, 9)?.items[0].tags, ["checked", "ann"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
@@ -385,7 +385,7 @@ impl Reschedule {
     }
 }
 
-/// A stored schedule; from [`Tube::schedules`](crate::Tube::schedules).
+/// A stored schedule; from [`Schedules::list`](crate::Schedules::list).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -114,7 +114,7 @@ pub struct CallCounts {
     /// Tasks whose priority, body or delay was changed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub update: u64,
-    /// Entries that were added to histories by [`Tube::log`](crate::Tube::log) and
+    /// Entries that were added to histories by [`Admin::log`](crate::Admin::log) and
     /// [`Claim::log`](crate::Claim::log).
     #[cfg_attr(feature = "serde", serde(default))]
     pub log: u64,

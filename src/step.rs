@@ -52,7 +52,7 @@ impl StepKind {
 }
 
 /// A step of the work on a task that is stored; from [`Claim::steps`](crate::Claim::steps) and
-/// [`Tube::steps`](crate::Tube::steps).
+/// [`Query::steps`](crate::Query::steps).
 ///
 /// # Example
 /// See [`Claim::step`](crate::Claim::step).

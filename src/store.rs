@@ -461,7 +461,7 @@ impl Store {
     }
 
     /// As [`session`](Store::session), with a label that people know the session by: the name of a
-    /// worker, a host, a client. [`Tube::owner_of`] and errors show it. Labels need not be unique,
+    /// worker, a host, a client. [`Query::owner`] and errors show it. Labels need not be unique,
     /// and the store derives no rights from them.
     ///
     /// # Errors
@@ -543,7 +543,7 @@ impl Store {
     /// or removed are told of it, too.
     ///
     /// After the store was closed for some time, many tasks may be due. A take that finds no task
-    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](Tube::list)
+    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](crate::Query::list)
     /// and [`peek`](Tube::peek) show the tasks as they were processed. The call blocks for the work
     /// and its commits; call it on a blocking thread of an async runtime.
     ///

@@ -94,7 +94,7 @@ pub struct TaskInfo {
     /// Of a run of a schedule: the schedule, and which run it is.
     #[cfg_attr(feature = "serde", serde(default))]
     pub spawned_by: Option<SpawnedBy>,
-    /// Whether [steps](crate::Claim::step) of the work are stored; [`Tube::steps`](crate::Tube::steps)
+    /// Whether [steps](crate::Claim::step) of the work are stored; [`Query::steps`](crate::Query::steps)
     /// returns them.
     #[cfg_attr(feature = "serde", serde(default))]
     pub has_steps: bool,
@@ -255,8 +255,8 @@ impl<'de> serde::Deserialize<'de> for Task {
     }
 }
 
-/// A position in a listing, at which the next [`Page`](crate::Page) begins: of [`Tube::list`](crate::Tube::list),
-/// [`Store::list`](crate::Store::list) or [`Tube::schedules`](crate::Tube::schedules). It is valid for the
+/// A position in a listing, at which the next [`Page`](crate::Page) begins: of [`Query::list`](crate::Query::list),
+/// [`Store::list`](crate::Store::list) or [`Schedules::list`](crate::Schedules::list). It is valid for the
 /// state, the failure group or the tag of whose page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809

@@ -28,8 +28,8 @@ use crate::{Error, Result};
 /// while its tube is full puts nothing.
 ///
 /// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do
-/// [`move_all`](crate::Tube::move_all), [`release_all`](crate::Tube::release_all) and
-/// [`revoke_all`](crate::Tube::revoke_all), a flush and a close. Dropping the ticket of a take
+/// [`move_all`](crate::Admin::move_all), [`release_all`](crate::Admin::release_all) and
+/// [`revoke_all`](crate::Admin::revoke_all), a flush and a close. Dropping the ticket of a take
 /// leaves the line of takers, and gives back a task that was assigned already.
 ///
 /// A ticket keeps the store open, as every handle does. [`close`](crate::Store::close) flushes all changes,

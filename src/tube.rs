@@ -17,9 +17,11 @@ mod schedules;
 mod steps;
 mod take;
 mod typed;
+mod views;
 mod watch;
 
 pub(crate) use take::take_any;
+pub use views::{Admin, Query, Schedules};
 #[cfg(test)]
 pub(crate) use take::take_more;
 

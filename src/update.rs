@@ -69,7 +69,7 @@ impl<T> Update<T> {
     }
 
     /// The tags, instead of those that the task has: up to 32, as in [`Put::tag`](crate::Put::tag).
-    /// None removes all. [`Tube::add_tags`](crate::Tube::add_tags) adds some.
+    /// None removes all. [`Admin::add_tags`](crate::Admin::add_tags) adds some.
     ///
     /// # Example
     /// ```

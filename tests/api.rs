@@ -117,7 +117,7 @@ fn ids_by_text(tube: &Tube, state: TaskState, limit: usize) -> Vec<u64> {
     let (mut ids, mut text) = (Vec::new(), None::<String>);
     loop {
         let after = text.map(|text| text.parse().unwrap());
-        let page = tube.list(state, after, limit).unwrap();
+        let page = tube.query().list(state, after, limit).unwrap();
         ids.extend(page.items.iter().map(|task| task.id));
         match page.next {
             Some(next) => text = Some(next.to_string()),
@@ -161,7 +161,7 @@ fn list_refuses_the_cursor_of_another_state() {
     tube.put_many(["a", "b", "c", "d"]).unwrap();
     tube.bury(2).unwrap();
     tube.bury(3).unwrap();
-    let next = |state| tube.list(state, None, 1).unwrap().next;
+    let next = |state| tube.query().list(state, None, 1).unwrap().next;
     let (ready, buried) = (next(TaskState::Ready), next(TaskState::Buried));
     assert!(ready.is_some() && buried.is_some());
     for (state, cursor) in [
@@ -171,7 +171,7 @@ fn list_refuses_the_cursor_of_another_state() {
         (TaskState::Taken, &buried),
         (TaskState::Done, &ready),
     ] {
-        let refused = tube.list(state, cursor.clone(), 10);
+        let refused = tube.query().list(state, cursor.clone(), 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{state}: {refused:?}");
     }
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -196,12 +196,12 @@ fn made_up_cursors_are_harmless() {
                     for state in
                         [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
                     {
-                        if let Ok(page) = tube.list(state, Some(cursor.clone()), 10) {
+                        if let Ok(page) = tube.query().list(state, Some(cursor.clone()), 10) {
                             assert!(page.items.iter().all(|task| task.state == state));
                         }
                     }
                     for name in ["zzz", ""] {
-                        if let Ok(page) = tube.list(
+                        if let Ok(page) = tube.query().list(
                             Filter::new().group(name).newest_first(),
                             Some(cursor.clone()),
                             10,

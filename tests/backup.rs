@@ -22,7 +22,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
     let tube = store.tube(tube).unwrap();
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
-        let page = tube.list(TaskState::Ready, place, 10_000).unwrap();
+        let page = tube.query().list(TaskState::Ready, place, 10_000).unwrap();
         let data = page.items.iter().map(|task| tube.peek(task.id).unwrap().body);
         bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
         match page.next {
@@ -168,7 +168,7 @@ fn compact_completes_when_progress_callback_panics() {
     let store = Store::open(&path).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put_many(vec![vec![1; 3000]; 2000]).unwrap();
-    tube.truncate().unwrap();
+    tube.admin().truncate().unwrap();
     tube.put("kept").unwrap();
     drop((tube, store));
     let (before, after) =

@@ -99,7 +99,7 @@ fn assert_file_works(path: &Path) {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("full").unwrap();
     assert!(tube.statistics().unwrap().tasks.total <= 1);
-    tube.truncate().unwrap();
+    tube.admin().truncate().unwrap();
     tube.put("new").unwrap();
     assert_eq!(tube.try_take().unwrap().unwrap().body(), b"new");
 }

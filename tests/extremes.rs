@@ -135,9 +135,9 @@ fn verbs_accept_any_number() {
     ] {
         let tube = store.create_tube(driver, driver, options).unwrap();
         let id = tube.put("x").unwrap().id;
-        let page = tube.list(TaskState::Ready, None, usize::MAX).unwrap();
+        let page = tube.query().list(TaskState::Ready, None, usize::MAX).unwrap();
         assert_eq!(page.items.len(), 1);
-        assert_eq!(tube.list(TaskState::Ready, None, 0).unwrap().items.len(), 0);
+        assert_eq!(tube.query().list(TaskState::Ready, None, 0).unwrap().items.len(), 0);
         assert!(tube.take_many(0, Duration::MAX).unwrap().is_empty());
         let claim = tube.take_timeout(Duration::MAX).unwrap().unwrap();
         assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
@@ -151,7 +151,7 @@ fn verbs_accept_any_number() {
                 Err(Error::NotTaken { id })
             );
         }
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
     }
     assert!(events.try_recv().is_some());
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -168,7 +168,7 @@ fn take_with_max_timeout_is_served_by_put() {
             let taker = scope.spawn(move || tube.take_timeout(timeout).unwrap().unwrap().id());
             let id = tube.put("x").unwrap().id;
             assert_eq!(taker.join().unwrap(), id);
-            tube.truncate().unwrap();
+            tube.admin().truncate().unwrap();
         }
     });
 }

@@ -177,7 +177,7 @@ fn idle_work_shrinks_file_after_truncate_and_drop_tube() {
     let (store, tube) = backlog(&path, &clock, 5_000);
     let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
     fill(&dropped, 5_000);
-    tube.truncate().unwrap();
+    tube.admin().truncate().unwrap();
     store.drop_tube("dropped").unwrap();
     assert!(size(&path) > 8 * MIB);
     clock.advance(MINUTE);

@@ -76,7 +76,7 @@ fn tasks_and_pages_are_json_objects() {
     assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105]}}"#));
 
     tube.put("next").unwrap();
-    let page = tube.list(TaskState::Ready, None, 1).unwrap();
+    let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
     let first = tube.peek(1).unwrap().info;
     let first = to_string(&first).unwrap();
     assert_json::<Page<TaskInfo>>(
@@ -136,7 +136,7 @@ fn schedules_and_their_runs_are_json_objects() {
         r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"tags":[],"size":2,"#,
         r#""stopped":null}],"next":null,"damaged":0}"#,
     );
-    assert_json::<Page<ScheduleInfo>>(&tube.schedules(None, 10).unwrap(), text);
+    assert_json::<Page<ScheduleInfo>>(&tube.schedules().list(None, 10).unwrap(), text);
     let run = tube.peek(1).unwrap().info.spawned_by.unwrap();
     let text = concat!(
         r#"{"schedule":0,"run":1,"#,
@@ -149,12 +149,12 @@ fn schedules_and_their_runs_are_json_objects() {
 fn limits_and_pauses_of_sub_queues_are_json_objects() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", UTUBETTL, TubeOptions::new()).unwrap();
-    tube.pause_sub_queue("example.org", Duration::from_millis(1500)).unwrap();
-    tube.pause_sub_queue("", Duration::MAX).unwrap();
+    tube.admin().pause_sub_queue("example.org", Duration::from_millis(1500)).unwrap();
+    tube.admin().pause_sub_queue("", Duration::MAX).unwrap();
     store.set_limit("database", 2).unwrap();
     let limit = r#"{"name":"database","most":2,"taken":0}"#;
     assert_json::<Limit>(&store.limits().unwrap()[0], limit);
-    let paused = tube.paused_sub_queues().unwrap();
+    let paused = tube.query().paused_sub_queues().unwrap();
     assert_json::<PausedSubQueue>(&paused[0], r#"{"name":"","resumes_in":null}"#);
     let text = r#"{"name":"example.org","resumes_in":{"secs":1,"nanos":500000000}}"#;
     assert_json::<PausedSubQueue>(&paused[1], text);
@@ -176,7 +176,7 @@ fn numbers_of_a_day_are_json_objects() {
     let (wait, run) = (summary(&five, bin(5, 6)), summary(&none, bin(0, 1)));
     let date = store.today().unwrap();
     assert_json::<Day>(
-        &tube.day(date).unwrap(),
+        &tube.query().day(date).unwrap(),
         &format!(
             concat!(
                 r#"{{"date":"{}","puts":1,"takes":1,"acks":1,"failed":0,"failures":0,"#,
@@ -198,7 +198,7 @@ fn policies_of_tubes_are_json_texts() {
     let options = options.max_taken(8).rate(Rate::per(5, second)).metrics(30);
     let options = options.sub_queue_limit(3).shared_limits(true);
     let options = options.sub_queue_rate(Rate::per(1, second / 2));
-    store.create_tube("jobs", UTUBETTL, options).unwrap().pause_for(second).unwrap();
+    store.create_tube("jobs", UTUBETTL, options).unwrap().admin().pause_for(second).unwrap();
     let info = &store.tubes().unwrap()[0];
     let text = to_string(info).unwrap();
     let policies = concat!(
@@ -254,7 +254,7 @@ fn owner_is_a_json_object_and_token_a_string() {
     tube.put(Put::new("x").ttr(Duration::from_secs(30))).unwrap();
     let session = store.session_named("worker-3").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
-    let owner = tube.owner_of(0).unwrap().unwrap();
+    let owner = tube.query().owner(0).unwrap().unwrap();
     let id = session.id();
     assert_json::<Owner>(
         &owner,

@@ -61,7 +61,7 @@ fn fill(tube: &Tube, from: usize, to: usize) {
 fn allocated_in_use(store: &Store, tube: &Tube) -> usize {
     let held = tube.take_many(100, Duration::ZERO).unwrap();
     assert_eq!(held.len(), 100);
-    tube.list(tubewell::TaskState::Ready, None, 100).unwrap();
+    tube.query().list(tubewell::TaskState::Ready, None, 100).unwrap();
     store.flush().unwrap();
     let allocated = MEMORY.allocated();
     drop(held);

@@ -210,9 +210,9 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
         let tube = store.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
         tube.put(body(0)).unwrap();
         for n in 0..8 {
-            tube.log(0, &format!("<entry {n}>")).unwrap();
+            tube.admin().log(0, &format!("<entry {n}>")).unwrap();
         }
-        let mut expected = tube.history(0).unwrap();
+        let mut expected = tube.query().history(0).unwrap();
         assert_eq!(expected.len(), 5);
         let task = tube.peek(0).unwrap();
         store.close().unwrap();
@@ -230,11 +230,11 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
         // What is left can be restored.
         let other = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = other.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
-        tube.restore_many([Restore::new("x").history(expected.clone())]).unwrap();
+        tube.admin().restore_many([Restore::new("x").history(expected.clone())]).unwrap();
         let texts = |entries: Vec<HistoryEntry>| -> Vec<Option<String>> {
             entries.into_iter().map(|entry| entry.text).collect()
         };
-        assert_eq!(texts(tube.history(0).unwrap()), texts(expected));
+        assert_eq!(texts(tube.query().history(0).unwrap()), texts(expected));
         assert_eq!(other.verify().unwrap(), [""; 0]);
     }
 }
@@ -253,7 +253,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
             job.step(&format!("step {n}"), || Ok::<_, tubewell::Error>(value)).unwrap();
         }
         drop(job);
-        let (task, mut expected) = (tube.peek(0).unwrap(), tube.steps(0).unwrap());
+        let (task, mut expected) = (tube.peek(0).unwrap(), tube.query().steps(0).unwrap());
         store.close().unwrap();
         if damages {
             damage(&path, ["<value 3>"]);
@@ -268,8 +268,8 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         // What is left can be restored.
         let other = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = other.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
-        tube.restore_many([Restore::new("x").steps(expected.clone())]).unwrap();
-        assert_eq!(tube.steps(0).unwrap(), expected);
+        tube.admin().restore_many([Restore::new("x").steps(expected.clone())]).unwrap();
+        assert_eq!(tube.query().steps(0).unwrap(), expected);
         assert_eq!(other.verify().unwrap(), [""; 0]);
     }
 }
@@ -315,7 +315,7 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         let other = Store::in_memory().unwrap();
         let options = info.keep_done.into_iter().fold(TubeOptions::new(), TubeOptions::keep_done);
         let tube = other.create_tube(&info.name, &info.driver, options).unwrap();
-        tube.restore_many(restored).unwrap();
+        tube.admin().restore_many(restored).unwrap();
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.ready, tasks.kept), (1, u64::from(keeps)));
         let answer = Ending::Done { result: Some(b"answer".to_vec()) };
@@ -335,9 +335,9 @@ fn limits_and_pauses_of_sub_queues_are_salvaged() {
     store.create_tube("plain", UTUBETTL, TubeOptions::new()).unwrap();
     store.set_limit("database", 2).unwrap();
     for (name, seconds) in [("elapsed", 1), ("example.org", 100)] {
-        tube.pause_sub_queue(name, Duration::from_secs(seconds)).unwrap();
+        tube.admin().pause_sub_queue(name, Duration::from_secs(seconds)).unwrap();
     }
-    tube.pause_sub_queue("stopped", Duration::MAX).unwrap();
+    tube.admin().pause_sub_queue("stopped", Duration::MAX).unwrap();
     clock.advance(Duration::from_secs(10));
     store.flush().unwrap();
     tube.put(Put::new("x").sub_queue("database")).unwrap();

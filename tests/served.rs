@@ -311,7 +311,7 @@ fn sessions_end_with_their_connection() {
     let worker = pair.remote.session_named("worker").unwrap();
     let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
     let owner = pair.owner.tube("jobs").unwrap();
-    assert_eq!(owner.owner_of(0).unwrap().unwrap().label.as_deref(), Some("worker"));
+    assert_eq!(owner.query().owner(0).unwrap().unwrap().label.as_deref(), Some("worker"));
     pair.remote.close().unwrap();
     assert_eq!(owner.take().unwrap().takes(), 2);
     assert_eq!(claim.ack(), Err(Error::Closed));

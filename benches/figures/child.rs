@@ -62,7 +62,7 @@ fn kept(path: &Path) -> Outcome {
     let claim = tube.try_take()?.ok_or("no ready task")?;
     let before = store.counters()?.reads;
     let (ended, time) = timed(|| {
-        if tube.groups()?.is_empty() {
+        if tube.query().groups()?.is_empty() {
             claim.ack_with("done")
         } else {
             claim.bury_with(Failure::new("timeout", "no answer"))
@@ -79,7 +79,7 @@ fn kept(path: &Path) -> Outcome {
 fn fill_cache(tube: &Tube) -> Outcome {
     let mut after = None;
     for _ in 0..500 {
-        let page = tube.list(TaskState::Ready, after, 1000)?;
+        let page = tube.query().list(TaskState::Ready, after, 1000)?;
         after = page.next;
         if after.is_none() {
             break;

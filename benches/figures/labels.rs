@@ -44,7 +44,7 @@ fn history(setting: &Setting, report: &mut Report) -> Outcome {
             let tube = &stores[at].1;
             let puts = phase(callers, |n| Ok(tube.put(body(n, BODY)).map(|_| 1)?))?;
             let cycles = phase(callers, |n| Ok(pair::cycle(tube, n).map(|()| 1)?))?;
-            tube.truncate()?;
+            tube.admin().truncate()?;
             Ok([puts, cycles])
         })?;
         for (at, call) in ["puts", "cycles"].into_iter().enumerate() {

@@ -161,7 +161,7 @@ fn run(setting: &Setting, case: &mut Case) -> Outcome {
     let work = Work { tube: &tube, size: case.size };
     let put = work.put(case.callers)?;
     let drain = work.drain(case.callers)?;
-    tube.truncate()?;
+    tube.admin().truncate()?;
     let before = (store.counters()?.flushes, tube.statistics()?.calls.ack);
     let cycle = work.cycle(case.callers)?;
     let cycles = tube.statistics()?.calls.ack - before.1;

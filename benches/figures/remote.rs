@@ -55,7 +55,7 @@ fn round_trips(setting: &Setting, report: &mut Report) -> Outcome {
             tube.put(body(n, BODY))?;
             times.add(start.elapsed());
         }
-        tube.truncate()?;
+        tube.admin().truncate()?;
         Ok(times)
     };
     let (mut here, mut there) = (measure(&tube)?, measure(&remote[0])?);
@@ -113,7 +113,7 @@ fn tickets(setting: &Setting, report: &mut Report) -> Outcome {
         let rate = puts as f64 / start.elapsed().as_secs_f64();
         let used = (thread_activity().1 - nanos) / puts as f64;
         processor[at].add(Duration::from_secs_f64(used / 1e9));
-        tube.truncate()?;
+        tube.admin().truncate()?;
         Ok(rate)
     };
     let rates = in_turn(RUNS, measure)?;

@@ -257,7 +257,7 @@ impl ResultBytes<'_> {
 
 /// How many steps of a task are stored; `None` of a task without steps.
 pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usize>> {
-    let steps = if task.has_steps { tube.steps(task.id)? } else { Vec::new() };
+    let steps = if task.has_steps { tube.query().steps(task.id)? } else { Vec::new() };
     Ok(Some(steps.len()).filter(|count| *count > 0))
 }
 

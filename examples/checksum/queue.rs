@@ -95,7 +95,7 @@ impl Queue {
         };
         // Files that could not be read may be readable now.
         if queue.files.kick(u64::MAX)? > 0 {
-            queue.failed.truncate()?;
+            queue.failed.admin().truncate()?;
         }
         Ok((queue, listing))
     }
@@ -108,7 +108,7 @@ impl Queue {
 
     /// Puts files and the progress of the listing with one commit.
     pub fn record(&self, files: &[(u32, Vec<u8>)], listing: &Listing) -> Result<(), Failure> {
-        let older = self.files.list(TaskState::Delayed, None, PAGE)?.items;
+        let older = self.files.query().list(TaskState::Delayed, None, PAGE)?.items;
         let files = files.iter().map(|file| Ok(Put::new(Bincode.encode(file)?)));
         let progress = Put::new(Bincode.encode(listing)?).delay(Duration::MAX);
         self.files.put_many(files.chain([Ok(progress)]).collect::<Result<Vec<_>, Failure>>()?)?;
@@ -123,7 +123,7 @@ impl Queue {
     fn listing(&self) -> Result<Option<Listing>, Failure> {
         let latest = self
             .files
-            .list(TaskState::Delayed, None, PAGE)?
+            .query().list(TaskState::Delayed, None, PAGE)?
             .items
             .into_iter()
             .map(|task| task.id)
@@ -161,7 +161,7 @@ impl Queue {
 pub fn tasks(tube: &Tube) -> impl Iterator<Item = Result<TaskInfo, Failure>> {
     let mut next: Option<Option<Cursor>> = Some(None);
     let pages = std::iter::from_fn(move || {
-        let page = tube.list(TaskState::Ready, next.take()?, PAGE);
+        let page = tube.query().list(TaskState::Ready, next.take()?, PAGE);
         Some(match page {
             Ok(page) => {
                 next = page.next.map(Some);

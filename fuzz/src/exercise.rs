@@ -63,7 +63,7 @@ fn read_all(tube: &Tube, oracle: Oracle) {
     {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }
-    let _ = tube.schedules(None, 100);
+    let _ = tube.schedules().list(None, 100);
     let _ = tube.peek_ready(100);
     for tag in TAGS {
         read_pages(tube, oracle, |after| tube.list(Filter::new().tag(tag), after, 2));

@@ -8,7 +8,7 @@ use crate::{Claim, Failure, Mode, Receipt};
 
 impl<T, M: Mode> Claim<T, M> {
     /// Which attempt this is; the first one is 1. Takes that were forgiven do not count: after
-    /// [`snooze`](Claim::snooze), [`Tube::revoke`](crate::Tube::revoke) and
+    /// [`snooze`](Claim::snooze), [`Admin::revoke`](crate::Admin::revoke) and
     /// [`Tube::kick`](crate::Tube::kick).
     #[must_use]
     pub fn attempt(&self) -> u32 {

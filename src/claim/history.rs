@@ -5,7 +5,7 @@ use crate::{Claim, Mode, Receipt};
 
 impl<T, M: Mode> Claim<T, M> {
     /// Adds an entry with this text, of at most 1024 bytes, to the
-    /// [history](crate::Tube::history) of the task. The claim goes on.
+    /// [history](crate::Query::history) of the task. The claim goes on.
     ///
     /// Once this returns, the entry survives what a put survives. The call blocks for a flush, and in a
     /// written tube for a write.

@@ -197,9 +197,9 @@ mod tests {
     /// once got its task.
     #[test]
     fn take_that_waits_for_a_gate_is_served_before_a_later_one() {
-        let pause = |tube: &Tube| tube.pause_for(SECOND).unwrap();
+        let pause = |tube: &Tube| tube.admin().pause_for(SECOND).unwrap();
         let rate = |tube: &Tube| {
-            tube.alter(TubeOptions::new().rate(Rate::per(1, SECOND))).unwrap();
+            tube.admin().alter(TubeOptions::new().rate(Rate::per(1, SECOND))).unwrap();
             tube.try_take().unwrap().unwrap().ack().unwrap();
         };
         for shut in [&pause as &dyn Fn(&Tube), &rate] {

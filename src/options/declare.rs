@@ -81,7 +81,7 @@ macro_rules! declare {
                 #[cfg_attr(feature = "serde", serde(default))]
                 pub $name: $in_effect,
             )*
-            /// Whether it is [paused](crate::Tube::pause), so that none of its tasks can be taken.
+            /// Whether it is [paused](crate::Admin::pause), so that none of its tasks can be taken.
             #[cfg_attr(feature = "serde", serde(default))]
             pub paused: bool,
             /// When its pause ends; `None` without a limit, or if it is not paused.
@@ -119,7 +119,7 @@ macro_rules! declare {
             ///
             /// # Errors
             /// [`Invalid`](Error::Invalid): there is no such option, or its type does not have this value.
-            /// [`create_tube`](crate::Store::create_tube) and [`alter`](crate::Tube::alter) check the
+            /// [`create_tube`](crate::Store::create_tube) and [`alter`](crate::Admin::alter) check the
             /// limits of the values.
             ///
             /// # Example

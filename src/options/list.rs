@@ -106,7 +106,7 @@ macro_rules! tube_options {
     /// Each take is an attempt, however its claim ends: by [`fail`](crate::Claim::fail), by
     /// [`release`](crate::Claim::release), because the handle was dropped, the ttr elapsed, or the
     /// session or the process ended. [`snooze`](crate::Claim::snooze) and
-    /// [`revoke`](crate::Tube::revoke) forgive the attempt, and [`kick`](crate::Tube::kick) forgives
+    /// [`revoke`](crate::Admin::revoke) forgive the attempt, and [`kick`](crate::Tube::kick) forgives
     /// all of them. [`count_takes`](TubeOptions::count_takes) says what of this survives a crash.
     ///
     /// # Example: a task that kills its workers ends up buried
@@ -164,7 +164,7 @@ macro_rules! tube_options {
     }
     /// Which tasks that are done are kept, with their results. Default: none. A kept task takes no
     /// place of the capacity. [`Tube::outcome`](crate::Tube::outcome) reads how it has ended,
-    /// [`Tube::forget`](crate::Tube::forget) removes it.
+    /// [`Admin::forget`](crate::Admin::forget) removes it.
     ///
     /// The ack that exceeds the count removes the oldest one with the same commit.
     #[doc(alias = "result backend")]
@@ -219,7 +219,7 @@ macro_rules! tube_options {
     /// The tasks without a sub-queue are one sub-queue too. Each taken task counts, also one with a
     /// [parked](crate::Claim::park) claim, or with an overdue claim within the
     /// [reclaim delay](TubeOptions::reclaim_delay). Its place is free when the end of the claim is
-    /// visible. A limit that is [lowered](crate::Tube::alter) ends no claim. A take reads no task of a
+    /// visible. A limit that is [lowered](crate::Admin::alter) ends no claim. A take reads no task of a
     /// full sub-queue, however many wait in it.
     ///
     /// # Example: at most two connections to each host
@@ -348,7 +348,7 @@ macro_rules! tube_options {
         check rate.check(),
         stored 9,
     }
-    /// How many entries the [history](crate::Tube::history) of each task has at most: the first one,
+    /// How many entries the [history](crate::Query::history) of each task has at most: the first one,
     /// and the newest of the others. Default: 0, no history. At most 1000.
     ///
     /// Each stored change of a task adds an entry, with the commit of the change; an entry survives a
@@ -356,7 +356,7 @@ macro_rules! tube_options {
     /// or with the first change that is stored while the task is taken. The history goes with the
     /// task: through a bury, a kick and a [replacement](crate::OnKey::Replace), to another tube, and to
     /// the tasks that are [kept](TubeOptions::keep_done) after their end. It is removed with the task.
-    /// A tube that is [altered](crate::Tube::alter) to fewer entries, or a task that moves to a tube
+    /// A tube that is [altered](crate::Admin::alter) to fewer entries, or a task that moves to a tube
     /// with fewer, loses the others with the next change of the task.
     ///
     /// A change writes one row more, and one that ends a take two. The end of a task removes all rows
@@ -366,12 +366,12 @@ macro_rules! tube_options {
     /// See [`HistoryEntry`](crate::HistoryEntry).
     #[doc(alias = "audit_log")]
     history(entries: u32) -> u32 {
-        /// How many entries the [history](crate::Tube::history) of a task has at most; 0 for none.
+        /// How many entries the [history](crate::Query::history) of a task has at most; 0 for none.
         check at_most(entries, HISTORY_MAX, "a history has", "entries"),
         stored 13,
     }
     /// How many days the numbers of the tube are kept, the current one included. Default: 0, none.
-    /// At most 1000. [`Tube::days`](crate::Tube::days) returns them: how many tasks were put, taken,
+    /// At most 1000. [`Query::days`](crate::Query::days) returns them: how many tasks were put, taken,
     /// acked, failed and lost on each day, and how long they waited and ran.
     ///
     /// The numbers cost memory and no commit: they are counted in memory and written with commits that
@@ -393,7 +393,7 @@ macro_rules! tube_options {
     /// ```
     #[doc(alias = "statistics")]
     metrics(days: u32) -> u32 {
-        /// How many days its [numbers](crate::Tube::days) are kept; 0 for none.
+        /// How many days its [numbers](crate::Query::days) are kept; 0 for none.
         check at_most(days, METRICS_MAX, "a tube keeps its metrics for", "days"),
         stored 14,
     }

@@ -21,7 +21,7 @@ impl TubeOptions {
         self
     }
 
-    /// Whether to [alter](crate::Tube::alter) the tube of this name and driver, if the store already
+    /// Whether to [alter](crate::Admin::alter) the tube of this name and driver, if the store already
     /// has one with other options. Default: no. With it, `if_not_exists` is not needed.
     ///
     /// # Example: the options of the program hold from its next start on
@@ -56,7 +56,7 @@ impl TubeOptions {
 
 impl TubeInfo {
     /// The options of the tube, to create another one like it or to
-    /// [alter](crate::Tube::alter) it. The callback and the pause are not among them.
+    /// [alter](crate::Admin::alter) it. The callback and the pause are not among them.
     ///
     /// # Example
     /// ```

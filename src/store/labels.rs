@@ -17,7 +17,7 @@ impl<M: Mode> Store<M> {
     /// The tasks of any tube that meet all conditions of `filter`, a page at a time: up to `limit` of them,
     /// after the cursor `after`. The filter has a [`tag`](Filter::tag) or a [`tube`](Filter::tube).
     ///
-    /// With a tube, the page is that of [`Tube::list`](crate::Tube::list). Without one, the tasks are those
+    /// With a tube, the page is that of [`Query::list`](crate::Query::list). Without one, the tasks are those
     /// of all tubes, in the order of their ids, at most 1,000. The
     /// next page begins at [`Page::next`], which is `None` after the last page. A page may have
     /// fewer tasks than `limit` although there are more: the rows of truncated and dropped tubes are

@@ -1,6 +1,6 @@
 //! Calls that any session may make, whichever session has taken the task.
 
-use super::Tube;
+use super::{Query, Admin, Tube};
 use crate::core::KICK_STEP;
 use crate::core::list::{Bury, Delete, Kick, KickTask, OwnerOf, Peek, Revoke, Truncate};
 use crate::in_steps::Steps;
@@ -92,58 +92,6 @@ impl<T, M: Mode> Tube<T, M> {
         self.make(KickTask { id })
     }
 
-    /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
-    /// its holder gets [`NotTaken`](crate::Error::NotTaken) from then on.
-    ///
-    /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim
-    /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush, in a written
-    /// tube for a write. [`revoke_all`](Tube::revoke_all) ends all claims of a tube, and does not block.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`NotFound`](crate::Error::NotFound). Nothing changed.
-    ///
-    /// # Example: take a task away from a worker that hangs
-    /// ```
-    /// use tubewell::{Error, FIFO, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// let id = jobs.put("work")?.id;
-    /// let hanging = jobs.take()?;
-    /// jobs.revoke(id)?;
-    /// assert_eq!(hanging.ack(), Err(Error::NotTaken { id }));
-    /// jobs.take()?.ack()?;
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[doc(alias = "steal")]
-    #[doc(alias = "unlock")]
-    pub fn revoke(&self, id: u64) -> M::Answer<Receipt> {
-        self.make(Revoke { id })
-    }
-
-    /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
-    /// memory, and the file for a task that is not taken. Does not block.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::Error::NotFound).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// let id = jobs.put("work")?.id;
-    /// assert_eq!(jobs.owner_of(id)?, None);
-    /// let claim = jobs.take()?;
-    /// assert_eq!(jobs.owner_of(id)?.unwrap().session, jobs.session());
-    /// # drop(claim);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn owner_of(&self, id: u64) -> M::Answer<Option<Owner>> {
-        self.make(OwnerOf { id })
-    }
-
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
     /// ended.
     ///
@@ -198,6 +146,37 @@ impl<T, M: Mode> Tube<T, M> {
         let coder = self.coder.clone();
         M::map(self.make(Peek { id }), move |task| task.with_coder(coder))
     }
+}
+
+impl<T, M: Mode> Admin<'_, T, M> {
+    /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
+    /// its holder gets [`NotTaken`](crate::Error::NotTaken) from then on.
+    ///
+    /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim
+    /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush, in a written
+    /// tube for a write. [`revoke_all`](crate::Admin::revoke_all) ends all claims of a tube, and does not block.
+    ///
+    /// # Errors
+    /// [`NotTaken`](crate::Error::NotTaken), [`NotFound`](crate::Error::NotFound). Nothing changed.
+    ///
+    /// # Example: take a task away from a worker that hangs
+    /// ```
+    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// let hanging = jobs.take()?;
+    /// jobs.revoke(id)?;
+    /// assert_eq!(hanging.ack(), Err(Error::NotTaken { id }));
+    /// jobs.take()?.ack()?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[doc(alias = "steal")]
+    #[doc(alias = "unlock")]
+    pub fn revoke(&self, id: u64) -> M::Answer<Receipt> {
+        self.tube.make(Revoke { id })
+    }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
     /// waiting, and waiting puts are admitted. The counts of calls stay, and no events are
@@ -222,7 +201,32 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "clear")]
     #[doc(alias = "purge")]
     pub fn truncate(&self) -> M::Answer<()> {
-        self.make(Truncate {})
+        self.tube.make(Truncate {})
+    }
+}
+
+impl<T, M: Mode> Query<'_, T, M> {
+    /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
+    /// memory, and the file for a task that is not taken. Does not block.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// assert_eq!(jobs.owner_of(id)?, None);
+    /// let claim = jobs.take()?;
+    /// assert_eq!(jobs.owner_of(id)?.unwrap().session, jobs.session());
+    /// # drop(claim);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn owner(&self, id: u64) -> M::Answer<Option<Owner>> {
+        self.tube.make(OwnerOf { id })
     }
 }
 

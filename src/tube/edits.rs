@@ -1,6 +1,6 @@
 //! Calls that change or delete chosen tasks, whichever session uses the tube.
 
-use super::Tube;
+use super::{Admin, Tube};
 use crate::core::list::{
     CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SetPriority, UpdateTask,
 };
@@ -27,7 +27,7 @@ struct Selecting<V> {
     after: Option<Cursor>,
 }
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Gives a task another priority, whatever its state and whichever session has taken it. 0 is
     /// the most urgent.
     ///
@@ -60,14 +60,147 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "reprioritize")]
     pub fn set_priority(&self, id: u64, priority: u32) -> M::Answer<Receipt> {
-        self.make(SetPriority { id, priority })
+        self.tube.make(SetPriority { id, priority })
     }
 
+    /// Deletes a task if it is in one of these states. As [`delete`](Tube::delete) otherwise.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`WrongState`](crate::Error::WrongState), which names
+    /// the state of the task; [`HasDependents`](crate::Error::HasDependents): other tasks wait for
+    /// it; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed. In a tube with
+    /// durability flush no crash makes this untrue.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
+    ///
+    /// # Example: delete what is finished, and nothing else
+    /// ```
+    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let id = jobs.put("work")?.id;
+    /// let finished = [TaskState::Done, TaskState::Buried];
+    /// let refused = jobs.delete_if(id, &finished).unwrap_err();
+    /// assert!(matches!(refused, Error::WrongState { state: TaskState::Ready, .. }));
+    /// jobs.bury(id)?;
+    /// jobs.delete_if(id, &finished)?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn delete_if(&self, id: u64, states: &[TaskState]) -> M::Answer<Receipt> {
+        self.tube.make(DeleteIf { id, states: states.to_vec() })
+    }
+
+    /// Deletes these tasks with one commit, whatever their states and whichever sessions have taken
+    /// them. Returns how many there were: an id without a task, and one that is named again, is
+    /// skipped, so that the call can be repeated (it is idempotent). At most 10,000 ids of tasks that
+    /// have at most 100,000 rows of history and [steps](crate::Claim::step) together.
+    ///
+    /// A crash leaves all of the tasks or none. Once this returns, none of them comes back after a
+    /// killed process or a power cut. The call blocks for one flush.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids, or more rows: split the ids;
+    /// [`HasDependents`](crate::Error::HasDependents): a task that is not named waits for one of
+    /// them; [`Corrupt`](crate::Error::Corrupt): a task cannot be read. Nothing was deleted.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; all tasks are deleted when
+    /// the storage works again, or perhaps none if the process ends before that.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let ids: Vec<u64> = jobs.put_many(["a", "b", "c"])?.iter().map(|put| put.id).collect();
+    /// assert_eq!(jobs.delete_many(&ids[1..])?, 2);
+    /// assert_eq!(jobs.delete_many(&ids)?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "batch")]
+    pub fn delete_many(&self, ids: &[u64]) -> M::Answer<u64> {
+        self.tube.make(DeleteMany { ids: ids.to_vec() })
+    }
+
+    /// Deletes the tasks that meet all conditions of `filter`, and returns how many. The filter has a
+    /// state, a failure group or a tag; [`truncate`](crate::Admin::truncate) removes all tasks.
+    ///
+    /// The tasks of a failure group are deleted in the order of their burials, others with a tag in the
+    /// order of their ids, and else in the order of [`list`](crate::Query::list). Claims on taken
+    /// tasks have ended. Deletes at most as many tasks as there are in that state, or in the tube
+    /// if any state will do, when the call begins. Of tasks that change their state during the
+    /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other
+    /// are deleted together, up to 10,000 with one commit, and with up to 100,000 rows of history and
+    /// steps.
+    ///
+    /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
+    /// blocks for a flush for each 512 tasks, or for fewer with 16,384 rows of history and steps.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the filter has no state, no group and no tag, a group
+    /// and a state other than buried, or a condition that a delete does not use, which the error names.
+    /// Nothing was deleted.
+    /// [`HasDependents`](crate::Error::HasDependents): a task that is not selected waits for one of
+    /// them. That, and those of every call: of more than 512 tasks, some may have been deleted.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// jobs.put("work")?;
+    /// jobs.try_take()?.unwrap().bury_with(Failure::new("timeout", "no answer in 30 s"))?;
+    /// assert_eq!(jobs.delete_where(Filter::new().group("timeout"))?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn delete(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
+        let filter = filter.into();
+        let checked = filter.check_delete();
+        self.tube.in_steps(checked.map(|()| Selecting::new(filter, DELETE_WHERE)))
+    }
+
+    /// Kicks the buried tasks that meet all conditions of `filter`, and returns how many: those of a failure group in the order
+    /// of their burials, and others as [`kick`](Tube::kick) does.
+    ///
+    /// Each task is ready in its old place, with its attempts forgiven. Kicks at most as many tasks
+    /// as are buried when the call begins. Of tasks that are buried during the call, some may be
+    /// left. A damaged task is skipped.
+    ///
+    /// Once this returns, the tasks are ready after a killed process and a power cut too. The call
+    /// blocks for a flush for each 512 tasks, and for none if no task is selected.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the filter has a state other than buried, or a condition that a
+    /// kick does not use, which the error names. Nothing was kicked. Those of every call: of more than 512 tasks, some may have been kicked.
+    ///
+    /// # Example: the mail server is back
+    /// ```
+    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// for to in ["ann", "bob"] {
+    ///     mails.put(to)?;
+    ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
+    /// }
+    /// assert_eq!(mails.kick_where(Filter::new().group("smtp").limit(1))?, 1);
+    /// assert_eq!(mails.try_take()?.unwrap().body(), b"ann");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "redrive")]
+    #[doc(alias = "retry")]
+    pub fn kick(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
+        let filter = filter.into().for_kick();
+        self.tube.in_steps(filter.map(|filter| Selecting::new(filter, KICK_WHERE)))
+    }
+}
+
+impl<T, M: Mode> Tube<T, M> {
     /// Changes the body, the priority, the delay or the tags of a task that waits: one that is
     /// ready, delayed or buried. What the [`Update`] leaves out stays as it is.
     ///
     /// A task with a new priority takes its new place, as after
-    /// [`set_priority`](Tube::set_priority). A new delay counts from now on, and replaces the rest of
+    /// [`set_priority`](crate::Admin::set_priority). A new delay counts from now on, and replaces the rest of
     /// the delay so far. A buried task can get another body and another priority before it is kicked,
     /// but no delay. An update that changes nothing is not an error.
     ///
@@ -80,7 +213,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`Unsupported`](crate::Error::Unsupported): the driver has no priorities and delays;
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`Invalid`](crate::Error::Invalid): the body
     /// is too large, or a tag is not one; [`DiskFull`](crate::Error::DiskFull). Nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](Tube::set_priority).
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](crate::Admin::set_priority).
     ///
     /// # Example: repair a dead letter, and try it again
     /// ```
@@ -128,137 +261,6 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "abort")]
     pub fn cancel(&self, id: u64) -> M::Answer<Receipt> {
         self.make(CancelTask { id })
-    }
-
-    /// Deletes a task if it is in one of these states. As [`delete`](Tube::delete) otherwise.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::Error::NotFound); [`WrongState`](crate::Error::WrongState), which names
-    /// the state of the task; [`HasDependents`](crate::Error::HasDependents): other tasks wait for
-    /// it; [`Invalid`](crate::Error::Invalid) without a state. Nothing changed. In a tube with
-    /// durability flush no crash makes this untrue.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`delete`](Tube::delete).
-    ///
-    /// # Example: delete what is finished, and nothing else
-    /// ```
-    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// let id = jobs.put("work")?.id;
-    /// let finished = [TaskState::Done, TaskState::Buried];
-    /// let refused = jobs.delete_if(id, &finished).unwrap_err();
-    /// assert!(matches!(refused, Error::WrongState { state: TaskState::Ready, .. }));
-    /// jobs.bury(id)?;
-    /// jobs.delete_if(id, &finished)?;
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn delete_if(&self, id: u64, states: &[TaskState]) -> M::Answer<Receipt> {
-        self.make(DeleteIf { id, states: states.to_vec() })
-    }
-
-    /// Deletes these tasks with one commit, whatever their states and whichever sessions have taken
-    /// them. Returns how many there were: an id without a task, and one that is named again, is
-    /// skipped, so that the call can be repeated (it is idempotent). At most 10,000 ids of tasks that
-    /// have at most 100,000 rows of history and [steps](crate::Claim::step) together.
-    ///
-    /// A crash leaves all of the tasks or none. Once this returns, none of them comes back after a
-    /// killed process or a power cut. The call blocks for one flush.
-    ///
-    /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): more than 10,000 ids, or more rows: split the ids;
-    /// [`HasDependents`](crate::Error::HasDependents): a task that is not named waits for one of
-    /// them; [`Corrupt`](crate::Error::Corrupt): a task cannot be read. Nothing was deleted.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; all tasks are deleted when
-    /// the storage works again, or perhaps none if the process ends before that.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// let ids: Vec<u64> = jobs.put_many(["a", "b", "c"])?.iter().map(|put| put.id).collect();
-    /// assert_eq!(jobs.delete_many(&ids[1..])?, 2);
-    /// assert_eq!(jobs.delete_many(&ids)?, 1);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "batch")]
-    pub fn delete_many(&self, ids: &[u64]) -> M::Answer<u64> {
-        self.make(DeleteMany { ids: ids.to_vec() })
-    }
-
-    /// Deletes the tasks that meet all conditions of `filter`, and returns how many. The filter has a
-    /// state, a failure group or a tag; [`truncate`](Tube::truncate) removes all tasks.
-    ///
-    /// The tasks of a failure group are deleted in the order of their burials, others with a tag in the
-    /// order of their ids, and else in the order of [`list`](Tube::list). Claims on taken
-    /// tasks have ended. Deletes at most as many tasks as there are in that state, or in the tube
-    /// if any state will do, when the call begins. Of tasks that change their state during the
-    /// call, some may be left. A damaged task is skipped. Selected tasks that wait for each other
-    /// are deleted together, up to 10,000 with one commit, and with up to 100,000 rows of history and
-    /// steps.
-    ///
-    /// Once this returns, the tasks do not come back after a killed process or a power cut. The call
-    /// blocks for a flush for each 512 tasks, or for fewer with 16,384 rows of history and steps.
-    ///
-    /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the filter has no state, no group and no tag, a group
-    /// and a state other than buried, or a condition that a delete does not use, which the error names.
-    /// Nothing was deleted.
-    /// [`HasDependents`](crate::Error::HasDependents): a task that is not selected waits for one of
-    /// them. That, and those of every call: of more than 512 tasks, some may have been deleted.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// jobs.put("work")?;
-    /// jobs.try_take()?.unwrap().bury_with(Failure::new("timeout", "no answer in 30 s"))?;
-    /// assert_eq!(jobs.delete_where(Filter::new().group("timeout"))?, 1);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn delete_where(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
-        let filter = filter.into();
-        let checked = filter.check_delete();
-        self.in_steps(checked.map(|()| Selecting::new(filter, DELETE_WHERE)))
-    }
-
-    /// Kicks the buried tasks that meet all conditions of `filter`, and returns how many: those of a failure group in the order
-    /// of their burials, and others as [`kick`](Tube::kick) does.
-    ///
-    /// Each task is ready in its old place, with its attempts forgiven. Kicks at most as many tasks
-    /// as are buried when the call begins. Of tasks that are buried during the call, some may be
-    /// left. A damaged task is skipped.
-    ///
-    /// Once this returns, the tasks are ready after a killed process and a power cut too. The call
-    /// blocks for a flush for each 512 tasks, and for none if no task is selected.
-    ///
-    /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the filter has a state other than buried, or a condition that a
-    /// kick does not use, which the error names. Nothing was kicked. Those of every call: of more than 512 tasks, some may have been kicked.
-    ///
-    /// # Example: the mail server is back
-    /// ```
-    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
-    /// for to in ["ann", "bob"] {
-    ///     mails.put(to)?;
-    ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
-    /// }
-    /// assert_eq!(mails.kick_where(Filter::new().group("smtp").limit(1))?, 1);
-    /// assert_eq!(mails.try_take()?.unwrap().body(), b"ann");
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "redrive")]
-    #[doc(alias = "retry")]
-    pub fn kick_where(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
-        let filter = filter.into().for_kick();
-        self.in_steps(filter.map(|filter| Selecting::new(filter, KICK_WHERE)))
     }
 
     pub(crate) fn update_verb(&self, id: u64, update: Update<T>) -> Result<UpdateTask> {

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::Tube;
+use super::{Admin, Tube};
 use crate::core::list::{Alter, InfoOf, Pause, PauseUntil};
 use crate::micros::micros_ceil;
 use crate::moment::micros_of;
 use crate::{Mode, TubeInfo, TubeOptions};
 
-impl<T, M: Mode> Tube<T, M> {
-    /// Pauses the tube: no task of it can be taken until [`unpause`](Tube::unpause). Pausing a
+impl<T, M: Mode> Admin<'_, T, M> {
+    /// Pauses the tube: no task of it can be taken until [`unpause`](crate::Admin::unpause). Pausing a
     /// paused tube is not an error, and removes the end of its pause.
     ///
     /// Everything else goes on: puts, acks and the other verbs of claims, peek, list, delays and
-    /// ttls. Claims stay; [`revoke_all`](Tube::revoke_all) ends them. Waiting takers go on waiting, in
+    /// ttls. Claims stay; [`revoke_all`](crate::Admin::revoke_all) ends them. Waiting takers go on waiting, in
     /// their order. [`claim`](Tube::claim) returns [`NotReady`](crate::Error::NotReady).
     ///
     /// The tube is paused when the next take begins. Once this returns, it is paused after a killed
@@ -42,7 +42,7 @@ impl<T, M: Mode> Tube<T, M> {
         self.pause_for(Duration::MAX)
     }
 
-    /// As [`pause`](Tube::pause), for this time. The pause that the tube has is replaced, whether it
+    /// As [`pause`](crate::Admin::pause), for this time. The pause that the tube has is replaced, whether it
     /// would end later or earlier. A time of zero ends it.
     ///
     /// The time is measured on the timeline of the store, as delays are: it goes on while the machine
@@ -51,7 +51,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// if a take waits.
     ///
     /// # Errors
-    /// Those of [`pause`](Tube::pause).
+    /// Those of [`pause`](crate::Admin::pause).
     ///
     /// # Example: a server that answers "429 Too Many Requests"
     /// ```
@@ -72,17 +72,17 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "snooze")]
     pub fn pause_for(&self, time: Duration) -> M::Answer<()> {
-        self.make(Pause { time: micros_ceil(time) })
+        self.tube.make(Pause { time: micros_ceil(time) })
     }
 
-    /// As [`pause_for`](Tube::pause_for), for the time that it is now until a moment of the wall clock.
+    /// As [`pause_for`](crate::Admin::pause_for), for the time that it is now until a moment of the wall clock.
     /// A moment that has come ends the pause.
     ///
     /// The wall clock is read once, in this call: a clock that is set later does not move the end of
     /// the pause. A moment that does not fit 64 bits of microseconds since 1970 never comes.
     ///
     /// # Errors
-    /// Those of [`pause`](Tube::pause).
+    /// Those of [`pause`](crate::Admin::pause).
     ///
     /// # Example: a server that answers "Retry-After" with a date
     /// ```
@@ -99,7 +99,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn pause_until(&self, moment: SystemTime) -> M::Answer<()> {
-        self.make(PauseUntil { moment: micros_of(moment) })
+        self.tube.make(PauseUntil { moment: micros_of(moment) })
     }
 
     /// Ends the pause of the tube. Waiting takers get tasks in the order in which they came. A tube
@@ -125,7 +125,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "resume")]
     pub fn unpause(&self) -> M::Answer<()> {
-        self.make(Pause { time: 0 })
+        self.tube.make(Pause { time: 0 })
     }
 
     /// Changes the options of the tube. What `options` leaves out gets its default, as in
@@ -169,9 +169,11 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "config")]
     pub fn alter(&self, options: TubeOptions) -> M::Answer<()> {
-        self.make(Alter { options })
+        self.tube.make(Alter { options })
     }
+}
 
+impl<T, M: Mode> Tube<T, M> {
     /// The options of the tube, whether it is paused, and how many calls wait in it. Does not block.
     ///
     /// # Errors

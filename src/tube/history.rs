@@ -1,10 +1,10 @@
 //! The history of a task.
 
-use super::Tube;
+use super::{Query, Admin};
 use crate::core::list::{HistoryOf, Log};
 use crate::{HistoryEntry, Mode, Receipt};
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the history of a task, in order: the first entry, and the newest of the others, as many
     /// as the tube [keeps](crate::TubeOptions::history). Empty in a tube that keeps none.
     ///
@@ -40,9 +40,11 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "audit_log")]
     pub fn history(&self, id: u64) -> M::Answer<Vec<HistoryEntry>> {
-        self.make(HistoryOf { id })
+        self.tube.make(HistoryOf { id })
     }
+}
 
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Adds an entry with this text, of at most 1024 bytes, to the history of a task, whatever its
     /// state and whichever session has taken it. The holder of a task uses
     /// [`Claim::log`](crate::Claim::log).
@@ -70,6 +72,6 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, id: u64, text: &str) -> M::Answer<Receipt> {
-        self.make(Log { id, text: text.into() })
+        self.tube.make(Log { id, text: text.into() })
     }
 }

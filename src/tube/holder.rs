@@ -1,6 +1,6 @@
 //! The claims of a session, by the ids of their tasks; and the end of all claims of a tube.
 
-use super::Tube;
+use super::{Admin, Tube};
 use crate::core::Grant;
 use crate::core::list::{ClaimOf, ReleaseAll};
 use crate::{Claim, Mode, Result};
@@ -21,7 +21,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`Codec`](crate::Error::Codec): the body is no value of the type of this tube. The task stays taken;
     /// `claimed` of [`to_bytes`](Tube::to_bytes) returns the claim.
     /// [`Corrupt`](crate::Error::Corrupt): the task stays taken until the session ends or
-    /// [`revoke`](Tube::revoke) ends the claim.
+    /// [`revoke`](crate::Admin::revoke) ends the claim.
     /// [`SessionEnded`](crate::Error::SessionEnded), [`TubeDropped`](crate::Error::TubeDropped),
     /// [`Closed`](crate::Error::Closed).
     ///
@@ -54,7 +54,9 @@ impl<T, M: Mode> Tube<T, M> {
             .typed(&self.coder)
             .map(Claim::with_mode)
     }
+}
 
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
     /// many. Their claims have ended: later calls of the holders return
     /// [`NotTaken`](crate::Error::NotTaken). The attempts count, as after
@@ -64,7 +66,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// end of a claim that was [parked](crate::Claim::park), and the burial of a task whose last
     /// [attempt](crate::TubeOptions::max_attempts) this was, are flushed within 50 ms, in a written or
     /// relaxed tube within its delay. After a crash before that, the claim is parked again, and the
-    /// attempt is lost. [`revoke`](Tube::revoke) blocks until the end of a parked claim is stored.
+    /// attempt is lost. [`revoke`](crate::Admin::revoke) blocks until the end of a parked claim is stored.
     ///
     /// The call releases up to 512 tasks under one hold of the lock. Tasks that are taken meanwhile
     /// stay taken.
@@ -89,9 +91,9 @@ impl<T, M: Mode> Tube<T, M> {
         self.end_all(false)
     }
 
-    /// As [`release_all`](Tube::release_all), and forgives the attempts: for claims that must end
+    /// As [`release_all`](crate::Admin::release_all), and forgives the attempts: for claims that must end
     /// through no fault of the tasks, such as those of workers that are replaced. See
-    /// [`revoke`](Tube::revoke).
+    /// [`revoke`](crate::Admin::revoke).
     ///
     /// # Errors
     /// Those of every call; some claims may have ended.
@@ -112,7 +114,7 @@ impl<T, M: Mode> Tube<T, M> {
     }
 
     fn end_all(&self, forgive: bool) -> M::Answer<u64> {
-        let tube = self.to_bytes().to_async();
+        let tube = self.tube.to_bytes().to_async();
         M::run(async move {
             let mut left = tube.statistics().await?.tasks.taken;
             let (mut ended, mut outcome) = (0, Ok(()));

@@ -1,12 +1,12 @@
 //! Tags of the tasks of a tube, and listings on conditions.
 
-use super::Tube;
+use super::{Query, Admin};
 use crate::core::distinct_tags;
 use crate::core::list::{AddTags, List, ListBodies, PeekReady, RemoveTags};
 use crate::task::{Cursor, Task, TaskInfo};
 use crate::{Filter, Mode, Page, Receipt};
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Adds tags to a task, behind those that it has, whatever its state and whichever session has taken
     /// it. A tag that it has is skipped, so that the call can be repeated (it is idempotent). A task has
     /// up to 32 tags of 1 to 255 bytes; see [`Put::tag`](crate::Put::tag).
@@ -19,7 +19,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`NotFound`](crate::Error::NotFound); [`Invalid`](crate::Error::Invalid): a tag is empty or too
     /// long, or there would be more than 32; [`NotReady`](crate::Error::NotReady): it is a schedule,
     /// whose runs get tags by [`Reschedule::tags`](crate::Reschedule::tags). Nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](Tube::set_priority).
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](crate::Admin::set_priority).
     ///
     /// # Example
     /// ```
@@ -39,26 +39,28 @@ impl<T, M: Mode> Tube<T, M> {
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> M::Answer<Receipt> {
-        self.make(AddTags { id, tags: distinct_tags(tags) })
+        self.tube.make(AddTags { id, tags: distinct_tags(tags) })
     }
 
     /// Removes tags of a task, whatever its state and whichever session has taken it. A tag that it does
-    /// not have is skipped. As [`add_tags`](Tube::add_tags) otherwise.
+    /// not have is skipped. As [`add_tags`](crate::Admin::add_tags) otherwise.
     ///
     /// # Errors
-    /// Those of [`add_tags`](Tube::add_tags).
+    /// Those of [`add_tags`](crate::Admin::add_tags).
     ///
     /// # Example
-    /// See [`add_tags`](Tube::add_tags).
+    /// See [`add_tags`](crate::Admin::add_tags).
     #[doc(alias = "untag")]
     pub fn remove_tags(
         &self,
         id: u64,
         tags: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> M::Answer<Receipt> {
-        self.make(RemoveTags { id, tags: distinct_tags(tags) })
+        self.tube.make(RemoveTags { id, tags: distinct_tags(tags) })
     }
+}
 
+impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them,
     /// after the cursor `after`. `tube.list(TaskState::Buried, None, 100)` lists the tasks in one state.
     ///
@@ -114,14 +116,14 @@ impl<T, M: Mode> Tube<T, M> {
         after: Option<Cursor>,
         limit: usize,
     ) -> M::Answer<Page<TaskInfo>> {
-        self.make(List { filter: filter.into(), after, limit })
+        self.tube.make(List { filter: filter.into(), after, limit })
     }
 
-    /// As [`list`](Tube::list), with the bodies of the tasks. A page ends with the task with
+    /// As [`list`](crate::Query::list), with the bodies of the tasks. A page ends with the task with
     /// which it has 4 MiB of them.
     ///
     /// # Errors
-    /// Those of [`list`](Tube::list).
+    /// Those of [`list`](crate::Query::list).
     ///
     /// # Example
     /// ```
@@ -134,14 +136,14 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert_eq!(page.items[1].body, b"to: bob");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn list_bodies(
+    pub fn tasks(
         &self,
         filter: impl Into<Filter>,
         after: Option<Cursor>,
         limit: usize,
     ) -> M::Answer<Page<Task<T>>> {
-        let coder = self.coder.clone();
-        let page = self.make(ListBodies { filter: filter.into(), after, limit });
+        let coder = self.tube.coder.clone();
+        let page = self.tube.make(ListBodies { filter: filter.into(), after, limit });
         M::map(page, move |Page { items, next, damaged }| {
             let items = items.into_iter().map(|task| task.with_coder(coder.clone())).collect();
             Page { items, next, damaged }
@@ -151,7 +153,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// Returns the next tasks that takes would get now, in their order, and takes nothing: up to `count`
     /// of them, at most 1,000.
     ///
-    /// There are none while the tube is [paused](Tube::pause), and no more than its limits of taken
+    /// There are none while the tube is [paused](crate::Admin::pause), and no more than its limits of taken
     /// tasks and of takes let through now. In a tube with sub-queues, there is one task at most of
     /// each sub-queue: the next one. A task with a change that is still to be flushed is left out,
     /// as no take gets it. The call does not block.
@@ -170,7 +172,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// assert_eq!(jobs.try_take()?.unwrap().id(), next[0]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn peek_ready(&self, count: usize) -> M::Answer<Vec<TaskInfo>> {
-        self.make(PeekReady { count })
+    pub fn next(&self, count: usize) -> M::Answer<Vec<TaskInfo>> {
+        self.tube.make(PeekReady { count })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Tube;
+use super::{Query, Admin};
 use crate::core::list::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{Mode, PausedSubQueue};
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Pauses a sub-queue for this time: no task of it can be taken. The pause that it has is replaced,
     /// whether it would end later or earlier. A time of zero ends it.
     ///
@@ -47,7 +47,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "snooze")]
     pub fn pause_sub_queue(&self, name: &str, time: Duration) -> M::Answer<()> {
-        self.make(PauseSubQueue { name: name.into(), time: micros_ceil(time) })
+        self.tube.make(PauseSubQueue { name: name.into(), time: micros_ceil(time) })
     }
 
     /// Ends the pause of a sub-queue. Waiting takers get its tasks in the order in which they came. A
@@ -57,7 +57,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// call blocks for a flush.
     ///
     /// # Errors
-    /// Those of [`pause_sub_queue`](Tube::pause_sub_queue), with the opposite effect.
+    /// Those of [`pause_sub_queue`](crate::Admin::pause_sub_queue), with the opposite effect.
     ///
     /// # Example
     /// ```
@@ -72,14 +72,16 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "resume")]
     pub fn unpause_sub_queue(&self, name: &str) -> M::Answer<()> {
-        self.make(PauseSubQueue { name: name.into(), time: 0 })
+        self.tube.make(PauseSubQueue { name: name.into(), time: 0 })
     }
+}
 
+impl<T, M: Mode> Query<'_, T, M> {
     /// The paused sub-queues, by name. Reads memory and does not block.
     ///
     /// # Errors
     /// Those of every call.
     pub fn paused_sub_queues(&self) -> M::Answer<Vec<PausedSubQueue>> {
-        self.make(PausedSubQueues {})
+        self.tube.make(PausedSubQueues {})
     }
 }

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use tubewell_drivers::DayCounts;
 
-use super::{AsyncTube, Tube};
+use super::{AsyncTube, Query, Tube};
 use crate::core::list::{Days, FailedOn};
 use crate::{Date, Day, Error, Mode, Result, Ticket};
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Query<'_, T, M> {
     /// The numbers of this tube on one day. All are zero on a day that it does not keep, or on which
     /// nothing happened.
     ///
@@ -25,7 +25,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// See [`TubeOptions::metrics`](crate::TubeOptions::metrics).
     pub fn day(&self, date: Date) -> M::Answer<Day> {
-        let tube = self.to_bytes().to_async();
+        let tube = self.tube.to_bytes().to_async();
         M::run(async move {
             let counts = tube.counts_of(date..=date).await?.pop();
             let counts = counts.map_or_else(DayCounts::default, |(_, counts)| counts);
@@ -38,7 +38,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// and on which something was counted, or a task failed that is still buried. Leaves out days whose numbers are damaged;
     /// [`verify`](crate::Store::verify) names them.
     ///
-    /// The numbers are those of [`day`](Tube::day). Does not block. Reads a row for each of the days
+    /// The numbers are those of [`day`](crate::Query::day). Does not block. Reads a row for each of the days
     /// that are kept, and one for each task that has failed on them and is still buried.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "metrics")]
     #[doc(alias = "statistics")]
     pub fn days(&self, range: RangeInclusive<Date>) -> M::Answer<Vec<Day>> {
-        let tube = self.to_bytes().to_async();
+        let tube = self.tube.to_bytes().to_async();
         M::run(async move {
             let counts = if range.start() == range.end() {
                 tube.whole_counts_of(*range.start()).await?.unwrap_or_default()

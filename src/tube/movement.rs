@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Tube;
+use super::{Admin, Tube};
 use crate::call::make;
 use crate::core::list::{MoveSome, MoveTo, NextId};
 use crate::core::verb::TubeName;
@@ -11,7 +11,7 @@ use crate::handle::StoreHandle;
 use crate::in_steps::{Steps, begin_steps, run_steps};
 use crate::{Error, Mode, Receipt, Result};
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Moves a task to another tube of the store, in its state: ready, delayed or buried. A taken
     /// task is ready there; the claim on it has ended, and its attempt does not count.
     ///
@@ -50,18 +50,18 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "transfer")]
     pub fn move_to<U, N: Mode>(&self, id: u64, to: &Tube<U, N>) -> M::Answer<Receipt> {
-        self.make_checked(self.other(to).map(|to| MoveTo { id, to }))
+        self.tube.make_checked(self.tube.other(to).map(|to| MoveTo { id, to }))
     }
 
     /// Moves all ready, taken, delayed and buried tasks to another tube of the store, and returns
-    /// how many. As [`move_to`](Tube::move_to), for each of them.
+    /// how many. As [`move_to`](crate::Admin::move_to), for each of them.
     ///
     /// Tasks move in the order of takes, ready ones first, up to 256 with one commit. Tasks that are
     /// put meanwhile stay, and a task that changes meanwhile may stay. A damaged task stays, and so
     /// do tasks that are done and kept. The call blocks for the flush of each commit.
     ///
     /// # Errors
-    /// Those of [`move_to`](Tube::move_to), but for `NotFound` and `NotReady`. The tasks of earlier
+    /// Those of [`move_to`](crate::Admin::move_to), but for `NotFound` and `NotReady`. The tasks of earlier
     /// commits have moved: if `to` is [`Full`](Error::Full), as many as it has space for.
     ///
     /// # Example: rename a tube
@@ -81,14 +81,14 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "redrive")]
     pub fn move_all<U, N: Mode>(&self, to: &Tube<U, N>) -> M::Answer<u64> {
         M::either(
-            self.other(to),
+            self.tube.other(to),
             |to| {
-                let below = self.handle.make(FILE, (), &NextId {})?;
-                let tube = self.to_blocking();
+                let below = self.tube.handle.make(FILE, (), &NextId {})?;
+                let tube = self.tube.to_blocking();
                 run_steps(Moving::new(to?, below), |verb| tube.make(verb))
             },
             |to| {
-                let tube = self.to_bytes().to_async();
+                let tube = self.tube.to_bytes().to_async();
                 async move {
                     let below = make(&tube.handle, FILE, (), &NextId {}).await?;
                     let moving = to.map(|to| Moving::new(to, below));
@@ -97,7 +97,9 @@ impl<T, M: Mode> Tube<T, M> {
             },
         )
     }
+}
 
+impl<T, M: Mode> Tube<T, M> {
     /// Another tube as the target of a call on this one.
     pub(crate) fn other<U, N: Mode>(&self, to: &Tube<U, N>) -> Result<TubeName> {
         to.check_store(&self.handle)?;

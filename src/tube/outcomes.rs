@@ -1,6 +1,6 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
-use super::Tube;
+use super::{Query, Admin, Tube};
 use crate::core::list::{EndingOf, Forget, Groups, Resolve};
 use crate::{Ending, FailureGroup, Mode, Receipt};
 
@@ -35,10 +35,12 @@ impl<T, M: Mode> Tube<T, M> {
     pub fn outcome(&self, id: u64) -> M::Answer<Option<Ending>> {
         self.make(EndingOf { id })
     }
+}
 
+impl<T, M: Mode> Query<'_, T, M> {
     /// The failure groups of the buried tasks, with the number of tasks in each, in the order of
     /// their names: the first 10,000. The counts are kept, so that nothing is scanned. Tasks that
-    /// were buried without a failure are in none. [`list`](Tube::list) of a filter with the
+    /// were buried without a failure are in none. [`list`](crate::Query::list) of a filter with the
     /// [group](crate::Filter::group) has its tasks.
     ///
     /// Does not block. Includes changes whose flush is not done.
@@ -63,9 +65,11 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "failed")]
     #[doc(alias = "errors")]
     pub fn groups(&self) -> M::Answer<Vec<FailureGroup>> {
-        self.make(Groups {})
+        self.tube.make(Groups {})
     }
+}
 
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:
     /// whatever its state, with a result or without. For the work that somebody has done by hand.
     ///
@@ -75,7 +79,7 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
-    /// taken the task ([`revoke`](Tube::revoke) ends the claim), or it is done;
+    /// taken the task ([`revoke`](crate::Admin::revoke) ends the claim), or it is done;
     /// [`Invalid`](crate::Error::Invalid): the result is larger than a body may be;
     /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is done when the
@@ -95,7 +99,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "complete")]
     pub fn resolve(&self, id: u64, result: Option<&[u8]>) -> M::Answer<Receipt> {
-        self.make(Resolve { id, result: result.map(<[u8]>::to_vec) })
+        self.tube.make(Resolve { id, result: result.map(<[u8]>::to_vec) })
     }
 
     /// Removes a task that is done and kept, before its time.
@@ -121,6 +125,6 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn forget(&self, id: u64) -> M::Answer<Receipt> {
-        self.make(Forget { id })
+        self.tube.make(Forget { id })
     }
 }

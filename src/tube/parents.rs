@@ -1,6 +1,6 @@
 //! Parents: tasks that must be done before a task can be taken.
 
-use super::Tube;
+use super::{Query, Admin, Tube};
 use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::core::verb::TubeName;
 use crate::{Error, Mode, Put, Receipt, Result};
@@ -48,7 +48,7 @@ impl<B> Put<B> {
     }
 }
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Adds parents, tasks of the tube `of`, to a task of this tube that is ready, delayed or blocked:
     /// it is blocked until they are done too.
     ///
@@ -81,7 +81,7 @@ impl<T, M: Mode> Tube<T, M> {
         of: &Tube<U, N>,
         parents: &[u64],
     ) -> M::Answer<Receipt> {
-        self.make_checked(self.add_parents_verb(id, of, parents))
+        self.tube.make_checked(self.tube.add_parents_verb(id, of, parents))
     }
 
     /// Removes parents of a task: those with these ids, or all with `None`. A blocked task with no
@@ -106,9 +106,11 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "undepend")]
     pub fn remove_parents(&self, id: u64, parents: Option<&[u64]>) -> M::Answer<Receipt> {
-        self.make(RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
+        self.tube.make(RemoveParents { id, parents: parents.map(<[u64]>::to_vec) })
     }
+}
 
+impl<T, M: Mode> Query<'_, T, M> {
     /// The parents of a task that are not done, in the order of their ids. They may be in any tube.
     ///
     /// Does not block. Includes changes whose flush is not done.
@@ -130,7 +132,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     #[doc(alias = "dependencies")]
     pub fn parents(&self, id: u64) -> M::Answer<Vec<u64>> {
-        self.make(Parents { id })
+        self.tube.make(Parents { id })
     }
 
     /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
@@ -142,9 +144,11 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`NotFound`](crate::Error::NotFound): there is no such task.
     #[doc(alias = "dependents")]
     pub fn children(&self, id: u64) -> M::Answer<Vec<u64>> {
-        self.make(Children { id })
+        self.tube.make(Children { id })
     }
+}
 
+impl<T, M: Mode> Tube<T, M> {
     pub(crate) fn add_parents_verb<U, N: Mode>(
         &self,
         id: u64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Tube;
+use super::{Admin, Tube};
 use crate::core::PutRequest;
 use crate::core::list::{PutMany, PutOrWait, PutTask};
 use crate::micros::{micros_ceil, within};
@@ -116,7 +116,9 @@ impl<T, M: Mode> Tube<T, M> {
         let tasks = tasks.into_iter().map(|task| self.encode(task));
         self.make_checked(PutRequest::many(tasks).map(|requests| PutMany { requests }))
     }
+}
 
+impl<T, M: Mode> Admin<'_, T, M> {
     /// Puts back tasks of another store with one commit, or none of them: with their ids, their
     /// counts of takes, and buried or done if they were. Up to 100,000 tasks and 256 MiB.
     ///
@@ -158,6 +160,6 @@ impl<T, M: Mode> Tube<T, M> {
         tasks: impl IntoIterator<Item = Restore>,
     ) -> M::Answer<Vec<Receipt>> {
         let requests = PutRequest::restored_many(tasks);
-        self.make_checked(requests.map(|requests| PutMany { requests }))
+        self.tube.make_checked(requests.map(|requests| PutMany { requests }))
     }
 }

@@ -1,6 +1,6 @@
 //! The schedules of a tube.
 
-use super::Tube;
+use super::{Schedules, Tube};
 use crate::core::ScheduleRequest;
 use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::task::Cursor;
@@ -21,7 +21,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// its id, its count of runs and, if it has the same interval or expression, its next moment. So an
     /// application may store its schedules at each start.
     ///
-    /// A schedule takes no place of the tube's capacity. [`truncate`](Tube::truncate) and
+    /// A schedule takes no place of the tube's capacity. [`truncate`](crate::Admin::truncate) and
     /// [`drop_tube`](crate::Store::drop_tube) remove it, as does a [`delete`](Tube::delete) by its id.
     /// Its runs stay when it is removed.
     ///
@@ -61,6 +61,14 @@ impl<T, M: Mode> Tube<T, M> {
         self.make_checked(self.set_schedule(schedule))
     }
 
+    pub(crate) fn set_schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<SetSchedule> {
+        let encoded = schedule.try_map(|task| self.encode(task))?;
+        let (key, request) = ScheduleRequest::new(encoded)?;
+        Ok(SetSchedule { key, request })
+    }
+}
+
+impl<T, M: Mode> Schedules<'_, T, M> {
     /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay. A
     /// body of the change is bytes: in a typed tube, those that its codec makes of a value.
     /// [`schedule`](Tube::schedule) stores a schedule with a value again.
@@ -89,12 +97,12 @@ impl<T, M: Mode> Tube<T, M> {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
     /// jobs.reschedule("fetch", Reschedule::new().every(hour / 2).times(10))?;
-    /// assert_eq!(jobs.schedules(None, 1)?.items[0].times, Some(10));
+    /// assert_eq!(jobs.schedules().list(None, 1)?.items[0].times, Some(10));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn reschedule(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {
+    pub fn change(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {
         let request = ScheduleRequest::change(change);
-        self.make_checked(request.map(|request| ChangeSchedule { key: key.into(), request }))
+        self.tube.make_checked(request.map(|request| ChangeSchedule { key: key.into(), request }))
     }
 
     /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
@@ -103,12 +111,12 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Errors
     /// [`KeyNotFound`](crate::Error::KeyNotFound) and [`WrongState`](crate::Error::WrongState) as of
-    /// [`reschedule`](Tube::reschedule). Nothing changed.
+    /// [`change`](crate::Schedules::change). Nothing changed.
     ///
     /// # Example
     /// See [`schedule`](Tube::schedule).
-    pub fn unschedule(&self, key: &str) -> M::Answer<Receipt> {
-        self.make(RemoveSchedule { key: key.into() })
+    pub fn remove(&self, key: &str) -> M::Answer<Receipt> {
+        self.tube.make(RemoveSchedule { key: key.into() })
     }
 
     /// Up to `limit` schedules of this tube, at most 1,000, in the order in which they were first
@@ -119,17 +127,11 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// See [`Schedule::restored`].
-    pub fn schedules(
+    pub fn list(
         &self,
         after: impl Into<Option<Cursor>>,
         limit: usize,
     ) -> M::Answer<Page<ScheduleInfo>> {
-        self.make(ListSchedules { after: after.into(), limit })
-    }
-
-    pub(crate) fn set_schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<SetSchedule> {
-        let encoded = schedule.try_map(|task| self.encode(task))?;
-        let (key, request) = ScheduleRequest::new(encoded)?;
-        Ok(SetSchedule { key, request })
+        self.tube.make(ListSchedules { after: after.into(), limit })
     }
 }

@@ -1,12 +1,12 @@
 //! The steps of a task, for any caller.
 
-use super::Tube;
+use super::Query;
 use crate::core::StepPage;
 use crate::core::list::Steps as StepsOf;
 use crate::in_steps::Steps;
 use crate::{Mode, Step};
 
-impl<T, M: Mode> Tube<T, M> {
+impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the [steps](crate::Claim::step) of a task that are stored, by name, whatever its state
     /// and whichever session has taken it. They go when the task ends.
     ///
@@ -31,7 +31,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steps(&self, id: u64) -> M::Answer<Vec<Step>> {
-        self.in_steps(Ok(Reading { id, steps: Vec::new(), is_over: false }))
+        self.tube.in_steps(Ok(Reading { id, steps: Vec::new(), is_over: false }))
     }
 }
 

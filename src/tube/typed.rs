@@ -39,7 +39,7 @@ impl<M: Mode> Tube<Bytes, M> {
     /// ```
     ///
     /// A value that its codec encodes and cannot decode, such as `f64::NAN` in JSON, is put, and buried by
-    /// its first take. A [peek](Tube::peek) and a [list](Tube::list_bodies) change nothing: their
+    /// its first take. A [peek](Tube::peek) and a [list](crate::Query::tasks) change nothing: their
     /// [`Task::value`](crate::Task::value) returns the error.
     #[doc(alias = "serde")]
     #[must_use]
@@ -211,7 +211,7 @@ mod tests {
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.taken, tasks.buried), (1, 1));
         // A worker reports it in the same group.
-        assert_eq!(tube.groups().unwrap()[0].name, crate::claim::UNDECODABLE);
+        assert_eq!(tube.query().groups().unwrap()[0].name, crate::claim::UNDECODABLE);
         seven.ack().unwrap();
     }
 

@@ -26,7 +26,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// result, [`Ending::Buried`], or [`Ending::Gone`]. An id that was skipped after a crash, or that
     /// is of a task of another tube, returns `Gone`. If the tube is truncated or dropped during the
     /// wait, the task has ended with `Gone`. A task that [advances](crate::Claim::advance) or is
-    /// [moved](Tube::move_to) to another tube has not ended: the wait goes on there.
+    /// [moved](crate::Admin::move_to) to another tube has not ended: the wait goes on there.
     /// [`put_and_wait`](Tube::put_and_wait) misses no end.
     ///
     /// # Errors

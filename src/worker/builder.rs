@@ -64,7 +64,7 @@ impl Worker {
     }
 
     /// The label of its session, which [`Store::owners`] and
-    /// [`Tube::owner_of`](crate::Tube::owner_of) show. Default: `worker`.
+    /// [`Query::owner`](crate::Query::owner) show. Default: `worker`.
     pub fn name(mut self, label: impl Into<Arc<str>>) -> Worker {
         self.name = label.into();
         self

@@ -237,7 +237,7 @@ impl<'a> Check<'a> {
 
     fn list(&mut self, tube: &Tube, state: TaskState) -> Vec<u64> {
         let (mut all, mut cursor): (_, Option<Cursor>) = (Vec::new(), None);
-        while let Some(page) = self.ok(tube.list(state, cursor.take(), 1000)) {
+        while let Some(page) = self.ok(tube.query().list(state, cursor.take(), 1000)) {
             all.extend(page.items.iter().map(|task| task.id));
             if page.damaged > 0 {
                 self.report.errors.push(format!("{} damaged tasks", page.damaged));

@@ -66,7 +66,7 @@ pub fn fill(
                 }
                 claim.fail(failure).unwrap()
             }
-            _ => tube.log(id, &format!("entry of {nth}")).unwrap(),
+            _ => tube.admin().log(id, &format!("entry of {nth}")).unwrap(),
         };
         record(changed.commit, &tasks, None);
     }
@@ -109,9 +109,9 @@ pub fn read(store: &Store) -> Found {
         add(format!("key {nth}"), store.by_key(&key(nth)).map(id_of));
         let stated = |task: Option<tubewell::TaskInfo>| each(task, |it| it);
         add(format!("find {nth}"), store.find(nth).map(stated));
-        add(format!("history {nth}"), tube.history(nth).map(|all| each(all, |it| it)));
+        add(format!("history {nth}"), tube.query().history(nth).map(|all| each(all, |it| it)));
         if nth % 6 == 5 {
-            add(format!("steps {nth}"), tube.steps(nth).map(|all| each(all, |it| it)));
+            add(format!("steps {nth}"), tube.query().steps(nth).map(|all| each(all, |it| it)));
         }
         let content = |ending: Option<Ending>| match ending {
             Some(Ending::Done { result: Some(result) }) => vec![format!("result {result:?}")],
@@ -120,29 +120,29 @@ pub fn read(store: &Store) -> Found {
         };
         add(format!("outcome {nth}"), tube.outcome(nth).map(content));
         if nth % 6 == 4 {
-            add(format!("parents {nth}"), tube.parents(nth).map(|all| each(all, |it| it)));
+            add(format!("parents {nth}"), tube.query().parents(nth).map(|all| each(all, |it| it)));
             add(
                 format!("children {}", nth - 1),
-                tube.children(nth - 1).map(|all| each(all, |it| it)),
+                tube.query().children(nth - 1).map(|all| each(all, |it| it)),
             );
         }
     }
     for state in [TaskState::Taken, TaskState::Blocked, TaskState::Done] {
-        let page = tube.list(state, None, 1000);
+        let page = tube.query().list(state, None, 1000);
         add(format!("list {state}"), page.map(|page| each(page.items, |it| it.id)));
     }
-    let page = |after: Option<Cursor>| tube.list(Filter::new().tag("all"), after, 1000);
+    let page = |after: Option<Cursor>| tube.query().list(Filter::new().tag("all"), after, 1000);
     add("list_where".into(), page(None).map(|page| each(page.items, |it| it.id)));
-    add("groups".into(), tube.groups().map(|all| each(all, |it| it)));
+    add("groups".into(), tube.query().groups().map(|all| each(all, |it| it)));
     for group in 0..4 {
         let page =
-            tube.list(Filter::new().group(format!("group-{group}")).newest_first(), None, 1000);
+            tube.query().list(Filter::new().group(format!("group-{group}")).newest_first(), None, 1000);
         add(format!("group {group}"), page.map(|page| each(page.items, |it| it.id)));
     }
-    let schedules = tube.schedules(None, 10);
+    let schedules = tube.schedules().list(None, 10);
     add("schedules".into(), schedules.map(|page| each(page.items, |it| it)));
     let today = store.today().unwrap();
-    add("days".into(), tube.days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)));
+    add("days".into(), tube.query().days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)));
     add("limits".into(), Ok(each(store.limits().unwrap(), |it| (it.name, it.most))));
     found
 }

@@ -57,7 +57,7 @@ fn expired_damaged_task_does_not_stop_the_store() {
 fn truncate_removes_damaged_task() {
     let store = open_damaged(&clock());
     let work = store.tube("work").unwrap();
-    work.truncate().unwrap();
+    work.admin().truncate().unwrap();
     // The rows are removed in a commit of the writer's own, or in one of these.
     let other = store.tube("other").unwrap();
     let truncated = store.counters().unwrap().commits;
@@ -152,7 +152,7 @@ fn release_skips_damaged_task_and_releases_the_others() {
         },
         |clock, _, _| clock.advance(HOUR),
         |_, store, _| {
-            let released = store.tube("work").unwrap().release_all();
+            let released = store.tube("work").unwrap().admin().release_all();
             assert!(matches!(released, Err(Error::Corrupt { .. })), "{released:?}");
         },
     ];
@@ -234,7 +234,7 @@ fn damaged_numbers_of_an_old_day_are_not_removed() {
         let store = open();
         let tube = store.tube("work").unwrap();
         tube.put("counted").unwrap();
-        assert_eq!(tube.day(store.today().unwrap()).unwrap().puts, puts);
+        assert_eq!(tube.query().day(store.today().unwrap()).unwrap().puts, puts);
         store.close().unwrap();
         let findings = open().verify().unwrap();
         let named = |text: &String| text.contains("\"work\"") && text.contains("numbers");
@@ -257,11 +257,11 @@ fn day_with_damaged_numbers_is_left_out_although_a_task_failed_on_it() {
     bytes[row.value_at.end - 1] ^= 1;
     let store = options(&clock).open_on(Disk::new(bytes).storage()).unwrap();
     let (tube, today) = (store.tube("work").unwrap(), store.today().unwrap());
-    assert!(matches!(tube.day(today), Err(Error::Corrupt { .. })));
+    assert!(matches!(tube.query().day(today), Err(Error::Corrupt { .. })));
     for from in [today, today.plus_days(-1)] {
-        assert_eq!(tube.days(from..=today).unwrap(), []);
+        assert_eq!(tube.query().days(from..=today).unwrap(), []);
     }
-    assert_eq!(tube.groups().unwrap().len(), 1);
+    assert_eq!(tube.query().groups().unwrap().len(), 1);
 }
 
 /// `verify` reads pages that concurrent commits free and reuse.

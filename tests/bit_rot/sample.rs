@@ -216,7 +216,7 @@ impl SampleBuilder {
 
     fn kick(&mut self, name: &'static str) {
         let tube = self.tube(name);
-        let first = tube.list(TaskState::Buried, None, 2).unwrap().items;
+        let first = tube.query().list(TaskState::Buried, None, 2).unwrap().items;
         let commits = self.store.counters().unwrap().commits;
         if tube.kick(2).unwrap() > 0 {
             for task in first {
@@ -284,7 +284,7 @@ impl SampleBuilder {
             if name == "gone" {
                 self.store.drop_tube(name).unwrap();
             } else {
-                self.tube(name).truncate().unwrap();
+                self.tube(name).admin().truncate().unwrap();
             }
             // A commit that removes rows of the other tube may come before this one.
             let after = Arc::new(self.tasks.clone());

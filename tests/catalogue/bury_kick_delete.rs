@@ -15,7 +15,7 @@ fn task_buried_again_is_kicked_before_later_ones() {
             let kick = |count, kicked: &[u64]| {
                 let count_of_kicked = kicked.len() as u64;
                 assert_eq!(case.tube.kick(count), Ok(count_of_kicked));
-                let ready = case.tube.list(TaskState::Ready, None, 9).unwrap().items;
+                let ready = case.tube.query().list(TaskState::Ready, None, 9).unwrap().items;
                 assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), kicked);
                 assert_sound(&case.store);
                 for id in kicked {

@@ -162,7 +162,7 @@ fn release_all_delivers_one_event_per_task() {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take_all(), [0, 1, 2]);
         let log = case.event_log();
-        assert_eq!(case.tube.release_all().unwrap(), 3);
+        assert_eq!(case.tube.admin().release_all().unwrap(), 3);
         assert_sorted_eq(log, [0, 1, 2].map(|id| (id, EventKind::Release, TaskState::Ready)));
     });
 }
@@ -196,7 +196,7 @@ fn truncate_delivers_no_events() {
         assert_eq!(case.take(), Some(0));
         case.tube.bury(1).unwrap();
         let log = case.event_log();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         case.advance(60_000);
         assert_eq!(log.read(), []);
         case.put_all([3]);

@@ -121,7 +121,7 @@ fn waiting_put_succeeds_after_delete_or_truncate() {
         case.tube.bury(1).unwrap();
         put_wait_then_free(case, || assert_eq!(case.tube.delete(1).unwrap().id, 1));
         assert_full(case.tube.put("c"), 2);
-        put_wait_then_free(case, || case.tube.truncate().unwrap());
+        put_wait_then_free(case, || case.tube.admin().truncate().unwrap());
         assert_eq!(case.take_all(), [3]);
     });
 }
@@ -211,7 +211,7 @@ fn deleted_and_expired_tasks_free_capacity() {
         case.advance(100);
         case.put("d");
         assert_full(case.tube.put("e"), 2);
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         case.put("e");
     });
 }

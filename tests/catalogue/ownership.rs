@@ -204,7 +204,7 @@ fn ack_after_release_all_returns_not_taken() {
         let other_session = case.tube_in_new_session();
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), Some(1));
-        assert_eq!(other_session.release_all().unwrap(), 2);
+        assert_eq!(other_session.admin().release_all().unwrap(), 2);
         for id in 0..2 {
             assert_eq!(case.state(id), Some(TaskState::Ready));
             assert_not_taken(case.tube.claimed(id).and_then(tubewell::Claim::ack), id);

@@ -446,7 +446,7 @@ fn restart_keeps_tasks_and_tubes_removed() {
         tube.delete(1).unwrap();
         let emptied = store.create_tube("emptied", driver, TubeOptions::default()).unwrap();
         emptied.put_many((0..2000).map(|n| draft(driver, &n.to_string()))).unwrap();
-        emptied.truncate().unwrap();
+        emptied.admin().truncate().unwrap();
         store.create_tube("dropped", driver, TubeOptions::default()).unwrap().put("x").unwrap();
         store.drop_tube("dropped").unwrap();
         drop((tube, emptied));

@@ -304,7 +304,7 @@ fn session_end_after_truncate_releases_tasks_of_other_tubes() {
         let session = case.store.session();
         assert_eq!(take(&session.tube("case").unwrap()), Some(0));
         assert_eq!(take(&session.tube("other").unwrap()), Some(kept));
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         session.end().unwrap();
         assert_eq!(state(&other, kept), Some(TaskState::Ready));
         assert_eq!(take(&other), Some(kept));

@@ -73,7 +73,7 @@ fn calls_without_effect_are_not_counted() {
         assert_not_found(case.tube.bury(99), 99);
         assert_not_found(case.tube.peek(99), 99);
         assert_eq!(case.tube.kick(5).unwrap(), 0);
-        assert_eq!(case.tube.release_all().unwrap(), 0);
+        assert_eq!(case.tube.admin().release_all().unwrap(), 0);
         assert_eq!(case.tube.statistics().unwrap(), tubewell::Statistics::default());
     });
 }
@@ -147,7 +147,7 @@ fn releases_by_release_all_and_session_drop_are_counted() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take_all(), [0, 1, 2]);
-        assert_eq!(case.tube.release_all().unwrap(), 3);
+        assert_eq!(case.tube.admin().release_all().unwrap(), 3);
         assert_eq!(case.calls(), counts([("put", 3), ("take", 3), ("release", 3)]));
         let other_session = case.tube_in_new_session();
         assert_eq!((take(&other_session), take(&other_session)), (Some(0), Some(1)));
@@ -181,7 +181,7 @@ fn truncate_keeps_call_counts() {
     for_each_driver(ALL, |case| {
         call_verbs(case);
         let before = case.calls();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(case.calls(), before);
         assert_eq!(case.tasks(), counts([("done", 2)]));
     });
@@ -192,7 +192,7 @@ fn truncate_keeps_call_counts() {
 fn recreated_tube_has_zero_statistics() {
     for_each_driver(ALL, |case| {
         call_verbs(case);
-        case.tube.release_all().unwrap();
+        case.tube.admin().release_all().unwrap();
         case.store.drop_tube("case").unwrap();
         let again = case.store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
         assert_eq!(again.statistics().unwrap(), tubewell::Statistics::default());
@@ -254,7 +254,7 @@ fn state_counts_match_listed_tasks() {
         assert_eq!((case.take(), case.take()), (Some(0), Some(1)));
         case.tube.bury(3).unwrap();
         let listed = |state| {
-            let page = case.tube.list(state, None, 100).unwrap();
+            let page = case.tube.query().list(state, None, 100).unwrap();
             assert!(page.next.is_none());
             assert!(page.items.iter().all(|task| task.state == state));
             page.items.iter().map(|task| task.id).collect::<Vec<_>>()

@@ -186,7 +186,7 @@ fn calls_on_dropped_tube_return_tube_dropped() {
         assert_eq!(case.tube.peek(0).err(), dropped());
         assert_eq!(case.tube.claimed(0).and_then(tubewell::Claim::ack).err(), dropped());
         assert_eq!(case.tube.kick(1).err(), dropped());
-        assert_eq!(case.tube.truncate().err(), dropped());
+        assert_eq!(case.tube.admin().truncate().err(), dropped());
         // A new tube of the same name is a different tube.
         let again = case.store.create_tube("case", case.driver, default_options()).unwrap();
         assert_eq!(case.tube.put("x").err(), dropped());
@@ -311,7 +311,7 @@ fn truncate_removes_tasks_in_every_state() {
         if case.timed() {
             case.add(case.draft("late").delay(secs(10)));
         }
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(case.tasks(), counts([]));
         for id in 0..4 {
             assert_eq!(case.state(id), None);
@@ -333,7 +333,7 @@ fn truncate_frees_sub_queues() {
         put();
         put();
         assert_eq!(case.take_all(), [0]);
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         put();
         assert_eq!(case.take_all(), [2]);
     });
@@ -345,9 +345,9 @@ fn truncate_keeps_tasks_of_other_tubes() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, default_options()).unwrap();
         let kept = other.put("kept").unwrap().id;
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         case.tube.put_many((0..3000).map(|_| case.draft("x"))).unwrap();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(case.tasks(), counts([]));
         assert_eq!(tasks(&other), counts([("ready", 1), ("total", 1)]));
         assert_eq!(take(&other), Some(kept));
@@ -360,7 +360,7 @@ fn drop_tube_succeeds_after_truncate_of_taken_tasks() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         case.store.drop_tube("case").unwrap();
         assert!(claim.ack().is_err());
     });

@@ -21,7 +21,7 @@ fn held_due_work_begins_with_the_first_catch_up() {
         file.advance(HOUR);
         assert_eq!(run.ready_and_delayed(), (0, 1));
         if unscheduled {
-            run.tube.unschedule("R").unwrap();
+            run.tube.schedules().remove("R").unwrap();
         }
         let mut done = Vec::new();
         run.store.catch_up_with(|so_far| done.push(so_far)).unwrap();

@@ -91,7 +91,7 @@ fn delays_ttls_and_pauses_go_on_after_a_wrong_clock() {
         file.advance(MINUTE * 10 - MICRO);
         let run = file.open();
         assert_eq!(run.ready_and_delayed(), (1, 2));
-        run.tube.pause_for(MINUTE * 10).unwrap();
+        run.tube.admin().pause_for(MINUTE * 10).unwrap();
         run.close();
         // Once the clock has caught up with the timeline, this goes by the clock again.
         file.advance(MICRO + MINUTE);
@@ -112,7 +112,7 @@ fn interval_goes_on_after_a_wrong_clock() {
     for wrong in WrongClock::all() {
         let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes()).unwrap());
         let run = file.open();
-        let runs = |run: &Run| run.tube.schedules(None, 1).unwrap().items[0].runs;
+        let runs = |run: &Run| run.tube.schedules().list(None, 1).unwrap().items[0].runs;
         let last = runs(&run);
         run.close();
         for further in 1..=3 {
@@ -198,12 +198,12 @@ mod cron {
     }
 
     fn runs(run: &Run) -> u64 {
-        run.tube.schedules(None, 1).unwrap().items[0].runs
+        run.tube.schedules().list(None, 1).unwrap().items[0].runs
     }
 
     /// When the next run is, on the wall clock.
     fn next(run: &Run) -> Duration {
-        let next = run.tube.schedules(None, 1).unwrap().items[0].next;
+        let next = run.tube.schedules().list(None, 1).unwrap().items[0].next;
         next.duration_since(std::time::UNIX_EPOCH).unwrap()
     }
 
@@ -293,7 +293,7 @@ mod cron {
         file.clock.set_wall(START - DAY * 2);
         file.advance(Duration::ZERO);
         assert_eq!((runs(&run), next(&run)), (0, first));
-        run.tube.reschedule("R", Reschedule::new().starting(begin - DAY)).unwrap();
+        run.tube.schedules().change("R", Reschedule::new().starting(begin - DAY)).unwrap();
         file.clock.set_wall(START - DAY * 4);
         file.advance(Duration::ZERO);
         assert_eq!((runs(&run), next(&run)), (0, first - DAY));
@@ -343,7 +343,7 @@ mod cron {
         file.clock.set_wall(START + MINUTE);
         file.advance(Duration::ZERO);
         for tube in tubes {
-            for schedule in tube.schedules(None, 99).unwrap().items {
+            for schedule in tube.schedules().list(None, 99).unwrap().items {
                 assert_eq!(schedule.next, std::time::UNIX_EPOCH + START + HOUR);
             }
         }

@@ -237,7 +237,7 @@ impl Workshop {
     fn stored(&self) -> Option<Vec<String>> {
         let job = self.store.by_key("job").unwrap()?;
         let mut names: Vec<String> =
-            self.jobs.steps(job.id).unwrap().into_iter().map(|step| step.name).collect();
+            self.jobs.query().steps(job.id).unwrap().into_iter().map(|step| step.name).collect();
         names.sort_by_key(|name| NAMES.iter().position(|known| known == name));
         Some(names)
     }
@@ -246,7 +246,7 @@ impl Workshop {
     fn children(&self, what: &str) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         for state in [tubewell::TaskState::Ready, tubewell::TaskState::Taken] {
-            for task in self.parts.list(state, None, 100).unwrap().items {
+            for task in self.parts.query().list(state, None, 100).unwrap().items {
                 let name = child_name(&self.parts.peek(task.id).unwrap().body);
                 assert!(found.insert(name, task.id).is_none(), "{what}: a child was put twice");
             }

@@ -91,7 +91,7 @@ impl ScenarioRun {
             }
             Step::ReleaseAll { session } => {
                 let released =
-                    self.tube_of_session_or_store(*session).and_then(|tube| tube.release_all());
+                    self.tube_of_session_or_store(*session).and_then(|tube| tube.admin().release_all());
                 (released.map(Answer::Count), None)
             }
             Step::Stats { session, want } => {
@@ -105,7 +105,7 @@ impl ScenarioRun {
             }
             Step::Truncate { session } => {
                 let truncated =
-                    self.tube_of_session_or_store(*session).and_then(|tube| tube.truncate());
+                    self.tube_of_session_or_store(*session).and_then(|tube| tube.admin().truncate());
                 (truncated.map(|()| Answer::None(true)), None)
             }
             Step::Disconnect { session } => (self.disconnect(*session), None),

@@ -47,7 +47,7 @@ fn counted_takes_cost_one_row_and_what_their_counting_says() {
         let options = TubeOptions::new().max_attempts(1000).durability(durability);
         with_tube(FIFO, options.count_takes(counting), |store, tube| {
             let costs = costs_of_attempts(store, tube);
-            tube.truncate().unwrap();
+            tube.admin().truncate().unwrap();
             let cycle = allocations(100, || {
                 tube.put(&[7; 128]).unwrap();
                 tube.try_take().unwrap().unwrap().ack().unwrap();

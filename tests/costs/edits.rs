@@ -19,7 +19,7 @@ fn edits_of_a_task_are_few_rows_in_one_flush() {
             let id = tube.put(put).unwrap().id;
             let update = |update: Update| _ = tube.update(id, update).unwrap();
             let edits: [&dyn Fn(); 4] = [
-                &|| _ = tube.set_priority(id, 1).unwrap(),
+                &|| _ = tube.admin().set_priority(id, 1).unwrap(),
                 &|| update(Update::new().body("another")),
                 &|| update(Update::new().body([7; 2000])),
                 &|| update(Update::new().delay(MINUTE)),
@@ -30,7 +30,7 @@ fn edits_of_a_task_are_few_rows_in_one_flush() {
                 rows.push(rows_edited(store, || cost = flushes_and_commits(store, edit)));
                 assert_eq!(cost, (1, 1));
             }
-            let same = || _ = tube.set_priority(id, 1).unwrap();
+            let same = || _ = tube.admin().set_priority(id, 1).unwrap();
             let mut cost = (0, 0);
             rows.push(rows_edited(store, || cost = flushes_and_commits(store, same)) + 1);
             assert_eq!(cost, (0, 0), "the same priority again");
@@ -47,13 +47,13 @@ fn delete_many_is_one_flush_and_delete_where_one_for_each_512_tasks() {
         let puts = tube.put_many(vec!["x"; 5000]).unwrap();
         let ids: Vec<u64> = puts[..2000].iter().map(|put| put.id).collect();
         let mut cost = (0, 0);
-        let delete = || assert_eq!(tube.delete_many(&ids).unwrap(), 2000);
+        let delete = || assert_eq!(tube.admin().delete_many(&ids).unwrap(), 2000);
         let rows = rows_edited(store, || cost = flushes_and_commits(store, delete));
         assert_eq!((rows, cost), (2002, (1, 1)));
-        let delete = || _ = tube.delete_where(Filter::new().state(TaskState::Ready)).unwrap();
+        let delete = || _ = tube.admin().delete(Filter::new().state(TaskState::Ready)).unwrap();
         let rows = rows_edited(store, || cost = flushes_and_commits(store, delete));
         assert_eq!((rows, cost), (3000 + 6 * 2, (6, 6)));
-        let none = || assert_eq!(tube.delete_many(&ids).unwrap(), 0);
+        let none = || assert_eq!(tube.admin().delete_many(&ids).unwrap(), 0);
         assert_eq!(flushes_and_commits(store, none), (0, 0));
     });
 }
@@ -66,7 +66,7 @@ fn edits_of_a_task_allocate_little() {
         let mut priority = 0;
         let priority = allocations(500, || {
             priority = priority % 100 + 1;
-            tube.set_priority(id, priority).unwrap();
+            tube.admin().set_priority(id, priority).unwrap();
         });
         let body = allocations(500, || _ = tube.update(id, Update::new().body([8; 64])).unwrap());
         println!("a priority {priority}, a body {body} allocations");

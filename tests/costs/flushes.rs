@@ -114,8 +114,8 @@ fn calls_that_change_nothing_name_the_last_flushed_commit() {
         let unchanged = [
             put(),
             tube.put(Put::new("y").key("key").on_key(OnKey::Keep)).unwrap(),
-            tube.set_priority(first.id, 0).unwrap(),
-            tube.add_tags(first.id, ["tag"]).unwrap(),
+            tube.admin().set_priority(first.id, 0).unwrap(),
+            tube.admin().add_tags(first.id, ["tag"]).unwrap(),
             tube.update(first.id, Update::new().priority(0)).unwrap(),
         ];
         for receipt in unchanged {

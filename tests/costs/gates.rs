@@ -12,11 +12,11 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn change_of_a_gate_edits_two_rows_in_one_commit() {
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
-        let alter = |limit| tube.alter(TubeOptions::new().max_taken(limit)).unwrap();
+        let alter = |limit| tube.admin().alter(TubeOptions::new().max_taken(limit)).unwrap();
         let calls: [&dyn Fn(); 5] = [
-            &|| tube.pause().unwrap(),
-            &|| tube.pause_for(SECOND).unwrap(),
-            &|| tube.unpause().unwrap(),
+            &|| tube.admin().pause().unwrap(),
+            &|| tube.admin().pause_for(SECOND).unwrap(),
+            &|| tube.admin().unpause().unwrap(),
             &|| alter(1),
             &|| alter(2),
         ];
@@ -26,7 +26,7 @@ fn change_of_a_gate_edits_two_rows_in_one_commit() {
             assert_eq!((rows, cost), (2, (1, 1)));
         }
         assert_eq!(flushes_and_commits(store, || alter(2)), (0, 0));
-        assert_eq!(flushes_and_commits(store, || tube.unpause().unwrap()), (0, 0));
+        assert_eq!(flushes_and_commits(store, || tube.admin().unpause().unwrap()), (0, 0));
     });
 }
 
@@ -53,7 +53,7 @@ fn take_at_a_shut_gate_allocates_nothing() {
             tube.put_many(vec!["x"; 4000]).unwrap();
             let _claim = tube.try_take().unwrap();
             if tube.try_take().unwrap().is_some() {
-                tube.pause().unwrap();
+                tube.admin().pause().unwrap();
             }
             let take = allocations(100, || assert!(tube.try_take().unwrap().is_none()));
             assert_eq!(take, 0, "{options:?}");
@@ -68,7 +68,7 @@ fn end_of_a_pause_costs_no_flush() {
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
     let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
-    tube.pause_for(SECOND).unwrap();
+    tube.admin().pause_for(SECOND).unwrap();
     let cost = flushes_and_commits(&store, || {
         clock.advance(SECOND);
         let _ = tube.try_take().unwrap().unwrap().detach();

@@ -22,7 +22,7 @@ fn rows_of_changes(driver: &str, entries: u32) -> [u64; 4] {
             rows_edited(store, || _ = tube.delete(id).unwrap()),
         ];
         if entries > 0 {
-            let log = || _ = tube.log(id + 1, "text").unwrap();
+            let log = || _ = tube.admin().log(id + 1, "text").unwrap();
             assert_eq!((rows_edited(store, log), flushes_and_commits(store, log)), (3, (1, 1)));
         }
     });

@@ -13,9 +13,9 @@ const SECOND: Duration = Duration::from_secs(1);
 fn change_of_a_pause_or_a_limit_edits_two_rows_in_one_commit() {
     with_tube(UTUBE, TubeOptions::new(), |store, tube| {
         let calls: [&dyn Fn(); 6] = [
-            &|| tube.pause_sub_queue("x", SECOND).unwrap(),
-            &|| tube.pause_sub_queue("x", Duration::MAX).unwrap(),
-            &|| tube.unpause_sub_queue("x").unwrap(),
+            &|| tube.admin().pause_sub_queue("x", SECOND).unwrap(),
+            &|| tube.admin().pause_sub_queue("x", Duration::MAX).unwrap(),
+            &|| tube.admin().unpause_sub_queue("x").unwrap(),
             &|| store.set_limit("x", 1).unwrap(),
             &|| store.set_limit("x", 2).unwrap(),
             &|| store.remove_limit("x").unwrap(),
@@ -25,7 +25,7 @@ fn change_of_a_pause_or_a_limit_edits_two_rows_in_one_commit() {
             let rows = rows_edited(store, || cost = flushes_and_commits(store, call));
             assert_eq!((rows, cost), (2, (1, 1)));
         }
-        assert_eq!(flushes_and_commits(store, || tube.unpause_sub_queue("x").unwrap()), (0, 0));
+        assert_eq!(flushes_and_commits(store, || tube.admin().unpause_sub_queue("x").unwrap()), (0, 0));
         assert_eq!(flushes_and_commits(store, || store.remove_limit("x").unwrap()), (0, 0));
     });
 }
@@ -74,7 +74,7 @@ fn end_of_a_pause_of_a_sub_queue_costs_no_flush() {
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
     let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
     tube.put(Put::new("x").sub_queue("x")).unwrap();
-    tube.pause_sub_queue("x", SECOND).unwrap();
+    tube.admin().pause_sub_queue("x", SECOND).unwrap();
     let cost = flushes_and_commits(&store, || {
         clock.advance(SECOND);
         let _ = tube.try_take().unwrap().unwrap().detach();

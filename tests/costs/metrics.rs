@@ -44,7 +44,7 @@ fn metrics_add_no_commit_and_no_flush() {
             clock.advance(SECOND * 86_400 * 2);
             work(&tube);
             clock.advance(SECOND * 3600);
-            let _ = tube.day(store.today().unwrap());
+            let _ = tube.query().day(store.today().unwrap());
         })
     };
     for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
@@ -108,7 +108,7 @@ fn open_does_not_read_the_numbers() {
             tube.try_take().unwrap().unwrap().ack().unwrap();
         }
         assert_eq!(
-            tube.days(store.today().unwrap().plus_days(-2000)..=store.today().unwrap())
+            tube.query().days(store.today().unwrap().plus_days(-2000)..=store.today().unwrap())
                 .unwrap()
                 .len(),
             days as usize

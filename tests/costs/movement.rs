@@ -32,7 +32,7 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
             let id = tube.put(put.clone()).unwrap().id;
             let claim = || tube.claim(id).unwrap();
             let edited = [
-                rows_edited(store, || _ = tube.move_to(id, &next).unwrap()),
+                rows_edited(store, || _ = tube.admin().move_to(id, &next).unwrap()),
                 rows_edited(store, || _ = next.claim(id).unwrap().advance(tube, put.clone())),
                 rows_edited(store, || {
                     let finish = Finish::new().put(&next, of(1)).put(&mail, of(2));
@@ -41,7 +41,7 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
                 }),
                 {
                     tube.put_many((0..256).map(|_| put.clone())).unwrap();
-                    rows_edited(store, || _ = tube.move_all(&next).unwrap())
+                    rows_edited(store, || _ = tube.admin().move_all(&next).unwrap())
                 },
             ];
             println!("{driver}: {edited:?} rows");
@@ -72,9 +72,9 @@ fn movement_and_finish_cost_one_flush() {
             assert_eq!(cost(&finish), (1, 1));
             assert_eq!(cost(&advance), (1, 1));
             assert_eq!(cost(&both), (1, 1));
-            assert_eq!(cost(&|| _ = tube.move_to(3, &mail).unwrap()), (1, 1));
-            assert_eq!(cost(&|| _ = mail.move_all(&next).unwrap()), (1, 1));
-            assert_eq!(cost(&|| assert_eq!(mail.move_all(&next), Ok(0))), (0, 0));
+            assert_eq!(cost(&|| _ = tube.admin().move_to(3, &mail).unwrap()), (1, 1));
+            assert_eq!(cost(&|| _ = mail.admin().move_all(&next).unwrap()), (1, 1));
+            assert_eq!(cost(&|| assert_eq!(mail.admin().move_all(&next), Ok(0))), (0, 0));
         });
     }
 }

@@ -23,11 +23,11 @@ fn schedule_edits_six_rows_with_one_flush() {
             cost = flushes_and_commits(store, || _ = tube.schedule(hourly("a")).unwrap());
         });
         assert_eq!((rows, cost), (6, (1, 1)));
-        let change = || _ = tube.reschedule("a", Reschedule::new().times(9)).unwrap();
+        let change = || _ = tube.schedules().change("a", Reschedule::new().times(9)).unwrap();
         assert_eq!(rows_edited(store, change), 2);
         let again = || _ = tube.schedule(hourly("a").times(9)).unwrap();
         assert_eq!(flushes_and_commits(store, again), (0, 0), "nothing has changed");
-        assert_eq!(rows_edited(store, || _ = tube.unschedule("a").unwrap()), 6);
+        assert_eq!(rows_edited(store, || _ = tube.schedules().remove("a").unwrap()), 6);
     });
 }
 
@@ -157,12 +157,12 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
         clock.advance(Duration::ZERO);
         let mut reads = 0;
         for run in 1..4 {
-            let last = tube.schedules(None, 1).unwrap().items[0].last.unwrap();
+            let last = tube.schedules().list(None, 1).unwrap().items[0].last.unwrap();
             tube.claim(last).unwrap().ack().unwrap();
             let before = store.counters().unwrap().reads;
             clock.advance(HOUR);
             reads = store.counters().unwrap().reads - before;
-            let stored = &tube.schedules(None, 1).unwrap().items[0];
+            let stored = &tube.schedules().list(None, 1).unwrap().items[0];
             assert_eq!((stored.runs, stored.skipped), (run + 1, 0));
         }
         reads

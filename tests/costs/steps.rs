@@ -19,7 +19,7 @@ fn step_writes_one_row_with_one_flush() {
             assert_eq!(rows_edited(store, next), 3, "{driver}");
             assert_eq!(rows_edited(store, next), 2, "{driver}");
             assert_eq!(flushes_and_commits(store, next), (1, 1));
-            let steps = tube.steps(0).unwrap().len();
+            let steps = tube.query().steps(0).unwrap().len();
             drop(job);
             store.flush().unwrap();
 

@@ -225,7 +225,7 @@ fn truncate_and_drop_look_at_no_caller_that_waits_in_another_tube() {
         |store, ()| {
             let tube = store.create_tube("work", FIFOTTL, relaxed()).unwrap();
             let waits = waits_in(&tube, 3);
-            tube.truncate().unwrap();
+            tube.admin().truncate().unwrap();
             drop(waits);
             let waits = waits_in(&tube, 3);
             store.drop_tube("work").unwrap();

@@ -100,7 +100,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
             Ok(tube) => tube,
             Err(error) => return vec![error.to_string()],
         };
-        let page = tube.list(TaskState::Ready, None, 100_000).unwrap();
+        let page = tube.query().list(TaskState::Ready, None, 100_000).unwrap();
         for task in page.items {
             match tube.peek(task.id) {
                 Ok(task) => drop(found.insert(label(&task.body))),

@@ -174,7 +174,7 @@ fn resume_when_disk_space_returns(options_of_tube: TubeOptions, min_unknown: usi
     disk.add_space(8 * MIB);
     clock.advance(Duration::from_secs(15));
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tasks = tube.list(TaskState::Ready, None, 1000).unwrap().items;
+    let tasks = tube.query().list(TaskState::Ready, None, 1000).unwrap().items;
     let ids: Vec<u64> = tasks.iter().map(|task| task.id).collect();
     // The put whose outcome was unknown is the last one.
     assert_eq!(ids.len(), accepted.len() + unknown);

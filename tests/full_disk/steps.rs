@@ -57,7 +57,7 @@ impl Case {
         let store = options().clock(ManualClock::new()).open_on(disk).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let [jobs, parts] = ["jobs", "parts"].map(|name| store.tube(name).unwrap());
-        let steps = jobs.steps(id).unwrap().into_iter().map(|step| step.name).collect();
+        let steps = jobs.query().steps(id).unwrap().into_iter().map(|step| step.name).collect();
         (steps, parts.statistics().unwrap().tasks.total)
     }
 }

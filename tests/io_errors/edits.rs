@@ -23,37 +23,37 @@ const TASKS: u64 = 6;
 type Edit = fn(&Tube) -> Result<()>;
 
 const EDITS: [(&str, Edit); 17] = [
-    ("priority of the head", |tube| tube.set_priority(0, 9).map(drop)),
-    ("priority of a later task", |tube| tube.set_priority(1, 0).map(drop)),
+    ("priority of the head", |tube| tube.admin().set_priority(0, 9).map(drop)),
+    ("priority of a later task", |tube| tube.admin().set_priority(1, 0).map(drop)),
     ("priority of a taken task", |tube| {
         let _claim = tube.claim(0)?;
-        tube.set_priority(0, 9).map(drop)
+        tube.admin().set_priority(0, 9).map(drop)
     }),
-    ("priority of a buried task", |tube| tube.set_priority(4, 9).map(drop)),
+    ("priority of a buried task", |tube| tube.admin().set_priority(4, 9).map(drop)),
     ("larger body", |tube| tube.update(1, Update::new().body(vec![b'y'; 3000])).map(drop)),
     ("all fields", |tube| {
         let update = Update::new().body("small").priority(7).delay(HOUR);
         tube.update(2, update).map(drop)
     }),
     ("no delay", |tube| tube.update(3, Update::new().delay(Duration::ZERO)).map(drop)),
-    ("new tags", |tube| tube.add_tags(1, ["all", "new", "newer"]).map(drop)),
+    ("new tags", |tube| tube.admin().add_tags(1, ["all", "new", "newer"]).map(drop)),
     ("tags of a taken task", |tube| {
         let _claim = tube.claim(0)?;
-        tube.add_tags(0, ["new"]).map(drop)
+        tube.admin().add_tags(0, ["new"]).map(drop)
     }),
-    ("fewer tags", |tube| tube.remove_tags(4, ["all", "buried"]).map(drop)),
+    ("fewer tags", |tube| tube.admin().remove_tags(4, ["all", "buried"]).map(drop)),
     ("other tags and another place", |tube| {
         tube.update(2, Update::new().tags(["new"]).priority(7).body("small")).map(drop)
     }),
-    ("delete a tag", |tube| tube.delete_where(Filter::new().tag("buried")).map(drop)),
+    ("delete a tag", |tube| tube.admin().delete(Filter::new().tag("buried")).map(drop)),
     ("a moment", |tube| {
         let in_2126 = UNIX_EPOCH + Duration::from_secs(4_922_899_200);
         tube.update(1, Update::new().not_before(in_2126)).map(drop)
     }),
     ("cancel", |tube| tube.cancel(0).map(drop)),
-    ("delete many", |tube| tube.delete_many(&[0, 1, 3, 4, 99]).map(drop)),
-    ("delete a state", |tube| tube.delete_where(Filter::new().state(TaskState::Ready)).map(drop)),
-    ("kick a group", |tube| tube.kick_where(Filter::new().group("old")).map(drop)),
+    ("delete many", |tube| tube.admin().delete_many(&[0, 1, 3, 4, 99]).map(drop)),
+    ("delete a state", |tube| tube.admin().delete(Filter::new().state(TaskState::Ready)).map(drop)),
+    ("kick a group", |tube| tube.admin().kick(Filter::new().group("old")).map(drop)),
 ];
 
 /// The state of a task, its priority, its body, whether its delay has an end, and its tags.
@@ -107,7 +107,7 @@ fn contents(store: &Store) -> Contents {
         let found: Vec<u64> = found.iter().map(|task| task.id).collect();
         assert_eq!(found, expected.collect::<Vec<u64>>(), "the tag {tag}");
     }
-    let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
+    let groups = tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count));
     Contents(tasks, groups.collect())
 }
 

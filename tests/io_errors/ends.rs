@@ -23,11 +23,11 @@ const ENDS: [(&str, End); 8] = [
     ("ack", |tube| tube.claim(2)?.ack_with(vec![b'r'; 3000]).map(drop)),
     ("bury", |tube| tube.claim(2)?.bury_with(Failure::new("new", "m".repeat(3000))).map(drop)),
     ("bury in the group", |tube| tube.claim(4)?.bury_with(Failure::new("old", "m")).map(drop)),
-    ("resolve", |tube| tube.resolve(1, Some(b"by hand")).map(drop)),
-    ("forget", |tube| tube.forget(0).map(drop)),
+    ("resolve", |tube| tube.admin().resolve(1, Some(b"by hand")).map(drop)),
+    ("forget", |tube| tube.admin().forget(0).map(drop)),
     ("kick", |tube| tube.kick(9).map(drop)),
     ("delete", |tube| tube.delete(1).map(drop)),
-    ("restore", |tube| tube.restore_many(restored()).map(drop)),
+    ("restore", |tube| tube.admin().restore_many(restored()).map(drop)),
 ];
 
 /// A task that is done, and one that is ready.
@@ -76,7 +76,7 @@ fn contents(store: &Store) -> Contents {
         (state, ending)
     });
     let tasks = tasks.collect();
-    let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
+    let groups = tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count));
     Contents(tasks, groups.collect())
 }
 

@@ -66,9 +66,9 @@ impl Contents {
                 (TaskState::Delayed, Stored::Delayed),
                 (TaskState::Buried, Stored::Buried),
             ] {
-                let page = tube.list(state, None, 1000).unwrap();
+                let page = tube.query().list(state, None, 1000).unwrap();
                 for task in page.items {
-                    let owner = tube.owner_of(task.id).unwrap();
+                    let owner = tube.query().owner(task.id).unwrap();
                     let is_parked = owner.is_some_and(|owner| owner.is_parked);
                     let stored = if is_parked { Stored::Parked } else { stored };
                     let body =

@@ -19,14 +19,14 @@ type Call = fn(&Store) -> Result<()>;
 
 /// The calls on a tube that is open, and on one that is paused.
 const CALLS: [(&str, &str, Call); 6] = [
-    ("pause", "open", |store| store.tube("open")?.pause()),
-    ("pause for a time", "open", |store| store.tube("open")?.pause_for(HOUR)),
-    ("unpause", "paused", |store| store.tube("paused")?.unpause()),
-    ("alter", "open", |store| store.tube("open")?.alter(altered())),
+    ("pause", "open", |store| store.tube("open")?.admin().pause()),
+    ("pause for a time", "open", |store| store.tube("open")?.admin().pause_for(HOUR)),
+    ("unpause", "paused", |store| store.tube("paused")?.admin().unpause()),
+    ("alter", "open", |store| store.tube("open")?.admin().alter(altered())),
     ("create or alter", "paused", |store| {
         store.create_tube("paused", FIFOTTL, altered().or_alter(true)).map(drop)
     }),
-    ("deferred alter", "open", |store| store.tube("open")?.to_async().alter(altered()).wait()),
+    ("deferred alter", "open", |store| store.tube("open")?.to_async().admin().alter(altered()).wait()),
 ];
 
 fn altered() -> TubeOptions {
@@ -42,7 +42,7 @@ fn disk() -> Arc<Disk> {
         let tube = store.create_tube(name, FIFOTTL, TubeOptions::new().max_taken(5)).unwrap();
         tube.put_many((0..4).map(|_| Put::new(vec![b'x'; 700]))).unwrap();
     }
-    store.tube("paused").unwrap().pause_for(HOUR).unwrap();
+    store.tube("paused").unwrap().admin().pause_for(HOUR).unwrap();
     store.close().unwrap();
     disk
 }

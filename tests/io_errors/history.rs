@@ -16,11 +16,11 @@ use crate::support::{NEVER, open};
 type Change = fn(&Tube, &Tube) -> Result<()>;
 
 const CHANGES: [(&str, Change); 7] = [
-    ("log", |tube, _| tube.log(0, "text").map(drop)),
+    ("log", |tube, _| tube.admin().log(0, "text").map(drop)),
     ("log of a claim", |tube, _| tube.claim(0)?.log("text").map(drop)),
     ("fail", |tube, _| tube.claim(0)?.fail(Failure::new("group", "message")).map(drop)),
     ("ack", |tube, _| tube.claim(0)?.ack().map(drop)),
-    ("move", |tube, other| tube.move_to(0, other).map(drop)),
+    ("move", |tube, other| tube.admin().move_to(0, other).map(drop)),
     ("advance", |tube, other| tube.claim(0)?.advance(other, "next").map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
 ];
@@ -39,7 +39,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     store.create_tube("other", FIFO, options()).unwrap();
     tube.put(Put::new("x").key("key")).unwrap();
     for n in 0..5 {
-        tube.log(0, &n.to_string()).unwrap();
+        tube.admin().log(0, &n.to_string()).unwrap();
     }
     store.close().unwrap();
     disk
@@ -51,7 +51,7 @@ fn contents(store: &Store) -> Contents {
         let tube = store.tube(name).unwrap();
         let Ok(task) = tube.peek(0) else { continue };
         let state = Some(task.info.state).filter(|state| *state == TaskState::Done);
-        let entries = tube.history(0).unwrap();
+        let entries = tube.query().history(0).unwrap();
         assert_eq!(entries[0].what, EventKind::Put);
         // A claim may end by the failure of its call or by that of its process, or not at all.
         let is_stored = |kind: &EventKind| {
@@ -71,9 +71,9 @@ fn contents(store: &Store) -> Contents {
 fn goes_on(resumed: Resumed<'_, Contents>) -> bool {
     let Resumed { store, found, has_failed, .. } = resumed;
     let tube = store.tube(&found.0).unwrap();
-    let before = tube.history(0).unwrap().pop().unwrap();
-    tube.log(0, "after").unwrap();
-    let after = tube.history(0).unwrap().pop().unwrap();
+    let before = tube.query().history(0).unwrap().pop().unwrap();
+    tube.admin().log(0, "after").unwrap();
+    let after = tube.query().history(0).unwrap().pop().unwrap();
     assert!(after.number > before.number && after.text.as_deref() == Some("after"));
     assert_eq!(store.verify().unwrap(), [""; 0]);
     has_failed

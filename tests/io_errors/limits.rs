@@ -23,10 +23,10 @@ type Call = fn(&Store) -> Result<()>;
 
 /// The calls on a store with a limit and a paused sub-queue.
 const CALLS: [(&str, Call); 6] = [
-    ("pause_sub_queue", |store| store.tube("pages")?.pause_sub_queue("b", HOUR)),
-    ("unpause_sub_queue", |store| store.tube("pages")?.unpause_sub_queue("a")),
+    ("pause_sub_queue", |store| store.tube("pages")?.admin().pause_sub_queue("b", HOUR)),
+    ("unpause_sub_queue", |store| store.tube("pages")?.admin().unpause_sub_queue("a")),
     ("deferred unpause_sub_queue", |store| {
-        store.tube("pages")?.to_async().unpause_sub_queue("a").wait()
+        store.tube("pages")?.to_async().admin().unpause_sub_queue("a").wait()
     }),
     ("set_limit", |store| store.set_limit("new", 3)),
     ("set_limit to another", |store| store.set_limit("a", 1)),
@@ -42,7 +42,7 @@ fn disk() -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
     let tube = store.create_tube("pages", UTUBE, shared()).unwrap();
-    tube.pause_sub_queue("a", HOUR).unwrap();
+    tube.admin().pause_sub_queue("a", HOUR).unwrap();
     store.set_limit("a", 2).unwrap();
     tube.put_many((0..8).map(|n| Put::new(vec![b'x'; 700]).sub_queue(["a", "b"][n % 2]))).unwrap();
     store.close().unwrap();
@@ -54,7 +54,7 @@ type Limits = (Vec<(String, u32)>, Vec<String>);
 fn limits(store: &Store) -> Limits {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let limits = store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most));
-    let paused = store.tube("pages").unwrap().paused_sub_queues().unwrap();
+    let paused = store.tube("pages").unwrap().query().paused_sub_queues().unwrap();
     (limits.collect(), paused.into_iter().map(|PausedSubQueue { name, .. }| name).collect())
 }
 
@@ -120,7 +120,7 @@ fn takes_all(disk: &Arc<Disk>, plan: Plan, most: usize) -> bool {
     clock.advance(RETRY_TIME);
     store.flush().unwrap();
     // What is left can be taken, as many of each sub-queue as may be.
-    let ready = tube.list(TaskState::Ready, None, 1000).unwrap().items;
+    let ready = tube.query().list(TaskState::Ready, None, 1000).unwrap().items;
     let mut left = BTreeMap::<String, usize>::new();
     for task in ready {
         *left.entry(task.sub_queue.unwrap()).or_default() += 1;

@@ -173,7 +173,7 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     copy.repair();
     let store = Store::options().open_on(copy.storage()).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
-    let page = store.tube("work").unwrap().list(TaskState::Ready, None, 100).unwrap();
+    let page = store.tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
     assert!(page.items.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
     failed
 }
@@ -318,7 +318,7 @@ fn shrink(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     disk.repair();
     let ready_ids = |store: &Store| {
         assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
-        let page = store.tube("work").unwrap().list(TaskState::Ready, None, 100).unwrap();
+        let page = store.tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
         page.items.iter().map(|task| task.id).collect::<Vec<u64>>()
     };
     let reopened = Store::options().open_on(disk.after_power_cut().storage()).unwrap();

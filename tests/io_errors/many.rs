@@ -27,7 +27,7 @@ type Call = fn(&Tube) -> Result<()>;
 const CALLS: [(&str, Call); 3] = [
     ("kick", |tube| tube.kick(1000).map(|kicked| assert_eq!(kicked, TASKS - TASKS.div_ceil(4)))),
     ("kick a part", |tube| tube.kick(13).map(|kicked| assert_eq!(kicked, 13))),
-    ("restore", |tube| tube.restore_many((0..20).map(restore)).map(drop)),
+    ("restore", |tube| tube.admin().restore_many((0..20).map(restore)).map(drop)),
 ];
 
 /// A task to restore: ready, done with a result, or buried with a failure or without one.
@@ -76,7 +76,7 @@ fn bury_with(tube: &Tube, id: u64, group: &str) {
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
-    let list = |state| tube.list(state, None, 1000).unwrap().items;
+    let list = |state| tube.query().list(state, None, 1000).unwrap().items;
     let mut tasks = [TaskState::Ready, TaskState::Buried, TaskState::Done].map(list).concat();
     for task in &mut tasks {
         // These go on with the clock.
@@ -86,12 +86,12 @@ fn contents(store: &Store) -> Contents {
     }
     let group_of = |group: tubewell::FailureGroup| {
         let listed =
-            tube.list(Filter::new().group(&group.name).newest_first(), None, 1000).unwrap().items;
+            tube.query().list(Filter::new().group(&group.name).newest_first(), None, 1000).unwrap().items;
         (group.name, group.count, listed.into_iter().map(|task| task.id).collect())
     };
     let done =
         list(TaskState::Done).into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
-    let groups = tube.groups().unwrap().into_iter().map(group_of);
+    let groups = tube.query().groups().unwrap().into_iter().map(group_of);
     Contents(tasks, done.collect(), groups.collect())
 }
 

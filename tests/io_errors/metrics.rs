@@ -17,9 +17,9 @@ type Call = fn(&Store) -> Result<()>;
 
 const CALLS: [(&str, Call); 5] = [
     ("put", |store| store.tube("work")?.put("x").map(drop)),
-    ("truncate", |store| store.tube("work")?.truncate()),
-    ("fewer days", |store| store.tube("work")?.alter(with_metrics(2))),
-    ("no days", |store| store.tube("work")?.alter(with_metrics(0))),
+    ("truncate", |store| store.tube("work")?.admin().truncate()),
+    ("fewer days", |store| store.tube("work")?.admin().alter(with_metrics(2))),
+    ("no days", |store| store.tube("work")?.admin().alter(with_metrics(0))),
     ("drop", |store| store.drop_tube("work")),
 ];
 
@@ -56,7 +56,7 @@ fn contents(store: &Store) -> Contents {
     let today = store.today().unwrap();
     let days = match tube.info().unwrap().metrics {
         0 => Vec::new(),
-        _ => tube.days(today.plus_days(-9)..=today).unwrap(),
+        _ => tube.query().days(today.plus_days(-9)..=today).unwrap(),
     };
     let numbers = days.iter().map(|day| (day.date, [day.puts, day.takes, day.acks]));
     Contents { tasks, days: numbers.collect() }

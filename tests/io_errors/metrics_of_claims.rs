@@ -40,7 +40,7 @@ enum End {
 
 fn numbers(store: &Store) -> Numbers {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let day = store.tube("work").unwrap().day(store.today().unwrap()).unwrap();
+    let day = store.tube("work").unwrap().query().day(store.today().unwrap()).unwrap();
     let counters = [day.puts, day.takes, day.acks, day.failures, day.lost, day.retried];
     let [puts, takes, acks, failures, lost, retried] = counters;
     [puts, takes, acks, failures, lost, retried, day.wait.count, day.run.count]

@@ -11,13 +11,13 @@ use crate::support::open;
 use crate::two_tubes::{Call, TUBES, fail_each};
 
 const CALLS: [(&str, Call); 6] = [
-    ("move of a ready task", |work, next| work.move_to(0, next).map(drop)),
-    ("move of a buried task", |work, next| work.move_to(3, next).map(drop)),
+    ("move of a ready task", |work, next| work.admin().move_to(0, next).map(drop)),
+    ("move of a buried task", |work, next| work.admin().move_to(3, next).map(drop)),
     ("move of a taken task", |work, next| {
         let claim = work.claim(1)?;
-        work.move_to(claim.id(), next).map(drop)
+        work.admin().move_to(claim.id(), next).map(drop)
     }),
-    ("move of all tasks", |work, next| work.move_all(next).map(|moved| assert_eq!(moved, 8))),
+    ("move of all tasks", |work, next| work.admin().move_all(next).map(|moved| assert_eq!(moved, 8))),
     ("advance", |work, next| {
         let put = Put::new(vec![b'n'; 2000]).sub_queue("sub 1");
         work.claim(0)?.advance(next, put).map(drop)

@@ -95,7 +95,7 @@ impl Replacement {
 fn body(store: &Store) -> Vec<u8> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
-    let ready = tube.list(TaskState::Ready, None, 10).unwrap().items;
+    let ready = tube.query().list(TaskState::Ready, None, 10).unwrap().items;
     assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), [0]);
     tube.peek(0).unwrap().body.into()
 }

@@ -33,7 +33,7 @@ fn put_until_refused(store: &Store) -> Vec<u64> {
 
 fn ready(store: &Store) -> Vec<u64> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let page = store.tube("work").unwrap().list(TaskState::Ready, None, 10_000).unwrap();
+    let page = store.tube("work").unwrap().query().list(TaskState::Ready, None, 10_000).unwrap();
     let tube = store.tube("work").unwrap();
     for task in &page.items {
         assert!(tube.peek(task.id).unwrap().body.iter().all(|byte| *byte == 7));

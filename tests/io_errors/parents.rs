@@ -26,18 +26,18 @@ const EDITS: [(&str, Call); 8] = [
         let puts = [&[13][..], &[4, 5], &[]].map(|parents| task(20).after(next, parents.to_vec()));
         work.put_many(puts.map(|put| put.sub_queue("new"))).map(drop)
     }),
-    ("add_parents to a ready task", |work, next| next.add_parents(13, work, &[0, 2, 9]).map(drop)),
-    ("add_parents to a delayed task", |work, _| work.add_parents(14, work, &[12]).map(drop)),
-    ("add_parents to a blocked task", |work, next| next.add_parents(4, work, &[2, 12]).map(drop)),
-    ("remove_parents", |_, next| next.remove_parents(4, None).map(drop)),
-    ("remove_parents of a buried task", |work, _| work.remove_parents(11, Some(&[1])).map(drop)),
-    ("remove_parents of a delayed task", |work, _| work.remove_parents(10, None).map(drop)),
+    ("add_parents to a ready task", |work, next| next.admin().add_parents(13, work, &[0, 2, 9]).map(drop)),
+    ("add_parents to a delayed task", |work, _| work.admin().add_parents(14, work, &[12]).map(drop)),
+    ("add_parents to a blocked task", |work, next| next.admin().add_parents(4, work, &[2, 12]).map(drop)),
+    ("remove_parents", |_, next| next.admin().remove_parents(4, None).map(drop)),
+    ("remove_parents of a buried task", |work, _| work.admin().remove_parents(11, Some(&[1])).map(drop)),
+    ("remove_parents of a delayed task", |work, _| work.admin().remove_parents(10, None).map(drop)),
 ];
 
 /// The calls that end or change parents.
 const OF_PARENTS: [(&str, Call); 11] = [
     ("ack", |work, _| work.claim(0)?.ack().map(drop)),
-    ("resolve of a buried task", |work, _| work.resolve(3, Some(b"by hand")).map(drop)),
+    ("resolve of a buried task", |work, _| work.admin().resolve(3, Some(b"by hand")).map(drop)),
     ("bury", |work, _| work.bury(0).map(drop)),
     ("bury_with", |work, _| work.claim(0)?.bury_with(failure()).map(drop)),
     ("finish", |work, next| {
@@ -49,28 +49,28 @@ const OF_PARENTS: [(&str, Call); 11] = [
     ("advance with parents", |work, next| {
         work.claim(0)?.advance(next, task(20).after(work, [1, 3])).map(drop)
     }),
-    ("move", |work, next| work.move_to(0, next).map(drop)),
+    ("move", |work, next| work.admin().move_to(0, next).map(drop)),
     ("replace", |work, _| work.put(replacement("key").sub_queue("new").after(work, [1])).map(drop)),
     ("replace in another tube", |_, next| next.put(replacement("key")).map(drop)),
-    ("truncate", |work, _| work.truncate()),
+    ("truncate", |work, _| work.admin().truncate()),
 ];
 
 /// The calls that end or change children.
 const OF_CHILDREN: [(&str, Call); 12] = [
     ("bury", |_, next| next.bury(4).map(drop)),
     ("delete", |_, next| next.delete(5).map(drop)),
-    ("delete_many", |work, _| work.delete_many(&[9, 10, 11, 12]).map(drop)),
+    ("delete_many", |work, _| work.admin().delete_many(&[9, 10, 11, 12]).map(drop)),
     ("delete_where", |work, _| {
-        work.delete_where(Filter::new().state(TaskState::Blocked)).map(drop)
+        work.admin().delete(Filter::new().state(TaskState::Blocked)).map(drop)
     }),
-    ("resolve", |_, next| next.resolve(4, None).map(drop)),
+    ("resolve", |_, next| next.admin().resolve(4, None).map(drop)),
     ("kick", |work, _| work.kick(9).map(|kicked| assert_eq!(kicked, 2))),
     ("kick_task", |work, _| work.kick_task(11).map(drop)),
-    ("move", |work, next| next.move_to(4, work).map(drop)),
-    ("move of a buried task", |work, next| work.move_to(11, next).map(drop)),
-    ("move_all", |work, next| next.move_all(work).map(drop)),
+    ("move", |work, next| next.admin().move_to(4, work).map(drop)),
+    ("move of a buried task", |work, next| work.admin().move_to(11, next).map(drop)),
+    ("move_all", |work, next| next.admin().move_all(work).map(drop)),
     ("replace", |work, next| next.put(replacement("child").after(work, [2, 12])).map(drop)),
-    ("truncate", |_, next| next.truncate()),
+    ("truncate", |_, next| next.admin().truncate()),
 ];
 
 /// The calls after which a parent has more children than are told at once.
@@ -80,9 +80,9 @@ const WITH_CHORES: [(&str, Call); 5] = [
         let finish = Finish::new().put(next, task(9)).result("result");
         work.claim(0)?.finish(finish).map(drop)
     }),
-    ("resolve", |work, _| work.resolve(0, None).map(drop)),
+    ("resolve", |work, _| work.admin().resolve(0, None).map(drop)),
     ("bury", |work, _| work.claim(0)?.bury_with(failure()).map(drop)),
-    ("truncate", |work, _| work.truncate()),
+    ("truncate", |work, _| work.admin().truncate()),
 ];
 
 fn task(size: usize) -> Put<Vec<u8>> {
@@ -197,7 +197,7 @@ fn failed_chores_are_carried_out_when_the_disk_works_again() {
     let children = |store: &Store| -> Children {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let next = store.tube(TUBES[1]).unwrap();
-        let list = |state| next.list(state, None, 1000).unwrap().items;
+        let list = |state| next.query().list(state, None, 1000).unwrap().items;
         let mut infos =
             [TaskState::Ready, TaskState::Blocked, TaskState::Buried].map(list).concat();
         infos.retain(|info| info.id <= CHILDREN);

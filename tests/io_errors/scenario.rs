@@ -217,8 +217,8 @@ impl Scenario {
     fn check_ready_tasks_are_takeable(&self) {
         for info in self.store().tubes().unwrap() {
             let tube = self.store().tube(&info.name).unwrap();
-            let ready = tube.list(TaskState::Ready, None, 1000).unwrap().items;
-            let taken = tube.list(TaskState::Taken, None, 1000).unwrap().items;
+            let ready = tube.query().list(TaskState::Ready, None, 1000).unwrap().items;
+            let taken = tube.query().list(TaskState::Taken, None, 1000).unwrap().items;
             let subs = |tasks: &[TaskInfo]| -> BTreeSet<_> {
                 tasks.iter().map(|task| task.sub_queue.clone()).collect()
             };

@@ -26,10 +26,10 @@ const CALLS: [(&str, Call); 5] = [
     ("stored again", |store| store.tube("work")?.schedule(schedule("old", 20)).map(drop)),
     ("reschedule", |store| {
         let change = Reschedule::new().every(HOUR * 2).body(vec![b'n'; 2000]).times(9);
-        store.tube("work")?.reschedule("old", change).map(drop)
+        store.tube("work")?.schedules().change("old", change).map(drop)
     }),
-    ("move", |store| store.tube("next")?.reschedule("old", Reschedule::new()).map(drop)),
-    ("unschedule", |store| store.tube("next")?.unschedule("old").map(drop)),
+    ("move", |store| store.tube("next")?.schedules().change("old", Reschedule::new()).map(drop)),
+    ("unschedule", |store| store.tube("next")?.schedules().remove("old").map(drop)),
 ];
 
 fn schedule(key: &str, size: usize) -> Schedule<Put<Vec<u8>>> {
@@ -56,7 +56,7 @@ fn contents(store: &Store) -> Vec<(ScheduleInfo, Vec<u8>, u64)> {
     let mut found = Vec::new();
     for name in ["work", "next"] {
         let tube = store.tube(name).unwrap();
-        for mut schedule in tube.schedules(None, 10).unwrap().items {
+        for mut schedule in tube.schedules().list(None, 10).unwrap().items {
             schedule.due_in = Duration::ZERO;
             let body = tube.peek(schedule.id).unwrap().body.to_vec();
             found.push((schedule, body, tube.statistics().unwrap().tasks.total));
@@ -79,7 +79,7 @@ fn failed_change_of_a_schedule_is_made_wholly_or_not_at_all() {
 fn counted_and_stored(store: &Store) -> (u64, u64) {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("work").unwrap();
-    let runs = tube.schedules(None, 10).unwrap().items[0].runs;
+    let runs = tube.schedules().list(None, 10).unwrap().items[0].runs;
     (runs, tube.statistics().unwrap().tasks.ready)
 }
 

@@ -28,12 +28,12 @@ const CALLS: [(&str, Call); 9] = [
     }),
     ("ack", |tube, _| tube.claim(0)?.ack().map(drop)),
     ("delete", |tube, _| tube.delete(0).map(drop)),
-    ("move", |tube, other| tube.move_to(0, other).map(drop)),
+    ("move", |tube, other| tube.admin().move_to(0, other).map(drop)),
     ("advance", |tube, other| tube.claim(0)?.advance(other, "next").map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
     ("restore", |tube, _| {
         let step = Step::new("restored", StepKind::Value, "7");
-        tube.restore_many([Restore::new("restored").steps(vec![step])]).map(drop)
+        tube.admin().restore_many([Restore::new("restored").steps(vec![step])]).map(drop)
     }),
 ];
 
@@ -86,10 +86,10 @@ fn contents(store: &Store) -> Contents {
             TaskState::Blocked,
             TaskState::Done,
         ] {
-            for info in tube.list(state, None, 100).unwrap().items {
+            for info in tube.query().list(state, None, 100).unwrap().items {
                 let (body, steps) =
-                    (tube.peek(info.id).unwrap().body.into(), tube.steps(info.id).unwrap());
-                let parents = tube.parents(info.id).unwrap();
+                    (tube.peek(info.id).unwrap().body.into(), tube.query().steps(info.id).unwrap());
+                let parents = tube.query().parents(info.id).unwrap();
                 assert_eq!(info.has_steps, !steps.is_empty());
                 assert_eq!(state == TaskState::Blocked, !parents.is_empty());
                 let is_done = state == TaskState::Done;
@@ -113,7 +113,7 @@ fn goes_on(resumed: Resumed<'_, Contents>) -> bool {
         }
         let tube = store.tube(&name).unwrap();
         // The claim of a call that has failed may stand.
-        let _ = tube.revoke(id);
+        let _ = tube.admin().revoke(id);
         let job = tube.claim(id).unwrap();
         for step in steps.iter().filter(|step| step.kind == StepKind::Value) {
             let run = job.step::<serde_json::Value, Error>(&step.name, || panic!("it is stored"));

@@ -60,7 +60,7 @@ fn contents(store: &Store) -> [Contents; 2] {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     TUBES.map(|name| {
         let tube = store.tube(name).unwrap();
-        let list = |state| tube.list(state, None, 1000).unwrap().items;
+        let list = |state| tube.query().list(state, None, 1000).unwrap().items;
         let listed = STATES.map(list).concat();
         let tasks = listed.iter().map(|info| {
             let mut task = tube.peek(info.id).unwrap();
@@ -73,13 +73,13 @@ fn contents(store: &Store) -> [Contents; 2] {
             (task.info.takes, task.info.attempts) = (0, 0);
             (task.info.ttl_left, task.info.due_in) = (None, None);
             task.info.put_at = UNIX_EPOCH;
-            let edges = [tube.parents(info.id), tube.children(info.id)];
+            let edges = [tube.query().parents(info.id), tube.query().children(info.id)];
             (task, edges.map(Result::unwrap))
         });
         let tasks = tasks.collect();
         let done = list(TaskState::Done);
         let done = done.into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
-        let groups = tube.groups().unwrap().into_iter().map(|group| (group.name, group.count));
+        let groups = tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count));
         Contents(tasks, done.collect(), groups.collect())
     })
 }

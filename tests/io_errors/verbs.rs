@@ -131,7 +131,7 @@ impl Scenario {
     /// side of 1 KiB, so that it moves between the record and a row of its own.
     pub(super) fn claim_then_checkpoint(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let Ok(page) = tube.list(TaskState::Ready, None, 1) else { return };
+        let Ok(page) = tube.query().list(TaskState::Ready, None, 1) else { return };
         let Some(task) = page.items.first() else { return };
         let mut claim = match tube.claim(task.id) {
             Ok(claim) => claim,
@@ -165,7 +165,7 @@ impl Scenario {
 
     pub(super) fn delete(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let Ok(page) = tube.list(TaskState::Ready, None, 1) else { return };
+        let Ok(page) = tube.query().list(TaskState::Ready, None, 1) else { return };
         let Some(task) = page.items.first() else { return };
         let Ok(found) = tube.peek(task.id) else { return };
         let body = String::from_utf8(found.body.to_vec()).unwrap();
@@ -177,7 +177,7 @@ impl Scenario {
 
     pub(super) fn truncate(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let truncated = tube.truncate();
+        let truncated = tube.admin().truncate();
         self.record(truncated, Level::Flushed, |expected| expected.remove_tasks(name));
     }
 

@@ -119,7 +119,7 @@ fn label(body: &[u8]) -> String {
 fn labels(store: &Store) -> BTreeSet<String> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("written").unwrap();
-    let page = tube.list(TaskState::Ready, None, 10_000).unwrap();
+    let page = tube.query().list(TaskState::Ready, None, 10_000).unwrap();
     page.items.iter().map(|task| label(&tube.peek(task.id).unwrap().body)).collect()
 }
 

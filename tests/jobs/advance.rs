@@ -106,7 +106,7 @@ fn refused_advance_changes_nothing() {
         assert_eq!(claim().advance(&small, "y"), Err(full.clone()));
         assert_eq!(claim().into_async().advance(&small, "y").wait(), Err(full.clone()));
         let ended = claim();
-        case.tube.revoke(id).unwrap();
+        case.tube.admin().revoke(id).unwrap();
         assert_not_taken(ended.advance(&next, "y"), id);
         case.store.drop_tube("other").unwrap();
         assert_eq!(claim().advance(&next, "y"), Err(Error::TubeDropped { name: "other".into() }));
@@ -350,8 +350,8 @@ fn tasks_of_temporary_tubes_advance_in_memory() {
         let next = case.store.create_tube("other", case.driver, memory).unwrap();
         let id = case.put("x");
         case.tube.try_take().unwrap().unwrap().advance(&next, "y").unwrap();
-        next.move_to(id, &case.tube).unwrap();
-        assert_eq!(case.tube.move_all(&next), Ok(1));
+        next.admin().move_to(id, &case.tube).unwrap();
+        assert_eq!(case.tube.admin().move_all(&next), Ok(1));
         assert_eq!(take(&next), Some(id));
     });
 }

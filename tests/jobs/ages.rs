@@ -59,9 +59,9 @@ fn put_time_goes_along_to_other_tubes() {
         let next = case.store.create_tube("next", case.driver, keep).unwrap();
         let [moved, advanced] = [case.put("moved"), case.put("advanced")];
         case.advance(1000);
-        case.tube.move_to(moved, &next).unwrap();
+        case.tube.admin().move_to(moved, &next).unwrap();
         case.assert_put_at(moved, at(ZERO));
-        assert_eq!(next.move_all(&case.tube).unwrap(), 1);
+        assert_eq!(next.admin().move_all(&case.tube).unwrap(), 1);
         case.assert_put_at(moved, at(ZERO));
         case.tube.claim(advanced).unwrap().advance(&next, case.draft("next")).unwrap();
         case.assert_put_at(advanced, at(ZERO));
@@ -98,9 +98,9 @@ fn every_list_has_the_time_of_the_put() {
         let id = case.add(case.draft("x").key("job").tag("tag"));
         case.advance(1000);
         let tube = &case.tube;
-        let mut found = tube.list(TaskState::Ready, None, 9).unwrap().items;
-        found.extend(tube.list(Filter::new(), None, 9).unwrap().items);
-        found.extend(tube.peek_ready(9).unwrap());
+        let mut found = tube.query().list(TaskState::Ready, None, 9).unwrap().items;
+        found.extend(tube.query().list(Filter::new(), None, 9).unwrap().items);
+        found.extend(tube.query().next(9).unwrap());
         let tagged = case.store.list(Filter::new().tag("tag"), None, 9).unwrap().items;
         found.extend(tagged.into_iter().chain(case.store.by_key("job").unwrap()));
         assert_eq!(found.len(), 5);
@@ -178,7 +178,7 @@ fn put_time_follows_a_wall_clock_that_is_set() {
         file.clock.advance(HOUR);
         let put_at = |tube: &tubewell::Tube| {
             let put_at = tube.peek(id).unwrap().info.put_at;
-            assert_eq!(tube.history(id).unwrap()[0].at, put_at);
+            assert_eq!(tube.query().history(id).unwrap()[0].at, put_at);
             put_at
         };
         // What a network corrects is no setting: the task is equal.
@@ -220,7 +220,7 @@ fn restored_task_has_the_time_of_its_put() {
             Restore::new(case.draft("x")).put_at(SystemTime::UNIX_EPOCH),
             Restore::new(case.draft("x")),
         ];
-        case.tube.restore_many(tasks).unwrap();
+        case.tube.admin().restore_many(tasks).unwrap();
         let now = at(secs(5));
         let expected = [at(secs(2)), at(secs(3)), at(secs(4)), now, SystemTime::UNIX_EPOCH, now];
         let put_at: Vec<SystemTime> = (0..6).map(|id| case.info(id).put_at).collect();
@@ -229,7 +229,7 @@ fn restored_task_has_the_time_of_its_put() {
         case.advance(1000);
         assert_eq!(case.take_all(), [0, 3, 4, 5]);
         let today = case.store.today().unwrap();
-        assert_eq!(case.tube.days(today..=today).unwrap()[0].wait.max, secs(1));
+        assert_eq!(case.tube.query().days(today..=today).unwrap()[0].wait.max, secs(1));
     });
 }
 
@@ -240,9 +240,9 @@ fn restored_task_with_a_time_replaces_none() {
         let id = case.add(put());
         case.advance(1000);
         let restore = |on_key| Restore::new(put().on_key(on_key)).put_at(at(ZERO) - HOUR);
-        let refused = case.tube.restore_many([restore(OnKey::Replace)]);
+        let refused = case.tube.admin().restore_many([restore(OnKey::Replace)]);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        let kept = case.tube.restore_many([restore(OnKey::Keep)]).unwrap();
+        let kept = case.tube.admin().restore_many([restore(OnKey::Keep)]).unwrap();
         assert_eq!((kept[0].id, case.info(id).put_at), (id, at(ZERO)));
     });
 }

@@ -41,14 +41,14 @@ fn options_are_read_set_and_set_back() {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, TubeOptions::default());
         let plain = info(&store);
-        tube.alter(all_options()).unwrap();
+        tube.admin().alter(all_options()).unwrap();
         let altered = info(&store);
         assert_eq!(altered, made_with(driver, all_options()));
         assert_eq!(info(&after_a_kill(&file).1), altered);
         drop(tube);
         let store = file.reopen(store);
         assert_eq!(info(&store), altered);
-        store.tube("case").unwrap().alter(TubeOptions::new()).unwrap();
+        store.tube("case").unwrap().admin().alter(TubeOptions::new()).unwrap();
         assert_eq!(info(&store), plain);
         assert_eq!(info(&after_a_kill(&file).1), plain);
     }
@@ -96,14 +96,14 @@ fn options_that_the_driver_does_not_have_are_refused() {
             refused.push(TubeOptions::new().capacity(1));
         }
         for options in refused {
-            assert_unsupported(case.tube.alter(options), case.driver);
+            assert_unsupported(case.tube.admin().alter(options), case.driver);
         }
-        let temporary = case.tube.alter(TubeOptions::new().temporary(true));
+        let temporary = case.tube.admin().alter(TubeOptions::new().temporary(true));
         assert!(matches!(temporary, Err(Error::TubeDiffers { .. })), "{temporary:?}");
         for options in
             [TubeOptions::new().max_attempts(0), TubeOptions::new().rate(Rate::per(0, secs(1)))]
         {
-            assert!(matches!(case.tube.alter(options), Err(Error::Invalid { .. })));
+            assert!(matches!(case.tube.admin().alter(options), Err(Error::Invalid { .. })));
         }
         assert_eq!(case.tube.info().unwrap(), before);
     });
@@ -113,7 +113,7 @@ fn options_that_the_driver_does_not_have_are_refused() {
 fn defaults_of_tasks_hold_for_later_puts() {
     for_each_driver(TIMED, |case| {
         let before = case.put("before");
-        case.tube.alter(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).priority(3)).unwrap();
+        case.tube.admin().alter(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).priority(3)).unwrap();
         let after = case.put("after");
         let times = |id| {
             let info = case.info(id);
@@ -134,16 +134,16 @@ fn larger_capacity_admits_waiting_puts_and_a_smaller_one_removes_nothing() {
         for put in &mut puts {
             super::executor::poll_pending(put, std::task::Waker::noop());
         }
-        case.tube.alter(capacity(3)).unwrap();
+        case.tube.admin().alter(capacity(3)).unwrap();
         let [b, c, d] = puts;
         assert_eq!(super::executor::block_on(b).unwrap().id, 1);
         assert_eq!(super::executor::block_on(c).unwrap().id, 2);
         assert_eq!(case.tube.info().unwrap().waiting_puts, 1);
-        case.tube.alter(capacity(2)).unwrap();
+        case.tube.admin().alter(capacity(2)).unwrap();
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
         case.tube.delete(0).unwrap();
         assert!(matches!(case.tube.put("e"), Err(Error::Full { capacity: 2, .. })));
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         assert_eq!(super::executor::block_on(d).unwrap().id, 3);
     });
 }
@@ -153,13 +153,13 @@ fn limits_of_claims_hold_for_later_takes() {
     for_each_driver(TIMED, |case| {
         case.put_all([0, 1]);
         let before = case.tube.try_take().unwrap().unwrap();
-        case.tube.alter(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2))).unwrap();
+        case.tube.admin().alter(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2))).unwrap();
         let after = case.tube.try_take().unwrap().unwrap();
         assert_eq!(
             (before.expires_in().unwrap(), after.expires_in().unwrap()),
             (None, Some(secs(5)))
         );
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         case.advance(6_999);
         assert!(after.is_current().unwrap());
         case.advance(1);
@@ -174,10 +174,10 @@ fn limit_of_attempts_holds_for_earlier_tasks_and_takes() {
         for _ in 0..2 {
             drop(case.tube.claim(0).unwrap());
         }
-        case.tube.alter(TubeOptions::new().max_attempts(2)).unwrap();
+        case.tube.admin().alter(TubeOptions::new().max_attempts(2)).unwrap();
         assert_eq!(case.take(), Some(1));
         assert_eq!(case.state(0), Some(TaskState::Buried));
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         assert_eq!(case.tube.kick(9).unwrap(), 1);
         for _ in 0..3 {
             drop(case.tube.claim(0).unwrap());
@@ -190,7 +190,7 @@ fn backoff_holds_for_later_ends_of_claims() {
     for_each_driver(TIMED, |case| {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.alter(TubeOptions::new().backoff(Backoff::constant(secs(5)))).unwrap();
+        case.tube.admin().alter(TubeOptions::new().backoff(Backoff::constant(secs(5)))).unwrap();
         assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, TaskState::Delayed);
         case.advance(5_000);
         assert_eq!(case.take(), Some(id));
@@ -214,24 +214,24 @@ fn retention_holds_for_later_ends() {
             case.tasks().get("buried").copied().unwrap_or_default()
         };
         assert_eq!(bury(0..8), 8);
-        case.tube.alter(keep(3)).unwrap();
+        case.tube.admin().alter(keep(3)).unwrap();
         assert_eq!((bury(8..9), bury(9..14)), (3, 3));
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         assert_eq!(bury(14..18), 7);
-        case.tube.alter(keep(2)).unwrap();
+        case.tube.admin().alter(keep(2)).unwrap();
         assert_eq!((bury(18..19), bury(19..24)), (2, 2));
         let done = |ids: std::ops::Range<u64>| {
             ids.for_each(|id| {
                 case.advance(1);
-                case.tube.resolve(id, None).unwrap();
+                case.tube.admin().resolve(id, None).unwrap();
             });
             assert_sound(&case.store);
             case.tube.statistics().unwrap().tasks.kept
         };
         assert_eq!(done(24..30), 2);
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         assert_eq!(done(30..35), 2);
-        case.tube.alter(keep(1)).unwrap();
+        case.tube.admin().alter(keep(1)).unwrap();
         assert_eq!(done(35..40), 1);
     });
 }
@@ -240,7 +240,7 @@ fn retention_holds_for_later_ends() {
 fn end_all(tube: &Tube, clock: &crate::stores::ManualClock, tasks: u64) {
     for id in 0..tasks {
         clock.advance(ms(1));
-        let ended = if id % 2 == 0 { tube.bury(id) } else { tube.resolve(id, None) };
+        let ended = if id % 2 == 0 { tube.bury(id) } else { tube.admin().resolve(id, None) };
         ended.unwrap();
     }
 }
@@ -261,11 +261,11 @@ fn lowered_retention_removes_the_surplus_of_an_idle_tube() {
             put_numbered(case, 560);
             end_all(&case.tube, &case.clock, 560);
             assert_eq!(kept_and_buried(&case.tube), (280, 280));
-            case.tube.alter(keep_both(2, 3).temporary(temporary)).unwrap();
+            case.tube.admin().alter(keep_both(2, 3).temporary(temporary)).unwrap();
             case.advance(0);
             assert_eq!(kept_and_buried(&case.tube), (2, 3));
             let listed = |state| {
-                let page = case.tube.list(state, None, 9).unwrap();
+                let page = case.tube.query().list(state, None, 9).unwrap();
                 page.items.iter().map(|task| task.id).collect::<Vec<_>>()
             };
             assert_eq!(listed(TaskState::Done), [557, 559]);
@@ -282,7 +282,7 @@ fn surplus_of_a_tube_is_removed_after_a_kill() {
         let (store, tube) = create_with(&file, driver, keep_both(999, 999));
         tube.put_many((0..40).map(|n| draft(driver, &n.to_string()))).unwrap();
         end_all(&tube, &file.clock, 40);
-        tube.alter(keep_both(1, 0)).unwrap();
+        tube.admin().alter(keep_both(1, 0)).unwrap();
         let (_killed, after) = after_a_kill(&file);
         file.clock.advance(ZERO);
         for store in [&store, &after] {
@@ -299,19 +299,19 @@ fn durability_holds_for_later_changes() {
         let (store, tube) = create_with(&file, driver, TubeOptions::default());
         let put = |tube: &Tube, body: &str| tube.put(draft(driver, body)).unwrap().id;
         put(&tube, "flushed");
-        tube.alter(TubeOptions::new().durability(Durability::relaxed())).unwrap();
+        tube.admin().alter(TubeOptions::new().durability(Durability::relaxed())).unwrap();
         put(&tube, "relaxed");
         assert_eq!(
             after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
             1
         );
-        tube.alter(TubeOptions::new().durability(Durability::write())).unwrap();
+        tube.admin().alter(TubeOptions::new().durability(Durability::write())).unwrap();
         put(&tube, "written");
         assert_eq!(
             after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
             3
         );
-        tube.alter(TubeOptions::new()).unwrap();
+        tube.admin().alter(TubeOptions::new()).unwrap();
         put(&tube, "flushed");
         assert_eq!(
             after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
@@ -345,7 +345,7 @@ fn create_alters_an_existing_tube_if_it_may() {
         assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
         let created = case.store.create_tube("new", case.driver, wanted().or_alter(true)).unwrap();
         assert_eq!(created.info().unwrap().max_taken, Some(2));
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         create(case.driver, TubeOptions::new().or_alter(true)).unwrap();
         assert!(case.tube.info().unwrap().paused);
         create(case.driver, TubeOptions::new().if_not_exists(true)).unwrap();
@@ -358,13 +358,13 @@ fn alter_to_the_same_options_writes_nothing() {
     let (store, tube) = create_with(&file, FIFOTTL, all_options());
     let flushes = || store.counters().unwrap().flushes;
     let before = flushes();
-    tube.alter(all_options()).unwrap();
-    tube.unpause().unwrap();
+    tube.admin().alter(all_options()).unwrap();
+    tube.admin().unpause().unwrap();
     store.create_tube("case", FIFOTTL, all_options().or_alter(true)).unwrap();
     assert_eq!(flushes(), before);
     tube.put(Put::new("x")).unwrap();
-    tube.pause().unwrap();
+    tube.admin().pause().unwrap();
     let paused = flushes();
-    tube.pause().unwrap();
+    tube.admin().pause().unwrap();
     assert_eq!(flushes(), paused);
 }

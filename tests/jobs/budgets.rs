@@ -206,7 +206,7 @@ fn snooze_and_revoke_use_no_attempt() {
             assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
             assert_eq!(claim.snooze(ZERO).unwrap().state, TaskState::Ready);
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_eq!(case.tube.revoke(id).unwrap().state, TaskState::Ready);
+            assert_eq!(case.tube.admin().revoke(id).unwrap().state, TaskState::Ready);
             assert_not_taken(claim.fail(Failure::new("late", "")), id);
         }
         assert_eq!((attempts(&case.tube, id), case.info(id).takes), ((0, Some(1)), 10));
@@ -231,7 +231,7 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
         case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
         case.tube.try_take().unwrap().unwrap().snooze(ZERO).unwrap();
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.revoke(id).unwrap();
+        case.tube.admin().revoke(id).unwrap();
         assert_eq!((case.state(id), claim.is_current().unwrap()), (Some(TaskState::Ready), false));
         case.tube.try_take().unwrap().unwrap().fail(Failure::new("g", "m")).unwrap();
         delayed(case);

@@ -88,7 +88,7 @@ fn delete_if_deletes_only_in_the_named_states() {
         for (id, state) in states {
             let others: Vec<TaskState> =
                 states.iter().map(|(_, other)| *other).filter(|other| other != state).collect();
-            match case.tube.delete_if(*id, &others) {
+            match case.tube.admin().delete_if(*id, &others) {
                 Err(Error::WrongState { id: named, state: its, wanted }) => {
                     assert_eq!((named, its), (*id, *state));
                     assert!(others.iter().all(|other| wanted.contains(other.as_str())));
@@ -96,9 +96,9 @@ fn delete_if_deletes_only_in_the_named_states() {
                 other => panic!("not refused: {other:?}"),
             }
             assert_eq!(case.state(*id), Some(*state));
-            assert_eq!(case.tube.delete_if(*id, &[*state]).unwrap().state, TaskState::Done);
+            assert_eq!(case.tube.admin().delete_if(*id, &[*state]).unwrap().state, TaskState::Done);
             assert_eq!(case.state(*id), None);
-            assert_not_found(case.tube.delete_if(*id, &[*state]), *id);
+            assert_not_found(case.tube.admin().delete_if(*id, &[*state]), *id);
         }
         assert_not_taken(case.tube.claimed(1).and_then(tubewell::Claim::ack), 1);
     });
@@ -108,10 +108,10 @@ fn delete_if_deletes_only_in_the_named_states() {
 fn delete_if_without_a_state_is_invalid() {
     for_each_driver(ALL, |case| {
         case.put("x");
-        assert!(matches!(case.tube.delete_if(0, &[]), Err(Error::Invalid { .. })));
+        assert!(matches!(case.tube.admin().delete_if(0, &[]), Err(Error::Invalid { .. })));
         assert_eq!(case.state(0), Some(TaskState::Ready));
         let deferred = case.tube.to_async();
-        deferred.delete_if(0, &[TaskState::Ready]).wait().unwrap();
+        deferred.admin().delete_if(0, &[TaskState::Ready]).wait().unwrap();
         assert_eq!(case.state(0), None);
     });
 }

@@ -30,7 +30,7 @@ fn claimed_task_has_its_body_and_attempts_and_ends_by_its_claim() {
             assert_eq!((claim.attempt(), claim.attempts_left(), claim.takes()), (1, Some(2), 1));
             assert_eq!(claim.tags().collect::<Vec<_>>(), ["red"]);
             assert!(claim.is_current().unwrap());
-            assert_eq!(claim.owner().unwrap(), case.tube.owner_of(id).unwrap());
+            assert_eq!(claim.owner().unwrap(), case.tube.query().owner(id).unwrap());
             drop(claim);
             assert_eq!(case.state(id), Some(TaskState::Taken));
             drop(tube.claimed(id).unwrap().into_async());

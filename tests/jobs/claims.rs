@@ -17,14 +17,14 @@ fn worker(case: &Case, label: &str) -> (Session, Tube) {
 }
 
 fn label_of(tube: &Tube, id: u64) -> Option<String> {
-    tube.owner_of(id).unwrap().map(|owner| owner.label.unwrap().to_string())
+    tube.query().owner(id).unwrap().map(|owner| owner.label.unwrap().to_string())
 }
 
 /// Every verb of this claim is refused, and the task stays as it is.
 fn assert_stale(case: &Case, claim: Claim) {
     let id = claim.id();
     let mut claim = claim;
-    let before = (case.tube.peek(id).unwrap(), case.tube.owner_of(id).unwrap());
+    let before = (case.tube.peek(id).unwrap(), case.tube.query().owner(id).unwrap());
     assert!(!claim.is_current().unwrap());
     assert_eq!(claim.expires_in().unwrap(), Some(ZERO));
     assert_eq!(claim.owner().unwrap(), None);
@@ -42,7 +42,7 @@ fn assert_stale(case: &Case, claim: Claim) {
         Some(3) => assert_not_taken(claim.park(ZERO).wait(), id),
         _ => assert_not_taken(claim.into_blocking().park(ZERO), id),
     }
-    assert_eq!((case.tube.peek(id).unwrap(), case.tube.owner_of(id).unwrap()), before);
+    assert_eq!((case.tube.peek(id).unwrap(), case.tube.query().owner(id).unwrap()), before);
 }
 
 /// Q036 T006 B004
@@ -54,20 +54,20 @@ fn taken_task_has_an_owner_and_a_count_of_takes() {
         let (_session, tube) = worker(case, "w");
         assert!(tube.try_take().unwrap().is_none());
         let id = case.put("a");
-        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        assert_eq!(case.tube.query().owner(id).unwrap(), None);
         let claim = tube.claim(id).unwrap();
         assert_eq!((claim.takes(), claim.body()), (1, &b"a"[..]));
-        let owner = case.tube.owner_of(id).unwrap().unwrap();
+        let owner = case.tube.query().owner(id).unwrap().unwrap();
         assert_eq!((owner.session, owner.label.as_deref()), (tube.session(), Some("w")));
         assert_eq!((owner.held, owner.is_parked), (ZERO, false));
         assert_eq!(claim.owner().unwrap().unwrap(), owner);
         assert_eq!(case.state(id), Some(TaskState::Taken));
-        assert!(case.tube.list(TaskState::Ready, None, 10).unwrap().items.is_empty());
+        assert!(case.tube.query().list(TaskState::Ready, None, 10).unwrap().items.is_empty());
         case.advance(250);
         assert_eq!(claim.owner().unwrap().unwrap().held, ms(250));
         assert_eq!(case.calls(), counts([("put", 1), ("take", 1)]));
         claim.ack().unwrap();
-        assert_eq!(case.tube.owner_of(id), Err(Error::NotFound { id }));
+        assert_eq!(case.tube.query().owner(id), Err(Error::NotFound { id }));
     });
 }
 
@@ -88,7 +88,7 @@ fn claimed_task_cannot_be_claimed_again_and_its_claim_is_not_extended() {
         }
         assert_eq!(claim.expires_in().unwrap(), Some(secs(6)));
         assert_eq!(other.try_take().unwrap().map(|claim| claim.id()), None);
-        assert_eq!(case.tube.list(TaskState::Taken, None, 10).unwrap().items.len(), 1);
+        assert_eq!(case.tube.query().list(TaskState::Taken, None, 10).unwrap().items.len(), 1);
         claim.ack().unwrap();
     });
 }
@@ -238,7 +238,7 @@ fn revoked_task_is_ready_in_its_old_place() {
         case.put_all([0, 1, 2]);
         let (_session, tube) = worker(case, "w");
         let claim = tube.claim(1).unwrap();
-        let receipt = case.tube.revoke(1).unwrap();
+        let receipt = case.tube.admin().revoke(1).unwrap();
         assert_eq!((receipt.id, receipt.state), (1, TaskState::Ready));
         assert_eq!(case.calls().get("release"), Some(&1));
         drop(claim);
@@ -255,8 +255,8 @@ fn holder_of_a_revoked_claim_is_refused_and_is_not_its_owner() {
         let id = case.put("x");
         let claim = tube.try_take().unwrap().unwrap();
         assert!(claim.is_current().unwrap());
-        case.tube.revoke(id).unwrap();
-        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        case.tube.admin().revoke(id).unwrap();
+        assert_eq!(case.tube.query().owner(id).unwrap(), None);
         assert_stale(case, claim);
         let (_session, tube) = worker(case, "new");
         let claim = tube.try_take().unwrap().unwrap();
@@ -270,14 +270,14 @@ fn holder_of_a_revoked_claim_is_refused_and_is_not_its_owner() {
 fn revoke_of_a_task_that_is_not_taken_is_refused() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
-        assert_not_taken(case.tube.revoke(id), id);
-        assert_eq!(case.tube.owner_of(id).unwrap(), None);
-        assert_eq!(case.tube.revoke(99), Err(Error::NotFound { id: 99 }));
-        assert_eq!(case.tube.owner_of(99), Err(Error::NotFound { id: 99 }));
+        assert_not_taken(case.tube.admin().revoke(id), id);
+        assert_eq!(case.tube.query().owner(id).unwrap(), None);
+        assert_eq!(case.tube.admin().revoke(99), Err(Error::NotFound { id: 99 }));
+        assert_eq!(case.tube.query().owner(99), Err(Error::NotFound { id: 99 }));
         let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         let claim = case.tube.claim(id).unwrap();
-        assert_eq!(other.revoke(id), Err(Error::NotFound { id }));
-        assert_eq!(other.owner_of(id), Err(Error::NotFound { id }));
+        assert_eq!(other.admin().revoke(id), Err(Error::NotFound { id }));
+        assert_eq!(other.query().owner(id), Err(Error::NotFound { id }));
         claim.ack().unwrap();
     });
 }
@@ -308,7 +308,7 @@ fn claim_with_a_ttr_of_zero_is_over_at_once() {
         let id = case.add(case.draft("x").ttr(ZERO));
         let claim = case.tube.claim(id).unwrap();
         assert_eq!((claim.is_current().unwrap(), claim.expires_in().unwrap()), (false, Some(ZERO)));
-        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        assert_eq!(case.tube.query().owner(id).unwrap(), None);
         assert_not_taken(claim.ack(), id);
     });
 }

@@ -114,7 +114,7 @@ fn second_ack_is_refused_and_counts_nothing() {
         let acked = |id| (id, tubewell::EventKind::Ack, TaskState::Done);
         assert!(log.read().ends_with(&[acked(0), acked(1)]));
         for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried] {
-            assert_eq!(case.tube.list(state, None, 10).unwrap().items, []);
+            assert_eq!(case.tube.query().list(state, None, 10).unwrap().items, []);
         }
     });
 }

@@ -67,7 +67,7 @@ fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
         let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
         let taker = tube.clone();
         let taker = disk.block_flush_of(|| thread::spawn(move || taker.take_timeout(NO_TIMEOUT)));
-        tube.revoke(0).unwrap();
+        tube.admin().revoke(0).unwrap();
         disk.unblock_flushes();
         let claim = taker.join().unwrap().unwrap().unwrap();
         assert_eq!((claim.attempt(), claim.is_current().unwrap()), (1, true));
@@ -272,7 +272,7 @@ fn truncated_and_dropped_tubes_leave_no_count_behind() {
             let drafts = || (0..10).map(|n| draft(driver, &n.to_string()));
             tube.put_many(drafts()).unwrap();
             let claims = tube.take_many(5, ZERO).unwrap();
-            tube.truncate().unwrap();
+            tube.admin().truncate().unwrap();
             assert_sound(&store);
             let (_file, killed) = after_a_kill(&file);
             assert_sound(&killed);

@@ -20,7 +20,7 @@ fn delete_removes_task_in_every_state() {
             assert_eq!(case.state(id), Some(*state));
             assert_eq!(case.tube.delete(id).unwrap().state, TaskState::Done);
             assert_eq!(case.state(id), None);
-            assert_eq!(case.tube.list(*state, None, 10).unwrap().items, []);
+            assert_eq!(case.tube.query().list(*state, None, 10).unwrap().items, []);
         }
         assert_eq!(case.tasks(), counts([("done", states.len() as u64)]));
         case.advance(20_000);

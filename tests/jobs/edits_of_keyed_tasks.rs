@@ -11,16 +11,16 @@ fn changed_task_keeps_its_key() {
         let id = case.add(case.draft("x").key("a").priority(5));
         let found = || case.store.by_key("a").unwrap().map(|task| task.id);
         let update = |update: Update| _ = case.tube.update(id, update).unwrap();
-        case.tube.set_priority(id, 1).unwrap();
+        case.tube.admin().set_priority(id, 1).unwrap();
         assert_eq!(found(), Some(id));
         update(Update::new().body(vec![1; 3000]).delay(secs(1)));
         assert_eq!(found(), Some(id));
         update(Update::new().delay(ZERO));
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.set_priority(id, 7).unwrap();
+        case.tube.admin().set_priority(id, 7).unwrap();
         claim.bury_with(Failure::new("g", "message")).unwrap();
-        case.tube.set_priority(id, 3).unwrap();
-        assert_eq!(case.tube.kick_where(Filter::new().group("g")).unwrap(), 1);
+        case.tube.admin().set_priority(id, 3).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().group("g")).unwrap(), 1);
         assert_eq!(found(), Some(id));
         let refused = case.tube.put(case.draft("y").key("a"));
         assert!(matches!(refused, Err(Error::KeyInUse { .. })), "{refused:?}");
@@ -33,10 +33,10 @@ fn key_of_deleted_task_is_free() {
     type Delete = fn(&Case, u64);
     let deletes: [Delete; 4] = [
         |case, id| _ = case.tube.cancel(id).unwrap(),
-        |case, id| _ = case.tube.delete_if(id, &[TaskState::Ready]).unwrap(),
-        |case, id| assert_eq!(case.tube.delete_many(&[id, id]).unwrap(), 1),
+        |case, id| _ = case.tube.admin().delete_if(id, &[TaskState::Ready]).unwrap(),
+        |case, id| assert_eq!(case.tube.admin().delete_many(&[id, id]).unwrap(), 1),
         |case, _| {
-            assert_eq!(case.tube.delete_where(Filter::new().state(TaskState::Ready)).unwrap(), 1);
+            assert_eq!(case.tube.admin().delete(Filter::new().state(TaskState::Ready)).unwrap(), 1);
         },
     ];
     for delete in deletes {
@@ -56,7 +56,7 @@ fn keyed_task_with_new_priority_is_found_after_a_reopen() {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         let id = tube.put(Put::new("x").key("a").priority(9)).unwrap().id;
-        tube.set_priority(id, 2).unwrap();
+        tube.admin().set_priority(id, 2).unwrap();
         drop(tube);
         let store = file.reopen(store);
         let task = store.by_key("a").unwrap().unwrap();
@@ -80,10 +80,10 @@ fn taken_task_with_new_priority_holds_its_sub_queue_until_its_claim_ends() {
             assert!(claims.iter().map(tubewell::Claim::id).eq(taken.iter().copied()));
             let (next, elsewhere) = (put(&case.tube), put(&other));
             for id in &taken {
-                case.tube.set_priority(*id, 9).unwrap();
+                case.tube.admin().set_priority(*id, 9).unwrap();
             }
-            case.tube.set_priority(next, 1).unwrap();
-            other.set_priority(elsewhere, 8).unwrap();
+            case.tube.admin().set_priority(next, 1).unwrap();
+            other.admin().set_priority(elsewhere, 8).unwrap();
             assert_eq!((take(&case.tube), take(&other)), (None, None));
             drop(claims);
             assert_eq!(take(&case.tube), Some(next));

@@ -72,7 +72,7 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
             let result = format!("result {}", claim.id());
             claim.into_async().ack_with(result)
         });
-        let forget = tube.to_async().refuse_when_full().forget(ids[2]);
+        let forget = tube.to_async().refuse_when_full().admin().forget(ids[2]);
         let after = ids.map(|id| wait_for(&tube, id));
         stores::settle(&store);
         disk.unblock_flushes();
@@ -158,10 +158,10 @@ fn resolve_and_forget_during_an_outage_are_refused_and_change_nothing() {
         }
         let wait = wait_for(&tube, ids[2]);
         disk.fail_flushes(true);
-        let unknown = tube.resolve(ids[1], Some(b"by hand"));
+        let unknown = tube.admin().resolve(ids[1], Some(b"by hand"));
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         assert!(matches!(wait.answer(), Err(Error::Unavailable { .. })));
-        let refused = [tube.resolve(ids[2], None), tube.forget(ids[0]), tube.forget(ids[1])];
+        let refused = [tube.admin().resolve(ids[2], None), tube.admin().forget(ids[0]), tube.admin().forget(ids[1])];
         for refused in refused {
             assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         }
@@ -171,7 +171,7 @@ fn resolve_and_forget_during_an_outage_are_refused_and_change_nothing() {
         assert_eq!(tube.outcome(ids[1]), Ok(Some(done("by hand"))));
         assert_eq!(tube.outcome(ids[2]), Ok(None));
         disk.fail_flushes(true);
-        let unknown = tube.forget(ids[3]);
+        let unknown = tube.admin().forget(ids[3]);
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         disk.fail_flushes(false);
         clock.advance(secs(60));
@@ -268,7 +268,7 @@ fn waiter_gets_the_first_of_several_ends_of_one_flush() {
         let kicked = deferred.kick(2);
         tickets.extend(ids.map(|id| deferred.bury(id)));
         let kicked_again = deferred.kick(2);
-        tickets.extend(ids.map(|id| deferred.resolve(id, Some(b"result"))));
+        tickets.extend(ids.map(|id| deferred.admin().resolve(id, Some(b"result"))));
         stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();
@@ -322,7 +322,7 @@ fn truncate_during_the_flush_of_kept_ends_answers_with_them() {
         let ack = disk.block_flush_of(|| first.into_async().ack_with("a"));
         let later = second.into_async().ack_with("b");
         thread::scope(|scope| {
-            let truncate = scope.spawn(|| tube.truncate());
+            let truncate = scope.spawn(|| tube.admin().truncate());
             wait_until(|| tube.statistics().unwrap().tasks.total == 0);
             stores::settle(&store);
             disk.unblock_flushes();
@@ -349,7 +349,7 @@ fn wait_through_another_tube_returns_gone() {
     let id = tube.put("x").unwrap().id;
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
     let wait = Wait::begin(tube.to_async().wait_done(id, NO_TIMEOUT));
-    tube.resolve(id, Some(b"result")).unwrap();
+    tube.admin().resolve(id, Some(b"result")).unwrap();
     assert_eq!(wait.answer(), Ok(Some(done("result"))));
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
     assert_sound(&store);

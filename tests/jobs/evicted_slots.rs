@@ -37,21 +37,21 @@ const GATES: [Gate; 7] = [
     Gate {
         what: "pause of the tube",
         options: || limit(2),
-        shut: |case| case.tube.pause().unwrap(),
-        open: |case| case.tube.unpause().unwrap(),
+        shut: |case| case.tube.admin().pause().unwrap(),
+        open: |case| case.tube.admin().unpause().unwrap(),
     },
     Gate {
         what: "pauses of sub-queues",
         options: || limit(2),
         shut: |case| {
-            for_each_name(|name| case.tube.pause_sub_queue(name, Duration::MAX).unwrap());
+            for_each_name(|name| case.tube.admin().pause_sub_queue(name, Duration::MAX).unwrap());
         },
-        open: |case| for_each_name(|name| case.tube.unpause_sub_queue(name).unwrap()),
+        open: |case| for_each_name(|name| case.tube.admin().unpause_sub_queue(name).unwrap()),
     },
     Gate {
         what: "pauses that elapse",
         options: || limit(2),
-        shut: |case| for_each_name(|name| case.tube.pause_sub_queue(name, secs(5)).unwrap()),
+        shut: |case| for_each_name(|name| case.tube.admin().pause_sub_queue(name, secs(5)).unwrap()),
         open: |case| case.advance(5_000),
     },
     Gate {
@@ -69,14 +69,14 @@ const GATES: [Gate; 7] = [
     Gate {
         what: "altered limit",
         options: || limit(2),
-        shut: |case| case.tube.alter(limit(1)).unwrap(),
-        open: |case| case.tube.alter(limit(2)).unwrap(),
+        shut: |case| case.tube.admin().alter(limit(1)).unwrap(),
+        open: |case| case.tube.admin().alter(limit(2)).unwrap(),
     },
     Gate {
         what: "limit of taken tasks",
         options: || limit(2),
-        shut: |case| case.tube.alter(limit(2).max_taken(1)).unwrap(),
-        open: |case| case.tube.alter(limit(2)).unwrap(),
+        shut: |case| case.tube.admin().alter(limit(2).max_taken(1)).unwrap(),
+        open: |case| case.tube.admin().alter(limit(2)).unwrap(),
     },
 ];
 

@@ -78,7 +78,7 @@ fn bury_by_former_holder_is_refused_when_another_session_has_the_task() {
         case.put_all([0]);
         let (former, current) = (case.tube_in_new_session(), case.tube_in_new_session());
         let claim = former.try_take().unwrap().unwrap();
-        assert_eq!(case.tube.release_all().unwrap(), 1);
+        assert_eq!(case.tube.admin().release_all().unwrap(), 1);
         assert_eq!(take(&current), Some(0));
         assert_not_taken(claim.bury(), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
@@ -199,7 +199,7 @@ fn released_task_is_listed_as_ready_again() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let listed = |state| {
-            let page = case.tube.list(state, None, 10).unwrap();
+            let page = case.tube.query().list(state, None, 10).unwrap();
             page.items.iter().map(|info| info.id).collect::<Vec<u64>>()
         };
         let claim = case.tube.try_take().unwrap().unwrap();

@@ -67,7 +67,7 @@ fn failure_with_attempts_left_is_kept_and_the_task_is_ready() {
         assert_eq!(attempts(&case.tube, id), (1, Some(5)));
         assert_eq!(failure(&case.tube, id), Some(("group".into(), "message".into(), 1)));
         assert_eq!(groups(&case.tube), []);
-        let listed = case.tube.list(TaskState::Ready, None, 10).unwrap().items;
+        let listed = case.tube.query().list(TaskState::Ready, None, 10).unwrap().items;
         assert_eq!(listed[0].failure, case.info(id).failure);
         // It is known until the task ends.
         let claim = case.tube.try_take().unwrap().unwrap();

@@ -66,5 +66,5 @@ pub fn claim_of(waiting: WaitingTake) -> Claim {
 
 /// The failure groups of the buried tasks, with their counts.
 pub fn groups(tube: &Tube) -> Vec<(String, u64)> {
-    tube.groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
+    tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
 }

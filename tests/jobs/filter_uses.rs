@@ -46,18 +46,18 @@ const LISTED: [&str; 7] =
 fn call_names_the_condition_that_it_does_not_use() {
     for_each_driver(&[FIFO], |case| {
         let (store, tube) = (&case.store, &case.tube);
-        assert_uses(&LISTED, |filter| tube.list(filter, None, 9));
-        assert_uses(&LISTED, |filter| tube.list_bodies(filter, None, 9));
+        assert_uses(&LISTED, |filter| tube.query().list(filter, None, 9));
+        assert_uses(&LISTED, |filter| tube.query().tasks(filter, None, 9));
         let with_tube = |filter: Filter| store.list(filter.tube("case"), None, 9);
         assert_uses(&[&LISTED[..], &["tube"]].concat(), with_tube);
         let with_tag = |filter: Filter| store.list(filter.tag("t"), None, 9);
         assert_uses(&[&LISTED[..6], &["tube"]].concat(), with_tag);
         let of_group = |filter: Filter| filter.group("g");
         let changed = ["state", "group", "tag", "limit"];
-        assert_uses(&changed, |filter| tube.delete_where(of_group(filter)));
-        assert_uses(&changed, |filter| tube.kick_where(filter));
-        assert_uses(&changed, |filter| block_on(tube.to_async().delete_where(of_group(filter))));
-        assert_uses(&changed, |filter| block_on(tube.to_async().kick_where(filter)));
+        assert_uses(&changed, |filter| tube.admin().delete(of_group(filter)));
+        assert_uses(&changed, |filter| tube.admin().kick(filter));
+        assert_uses(&changed, |filter| block_on(tube.to_async().admin().delete(of_group(filter))));
+        assert_uses(&changed, |filter| block_on(tube.to_async().admin().kick(filter)));
         let used = ["tube", "key", "owner", "tag", "kinds"];
         assert_uses(&used, |filter| store.events(filter, 1).map(drop));
     });
@@ -73,10 +73,10 @@ fn calls_on_tasks_use_one_value_of_a_condition() {
             ("tube", filter().tube("case").tube("other")),
         ] {
             for refused in [
-                case.tube.list(&twice, None, 9).map(drop),
+                case.tube.query().list(&twice, None, 9).map(drop),
                 case.store.list(twice.clone().tag("a"), None, 9).map(drop),
-                case.tube.delete_where(twice.clone().group("g")).map(drop),
-                case.tube.kick_where(&twice).map(drop),
+                case.tube.admin().delete(twice.clone().group("g")).map(drop),
+                case.tube.admin().kick(&twice).map(drop),
             ] {
                 let Err(Error::Invalid { what }) = refused else { panic!("{name}: {refused:?}") };
                 assert!(what.contains(&format!("`{name}`")), "{what}");
@@ -84,7 +84,7 @@ fn calls_on_tasks_use_one_value_of_a_condition() {
         }
         // The same value twice is one.
         put_tagged(case, &["a"]);
-        let listed = case.tube.list(filter().tag("a").tag("a"), None, 9).unwrap();
+        let listed = case.tube.query().list(filter().tag("a").tag("a"), None, 9).unwrap();
         assert_eq!(listed.items.len(), 1);
     });
 }
@@ -94,10 +94,10 @@ fn state_is_a_filter_of_its_tasks() {
     for_each_driver(ALL, |case| {
         let [buried, ready] = [case.put("a"), case.put("b")];
         case.tube.bury(buried).unwrap();
-        let list = |state| case.tube.list(state, None, 9).unwrap().items;
+        let list = |state| case.tube.query().list(state, None, 9).unwrap().items;
         assert_eq!(list(TaskState::Ready).iter().map(|task| task.id).collect::<Vec<_>>(), [ready]);
-        assert_eq!(case.tube.kick_where(TaskState::Buried).unwrap(), 1);
-        assert_eq!(case.tube.delete_where(TaskState::Ready).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(TaskState::Buried).unwrap(), 1);
+        assert_eq!(case.tube.admin().delete(TaskState::Ready).unwrap(), 2);
     });
 }
 
@@ -119,7 +119,7 @@ fn store_lists_one_tube_as_the_tube_does() {
             let of_store = filter.clone().tube("case");
             let (mut after, mut after_in_store) = (None, None);
             loop {
-                let page = case.tube.list(&filter, after, 2).unwrap();
+                let page = case.tube.query().list(&filter, after, 2).unwrap();
                 assert_eq!(case.store.list(&of_store, after_in_store, 2).unwrap(), page);
                 assert!(page.items.iter().all(|task| task.tube == "case"));
                 (after, after_in_store) = (page.next.clone(), page.next);

@@ -369,8 +369,8 @@ fn end_of_a_claim_says_why_and_whose_it_was() {
         case.put_all([0]);
         let ends: [(EndOf<'_>, EventKind); 4] = [
             (&|claim| drop(claim), EventKind::Release),
-            (&|claim| drop(case.tube.revoke(claim.id())), EventKind::Revoke),
-            (&|_| assert_eq!(case.tube.revoke_all(), Ok(1)), EventKind::Revoke),
+            (&|claim| drop(case.tube.admin().revoke(claim.id())), EventKind::Revoke),
+            (&|_| assert_eq!(case.tube.admin().revoke_all(), Ok(1)), EventKind::Revoke),
             (&|claim| claim.snooze(ZERO).map(drop).unwrap(), EventKind::Snooze),
         ];
         for (end, kind) in ends {
@@ -399,10 +399,10 @@ fn every_event_of_a_task_with_a_key_has_the_key() {
         let after = case.draft("y").key("k").after(&case.tube, [parent]).key("k2");
         case.add(after.on_parent(OnParent::Release));
         case.tube.try_take().unwrap().unwrap().touch(secs(1)).unwrap();
-        case.tube.set_priority(parent, 7).unwrap();
+        case.tube.admin().set_priority(parent, 7).unwrap();
         case.advance(11_000);
-        case.tube.resolve(1, None).unwrap();
-        case.tube.forget(1).unwrap();
+        case.tube.admin().resolve(1, None).unwrap();
+        case.tube.admin().forget(1).unwrap();
         let put = |key: &str| case.draft("z").key(key).on_key(OnKey::Replace);
         case.add(put("k3"));
         other.put(put("k3")).unwrap();
@@ -460,7 +460,7 @@ fn notes_for_events_end_with_truncate_and_without_readers() {
         let ann = case.store.session_named("ann").unwrap();
         case.put_all([0, 1]);
         let _claims = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_sound(&case.store);
         drop(events);
         let id = case.put("x");

@@ -68,13 +68,13 @@ fn edit_of_tags_is_an_event_of_the_tags_that_it_leaves() {
         };
         let (take, release, update) = (EventKind::Take, EventKind::Release, EventKind::Update);
         let id = case.add(case.draft("x").tag("red"));
-        case.tube.add_tags(id, ["blue"]).unwrap();
-        case.tube.remove_tags(id, ["red"]).unwrap();
+        case.tube.admin().add_tags(id, ["blue"]).unwrap();
+        case.tube.admin().remove_tags(id, ["red"]).unwrap();
         assert_eq!(kinds(&red), [EventKind::Put, update]);
         assert_eq!(kinds(&blue), [update, update]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.add_tags(id, ["red"]).unwrap();
-        case.tube.remove_tags(id, ["blue"]).unwrap();
+        case.tube.admin().add_tags(id, ["red"]).unwrap();
+        case.tube.admin().remove_tags(id, ["blue"]).unwrap();
         claim.release(ZERO).unwrap();
         assert_eq!(kinds(&red), [update, update, release]);
         assert_eq!(kinds(&blue), [take, update]);
@@ -95,10 +95,10 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
         let after = draft("y").after(&case.tube, [parent]).on_parent(OnParent::Release);
         let child = case.add(after);
         case.tube.try_take().unwrap().unwrap().touch(secs(1)).unwrap();
-        case.tube.set_priority(parent, 7).unwrap();
+        case.tube.admin().set_priority(parent, 7).unwrap();
         case.advance(11_000);
-        case.tube.resolve(child, None).unwrap();
-        case.tube.forget(child).unwrap();
+        case.tube.admin().resolve(child, None).unwrap();
+        case.tube.admin().forget(child).unwrap();
         let put = || draft("z").key("k").on_key(OnKey::Replace);
         let id = case.add(put());
         other.put(put()).unwrap();
@@ -134,7 +134,7 @@ fn events_of_a_replaced_task_of_a_temporary_tube_have_its_key_and_its_tags() {
         let _claim = one.claim(id).unwrap();
         other.put(put()).unwrap();
         other.claim(id).unwrap().ack().unwrap();
-        other.forget(id).unwrap();
+        other.admin().forget(id).unwrap();
         let told = |events: &Events| -> Vec<(String, EventKind)> {
             received(events).into_iter().map(|it| (it.tube.to_string(), it.kind)).collect()
         };
@@ -171,7 +171,7 @@ fn every_event_of_a_schedule_has_its_key() {
         case.tube.schedule(daily(60).starting(later)).unwrap();
         case.tube.schedule(daily(90)).unwrap();
         other.schedule(daily(90)).unwrap();
-        other.unschedule("daily").unwrap();
+        other.schedules().remove("daily").unwrap();
         case.tube.schedule(daily(60).starting(later).times(1)).unwrap();
         case.advance(60_000);
         case.store.flush().unwrap();

@@ -129,7 +129,7 @@ fn finish_of_ended_claim_is_refused() {
         let next = other(&case.store, case.driver);
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.revoke(id).unwrap();
+        case.tube.admin().revoke(id).unwrap();
         let current = case.tube.try_take().unwrap().unwrap();
         let finish = Finish::new().put(&next, "a").advance(&next, "b");
         assert_not_taken(claim.finish(finish.clone()), id);
@@ -271,10 +271,10 @@ fn typed_claims_advance_and_finish() {
         assert_eq!(words.try_take().unwrap().unwrap().value(), "eight");
         let more = case.store.create_tube("more", case.driver, TubeOptions::new()).unwrap();
         let more = more.typed::<String>();
-        words.move_to(1, &more).unwrap();
-        assert_eq!((more.move_all(&words), words.move_all(&more)), (Ok(1), Ok(1)));
-        more.to_async().move_to(1, &words).wait().unwrap();
-        assert_eq!(block_on(words.to_async().move_all(&more)), Ok(1));
+        words.admin().move_to(1, &more).unwrap();
+        assert_eq!((more.admin().move_all(&words), words.admin().move_all(&more)), (Ok(1), Ok(1)));
+        more.to_async().admin().move_to(1, &words).wait().unwrap();
+        assert_eq!(block_on(words.to_async().admin().move_all(&more)), Ok(1));
         assert_eq!(*more.try_take().unwrap().unwrap().value(), word);
         assert_eq!(more.outcome(0), Ok(Some(Ending::Gone)));
     });

@@ -109,16 +109,16 @@ fn reads_return_while_the_write_buffer_is_full() {
         // Of a task.
         assert_eq!(tube.peek(ready).unwrap().body, b"body");
         assert_eq!(block_on(tube.to_async().peek(ready)).unwrap().body, b"body");
-        assert_eq!(tube.history(ready).unwrap().len(), 1);
-        assert_eq!(block_on(tube.to_async().history(ready)).unwrap().len(), 1);
-        assert_eq!(tube.steps(first.id()).unwrap().len(), 2);
-        assert_eq!(block_on(tube.to_async().steps(first.id())).unwrap().len(), 2);
+        assert_eq!(tube.query().history(ready).unwrap().len(), 1);
+        assert_eq!(block_on(tube.to_async().query().history(ready)).unwrap().len(), 1);
+        assert_eq!(tube.query().steps(first.id()).unwrap().len(), 2);
+        assert_eq!(block_on(tube.to_async().query().steps(first.id())).unwrap().len(), 2);
         assert!(tube.outcome(done).unwrap().is_some());
         assert!(block_on(tube.to_async().outcome(done)).unwrap().is_some());
         assert!(tube.wait_done(done, secs(60)).unwrap().is_some());
-        assert_eq!(tube.parents(child).unwrap(), [ready]);
-        assert_eq!(tube.children(ready).unwrap(), [child]);
-        assert!(tube.owner_of(first.id()).unwrap().is_some());
+        assert_eq!(tube.query().parents(child).unwrap(), [ready]);
+        assert_eq!(tube.query().children(ready).unwrap(), [child]);
+        assert!(tube.query().owner(first.id()).unwrap().is_some());
         // Of all tubes.
         assert_eq!(store.by_key("the key").unwrap().unwrap().id, ready);
         assert_eq!(block_on(store.to_async().by_key("the key")).unwrap().unwrap().id, ready);
@@ -134,22 +134,22 @@ fn reads_return_while_the_write_buffer_is_full() {
         let _ = (store.counters().unwrap(), store.clock_report().unwrap(), store.session());
         // Of a tube.
         let tube = &store.tube("case").unwrap();
-        let page = tube.list(TaskState::Ready, None, 1).unwrap();
+        let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
         assert_eq!(page.items[0].id, ready);
         let first_of = |page: tubewell::Page<tubewell::TaskInfo>| page.items[0].id;
-        assert_eq!(first_of(tube.list(Filter::new().tag("red"), None, 1).unwrap()), ready);
-        assert_eq!(tube.list_bodies(Filter::new(), None, 1).unwrap().items.len(), 1);
+        assert_eq!(first_of(tube.query().list(Filter::new().tag("red"), None, 1).unwrap()), ready);
+        assert_eq!(tube.query().tasks(Filter::new(), None, 1).unwrap().items.len(), 1);
         assert_eq!(
-            tube.list(Filter::new().group("smtp").newest_first(), None, 1).unwrap().items.len(),
+            tube.query().list(Filter::new().group("smtp").newest_first(), None, 1).unwrap().items.len(),
             1
         );
-        assert_eq!(tube.peek_ready(1).unwrap()[0].id, ready);
-        assert_eq!(tube.groups().unwrap().len(), 1);
-        assert_eq!(tube.schedules(None, 9).unwrap().items.len(), 1);
-        assert!(tube.paused_sub_queues().unwrap().is_empty());
+        assert_eq!(tube.query().next(1).unwrap()[0].id, ready);
+        assert_eq!(tube.query().groups().unwrap().len(), 1);
+        assert_eq!(tube.schedules().list(None, 9).unwrap().items.len(), 1);
+        assert!(tube.query().paused_sub_queues().unwrap().is_empty());
         let today = store.today().unwrap();
-        assert!(tube.day(today).unwrap().puts > 0);
-        assert_eq!(tube.days(today..=today).unwrap().len(), 1);
+        assert!(tube.query().day(today).unwrap().puts > 0);
+        assert_eq!(tube.query().days(today..=today).unwrap().len(), 1);
         assert!(tube.statistics().unwrap().tasks.buried == 1);
         assert!(!tube.info().unwrap().paused);
         assert!(tube.wait_ready(secs(60)).unwrap());
@@ -213,7 +213,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         claim.renew(secs(90)).unwrap();
         claim.progress(1, 2).unwrap();
         claim.progress_text("a step").unwrap();
-        tube.revoke(claim.id()).unwrap();
+        tube.admin().revoke(claim.id()).unwrap();
         assert!(!claim.is_current().unwrap());
         let claim = taken.pop().unwrap();
         let id = claim.detach().info.id;
@@ -230,7 +230,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         // Waits that end, or are given up.
         assert_eq!(tube.wait_done(*ready, secs(0)).unwrap(), None);
         drop(tube.to_async().take_timeout(Duration::MAX));
-        assert!(tube.revoke_all().unwrap() > 0);
+        assert!(tube.admin().revoke_all().unwrap() > 0);
         taken.clear();
     });
 }
@@ -242,7 +242,7 @@ fn deferred_changes_of_memory_are_not_refused_while_the_write_buffer_is_full() {
         let Filled { store, taken, .. } = filled;
         // The tickets of a connection may be answered in any order: one after the other.
         let deferred = store.tube("case").unwrap().to_async().refuse_when_full();
-        deferred.revoke(taken.pop().unwrap().id()).wait().unwrap();
+        deferred.admin().revoke(taken.pop().unwrap().id()).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
         deferred.claimed(id).wait().unwrap().release(secs(0)).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;

@@ -27,7 +27,7 @@ fn bury_next(tube: &Tube, group: &str) -> u64 {
 fn pages(tube: &Tube, group: &str, limit: usize) -> Vec<Vec<u64>> {
     let (mut pages, mut cursor) = (Vec::new(), None::<Cursor>);
     loop {
-        let page = tube.list(Filter::new().group(group).newest_first(), cursor, limit).unwrap();
+        let page = tube.query().list(Filter::new().group(group).newest_first(), cursor, limit).unwrap();
         pages.push(ids(&page));
         cursor = page.next;
         if cursor.is_none() {
@@ -56,7 +56,7 @@ fn failed_task_has_its_failure_and_no_owner() {
             (info.state, info.attempts, info.attempts_left),
             (TaskState::Buried, 1, Some(4))
         );
-        assert_eq!(case.tube.owner_of(0), Ok(None));
+        assert_eq!(case.tube.query().owner(0), Ok(None));
         assert_eq!(groups(&case.tube), [group("g", 1)]);
         assert_eq!(case.tasks(), counts([("buried", 1), ("total", 1)]));
         // It failed, so it has no result.
@@ -74,7 +74,7 @@ fn failure_without_message_is_listed_in_its_group() {
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.bury_with(Failure::new("g", "")).unwrap();
         assert_eq!(groups(&case.tube), [group("g", 1)]);
-        let page = case.tube.list(Filter::new().group("g").newest_first(), None, 10).unwrap();
+        let page = case.tube.query().list(Filter::new().group("g").newest_first(), None, 10).unwrap();
         assert_eq!((ids(&page), page.next), (vec![0], None));
         assert_eq!(page.items[0].failure.as_ref().unwrap().message, "");
     });
@@ -106,13 +106,13 @@ fn group_listing_refuses_foreign_cursor_and_unknown_group_is_empty() {
         case.put_all([0, 1, 2]);
         case.advance(1);
         bury_next(&case.tube, "g");
-        let ready = case.tube.list(TaskState::Ready, None, 1).unwrap().next;
+        let ready = case.tube.query().list(TaskState::Ready, None, 1).unwrap().next;
         assert!(ready.is_some());
-        let refused = case.tube.list(Filter::new().group("g").newest_first(), ready, 10);
+        let refused = case.tube.query().list(Filter::new().group("g").newest_first(), ready, 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         for unknown in ["", "h", "gg", &"x".repeat(70_000)] {
             assert_eq!(
-                case.tube.list(Filter::new().group(unknown).newest_first(), None, 10),
+                case.tube.query().list(Filter::new().group(unknown).newest_first(), None, 10),
                 Ok(Page::default())
             );
         }
@@ -132,9 +132,9 @@ fn cursors_of_groups_and_of_buried_tasks_are_not_exchanged() {
             }
             let by_text =
                 |page: Page<TaskInfo>| page.next.unwrap().to_string().parse::<Cursor>().unwrap();
-            let list = |after, limit| case.tube.list(TaskState::Buried, after, limit);
+            let list = |after, limit| case.tube.query().list(TaskState::Buried, after, limit);
             let list_group = |name, after, limit| {
-                case.tube.list(Filter::new().group(name).newest_first(), after, limit)
+                case.tube.query().list(Filter::new().group(name).newest_first(), after, limit)
             };
             let buried = by_text(list(None, 1).unwrap());
             let of_a = by_text(list_group("a", None, 1).unwrap());
@@ -170,7 +170,7 @@ fn group_page_with_limit_zero_begins_where_the_next_page_does() {
             case.advance(1);
         }
         let list = |cursor, limit| {
-            case.tube.list(Filter::new().group("g").newest_first(), cursor, limit).unwrap()
+            case.tube.query().list(Filter::new().group("g").newest_first(), cursor, limit).unwrap()
         };
         let start = list(None, 0);
         assert_eq!(ids(&start), [0_u64; 0]);
@@ -213,9 +213,9 @@ fn kick_takes_the_oldest_failed_tasks_and_leaves_the_others_in_their_group() {
                 case.advance(1);
             }
             assert_eq!(case.tube.kick(2), Ok(2));
-            assert_eq!(ids(&case.tube.list(TaskState::Ready, None, 9).unwrap()), [0, 1]);
+            assert_eq!(ids(&case.tube.query().list(TaskState::Ready, None, 9).unwrap()), [0, 1]);
             assert_eq!(
-                ids(&case.tube.list(Filter::new().group("g").newest_first(), None, 9).unwrap()),
+                ids(&case.tube.query().list(Filter::new().group("g").newest_first(), None, 9).unwrap()),
                 [3, 2]
             );
             assert_eq!(groups(&case.tube), [group("g", 2)]);
@@ -306,21 +306,21 @@ fn group_pages_skip_tasks_that_are_kicked_between_them() {
             bury_next(&case.tube, "g");
             case.advance(1);
         }
-        let first = case.tube.list(Filter::new().group("g").newest_first(), None, 2).unwrap();
+        let first = case.tube.query().list(Filter::new().group("g").newest_first(), None, 2).unwrap();
         assert_eq!(ids(&first), [7, 6]);
         // The task of the cursor, and tasks of the next page.
         for id in [6, 5, 3] {
             case.tube.kick_task(id).unwrap();
         }
         let second =
-            case.tube.list(Filter::new().group("g").newest_first(), first.next, 2).unwrap();
+            case.tube.query().list(Filter::new().group("g").newest_first(), first.next, 2).unwrap();
         assert_eq!(ids(&second), [4, 2]);
         // It fails again: it is newer than the cursor now.
         let claim = case.tube.claim(5).unwrap();
         claim.bury_with(Failure::new("g", "again")).unwrap();
         case.tube.delete(1).unwrap();
         let third =
-            case.tube.list(Filter::new().group("g").newest_first(), second.next, 2).unwrap();
+            case.tube.query().list(Filter::new().group("g").newest_first(), second.next, 2).unwrap();
         assert_eq!((ids(&third), third.next), (vec![0], None));
         assert_eq!(pages(&case.tube, "g", 2).concat(), [5, 7, 4, 2, 0]);
         assert_eq!(groups(&case.tube), [group("g", 5)]);
@@ -374,7 +374,7 @@ fn groups_survive_kill_backup_and_compaction_and_end_with_truncate() {
         let copy = StoreFile::new();
         store.backup(copy.path()).unwrap();
         assert_groups(&stores::open_with(copy.path(), Store::options().clock(&file.clock)));
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         assert_eq!(groups(&tube), []);
         assert_eq!(pages(&tube, "a", 1).concat(), [0_u64; 0]);
         tube.put(draft(driver, "x")).unwrap();
@@ -391,7 +391,7 @@ fn restored_buried_task_is_in_no_group() {
     for driver in [FIFO, UTUBE] {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        tube.restore_many([Restore::new(Put::new("x")).buried(true)]).unwrap();
+        tube.admin().restore_many([Restore::new(Put::new("x")).buried(true)]).unwrap();
         assert_eq!(groups(&tube), []);
         assert_eq!(tube.kick(1), Ok(1));
         assert_sound(&store);

@@ -17,7 +17,7 @@ pub fn history(entries: u32) -> TubeOptions {
 
 /// The entries of a task.
 pub fn entries(tube: &Tube, id: u64) -> Vec<HistoryEntry> {
-    tube.history(id).unwrap()
+    tube.query().history(id).unwrap()
 }
 
 /// What the entries of a task say.
@@ -70,8 +70,8 @@ fn completed_task_has_put_take_and_ack_in_its_history() {
             ]
         );
         assert!(entries.iter().all(|entry| entry.tube == "case" && entry.text.is_none()));
-        case.tube.forget(0).unwrap();
-        assert_not_found(case.tube.history(0), 0);
+        case.tube.admin().forget(0).unwrap();
+        assert_not_found(case.tube.query().history(0), 0);
     });
 }
 
@@ -117,15 +117,15 @@ fn failed_attempt_has_an_entry_with_its_failure() {
 fn entries_of_a_program_are_in_the_history() {
     for_each_driver_with(ALL, history(10).keep_done(Keep::new()), |case| {
         case.put_all([0]);
-        let logged = case.tube.log(0, "foo bar").unwrap();
+        let logged = case.tube.admin().log(0, "foo bar").unwrap();
         assert_eq!((logged.id, logged.state), (0, TaskState::Ready));
         let worker = case.store.session_named("worker").unwrap();
         let claim = claim(&worker.tube("case").unwrap());
         assert_eq!(claim.log("half").unwrap().state, TaskState::Taken);
         // Another caller, while it is taken.
-        case.tube.log(0, "hurry").unwrap();
+        case.tube.admin().log(0, "hurry").unwrap();
         claim.ack().unwrap();
-        assert_eq!(case.tube.log(0, "").unwrap().state, TaskState::Done);
+        assert_eq!(case.tube.admin().log(0, "").unwrap().state, TaskState::Done);
         let said: Vec<_> = entries(&case.tube, 0)
             .into_iter()
             .map(|entry| (entry.what, entry.owner.is_some(), entry.text.unwrap_or_default()))
@@ -144,8 +144,8 @@ fn entries_of_a_program_are_in_the_history() {
             ]
         );
         assert_eq!(case.tube.statistics().unwrap().calls.log, 4);
-        assert_not_found(case.tube.log(9, "x"), 9);
-        assert_not_found(case.tube.history(9), 9);
+        assert_not_found(case.tube.admin().log(9, "x"), 9);
+        assert_not_found(case.tube.query().history(9), 9);
     });
 }
 
@@ -157,16 +157,16 @@ fn entry_is_refused_without_a_claim_a_history_or_with_a_long_text() {
     };
     for_each_driver_with(ALL, history(10), |case| {
         case.put_all([0]);
-        is_invalid(case.tube.log(0, &"x".repeat(1025)), "1024");
+        is_invalid(case.tube.admin().log(0, &"x".repeat(1025)), "1024");
         let claim = claim(&case.tube);
         is_invalid(claim.log(&"ö".repeat(513)), "1026");
         claim.log(&"ö".repeat(512)).unwrap();
-        case.tube.revoke(0).unwrap();
+        case.tube.admin().revoke(0).unwrap();
         assert_not_taken(claim.log("late"), 0);
         drop(claim);
-        case.tube.alter(TubeOptions::new()).unwrap();
-        is_invalid(case.tube.log(0, "x"), "keeps no history");
-        is_invalid(case.tube.log(9, "x"), "keeps no history");
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        is_invalid(case.tube.admin().log(0, "x"), "keeps no history");
+        is_invalid(case.tube.admin().log(9, "x"), "keeps no history");
         assert_eq!(numbers(&case.tube, 0), [0, 1, 2, 3]);
         let wide = case.store.create_tube("wide", case.driver, history(1001));
         is_invalid(wide.map(|_| unreachable!()), "1000");
@@ -270,8 +270,8 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
             RELEASE,
         ),
         (|_, claim| drop(claim), RELEASE),
-        (|case, claim| drop((case.tube.revoke(0).unwrap(), claim)), EventKind::Revoke),
-        (|case, claim| drop((case.tube.release_all().unwrap(), claim)), RELEASE),
+        (|case, claim| drop((case.tube.admin().revoke(0).unwrap(), claim)), EventKind::Revoke),
+        (|case, claim| drop((case.tube.admin().release_all().unwrap(), claim)), RELEASE),
         (
             |_, claim| {
                 claim.snooze(ZERO).unwrap();
@@ -361,18 +361,18 @@ fn each_stored_change_of_a_task_has_an_entry() {
     for_each_driver_with(TIMED, history(100), |case| {
         case.put_all([0, 1]);
         let tube = &case.tube;
-        tube.set_priority(1, 7).unwrap();
-        tube.set_priority(1, 7).unwrap(); // No change.
+        tube.admin().set_priority(1, 7).unwrap();
+        tube.admin().set_priority(1, 7).unwrap(); // No change.
         tube.update(1, Update::new().body("y").delay(secs(1))).unwrap();
         case.advance(1_000);
-        tube.add_parents(1, tube, &[0]).unwrap();
-        tube.remove_parents(1, None).unwrap();
+        tube.admin().add_parents(1, tube, &[0]).unwrap();
+        tube.admin().remove_parents(1, None).unwrap();
         tube.bury(1).unwrap();
         tube.kick(1).unwrap();
         let mut claim = tube.claim(1).unwrap();
         claim.touch(secs(1)).unwrap();
         claim.checkpoint("z").unwrap();
-        tube.set_priority(1, 8).unwrap();
+        tube.admin().set_priority(1, 8).unwrap();
         claim.renew(secs(9)).unwrap(); // Not stored.
         claim.release(ZERO).unwrap();
         assert_eq!(
@@ -383,7 +383,7 @@ fn each_stored_change_of_a_task_has_an_entry() {
             ]
         );
         // The ack of a parent.
-        tube.add_parents(1, tube, &[0]).unwrap();
+        tube.admin().add_parents(1, tube, &[0]).unwrap();
         tube.claim(0).unwrap().ack().unwrap();
         assert_eq!(kinds(tube, 1)[13..], [Block, Unblock]);
         assert_eq!(tube.claim(1).unwrap().body(), b"z");
@@ -405,16 +405,16 @@ fn altered_limit_holds_from_the_next_change_on() {
     for_each_driver_with(ALL, history(10), |case| {
         case.put_all([0]);
         for n in 0..20 {
-            case.tube.log(0, &n.to_string()).unwrap();
+            case.tube.admin().log(0, &n.to_string()).unwrap();
         }
         let alter = |entries| {
-            case.tube.alter(history(entries)).unwrap();
+            case.tube.admin().alter(history(entries)).unwrap();
             assert_eq!(case.tube.info().unwrap().history, entries);
         };
         assert_eq!(numbers(&case.tube, 0), [0, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
         alter(3);
         assert_eq!(numbers(&case.tube, 0).len(), 10);
-        case.tube.log(0, "").unwrap();
+        case.tube.admin().log(0, "").unwrap();
         assert_eq!(numbers(&case.tube, 0), [0, 20, 21]);
         alter(5);
         claim(&case.tube).release(ZERO).unwrap();
@@ -442,12 +442,12 @@ fn history_ends_with_its_task() {
             case.tube.delete(0).unwrap();
         },
         |case| {
-            case.tube.delete_many(&[0]).unwrap();
+            case.tube.admin().delete_many(&[0]).unwrap();
         },
         |case| {
-            case.tube.resolve(0, None).unwrap();
+            case.tube.admin().resolve(0, None).unwrap();
         },
-        |case| case.tube.truncate().unwrap(),
+        |case| case.tube.admin().truncate().unwrap(),
         |case| {
             let put = Put::new("x").ttl(secs(1)).key("job").on_key(OnKey::Replace);
             if case.timed() {
@@ -462,11 +462,11 @@ fn history_ends_with_its_task() {
         for_each_driver_with(ALL, history(100), |case| {
             case.add(case.draft("x").key("job"));
             for _ in 0..200 {
-                case.tube.log(0, "x").unwrap();
+                case.tube.admin().log(0, "x").unwrap();
             }
             assert_eq!(numbers(&case.tube, 0).len(), 100);
             end(case);
-            assert_not_found(case.tube.history(0), 0);
+            assert_not_found(case.tube.query().history(0), 0);
             // The task with the next id has a history of its own.
             let id = case.put("next");
             assert_eq!((id, numbers(&case.tube, id)), (1, vec![0]));
@@ -481,7 +481,7 @@ fn many_entries_are_in_order() {
     let tube = store.create_tube("case", FIFO, history(1000)).unwrap();
     tube.put("x").unwrap();
     for n in 1..=1300 {
-        tube.log(0, &n.to_string()).unwrap();
+        tube.admin().log(0, &n.to_string()).unwrap();
     }
     let texts = entries(&tube, 0).into_iter().skip(1).map(|entry| entry.text.unwrap());
     assert!(texts.eq((302..=1300).map(|n| n.to_string())));

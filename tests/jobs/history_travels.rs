@@ -35,17 +35,17 @@ fn moved_task_has_the_entries_of_both_tubes() {
         claim(&case.tube).release(ZERO).unwrap();
         let held = claim(&case.tube);
         assert_eq!(held.id(), 0);
-        case.tube.move_to(0, &next).unwrap();
+        case.tube.admin().move_to(0, &next).unwrap();
         assert_eq!(way(&next, 0), said(&[(Placed, "case"), (Take, "case"), (Move, "next")]));
         assert_eq!(numbers(&next, 0), [0, 3, 4]);
         assert_not_taken(held.ack(), 0);
-        assert_eq!(case.tube.move_all(&next).unwrap(), 1);
+        assert_eq!(case.tube.admin().move_all(&next).unwrap(), 1);
         assert_eq!(way(&next, 1), said(&[(Placed, "case"), (Move, "next")]));
         // Back, through a tube that keeps nothing.
         let silent = other(case, "silent", TubeOptions::new());
-        assert_eq!(next.move_all(&silent).unwrap(), 2);
+        assert_eq!(next.admin().move_all(&silent).unwrap(), 2);
         assert_eq!((entries(&silent, 0), entries(&silent, 1)), (vec![], vec![]));
-        silent.move_to(0, &case.tube).unwrap();
+        silent.admin().move_to(0, &case.tube).unwrap();
         assert_eq!(way(&case.tube, 0), said(&[(Move, "case")]));
         assert_eq!(numbers(&case.tube, 0), [0]);
     });
@@ -116,7 +116,7 @@ fn history_survives_close_and_kill() {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, history(4));
         tube.put(draft(driver, "x")).unwrap();
-        tube.log(0, "one").unwrap();
+        tube.admin().log(0, "one").unwrap();
         let worker = store.session_named("worker").unwrap();
         let held = claim(&worker.tube("case").unwrap());
         file.clock.advance(secs(2));
@@ -194,7 +194,7 @@ fn counted_take_before_the_history_of_its_tube_has_its_time_after_a_kill() {
         file.clock.advance(secs(5));
         let held = claim(&tube);
         file.clock.advance(secs(2));
-        tube.alter(options(10)).unwrap();
+        tube.admin().alter(options(10)).unwrap();
         let (_killed, killed) = after_a_kill(&file);
         let entries = entries(&killed.tube("case").unwrap(), 0);
         assert!(entries.iter().map(|entry| entry.what).eq([Take, Lost]), "{entries:?}");
@@ -254,16 +254,16 @@ fn restored_task_has_its_history() {
         case.advance(100_000);
         case.put_all([0]);
         claim(&case.tube).fail(Failure::new("g", "m")).unwrap();
-        case.tube.log(0, "by hand").unwrap();
+        case.tube.admin().log(0, "by hand").unwrap();
         let taken = entries(&case.tube, 0);
         let restore = |tube: &Tube, history: Vec<HistoryEntry>| {
-            tube.restore_many([Restore::new("x").takes(1).history(history)]).unwrap()[0].id
+            tube.admin().restore_many([Restore::new("x").takes(1).history(history)]).unwrap()[0].id
         };
         case.advance(5_000);
         let id = restore(&case.tube, taken.clone());
         assert_eq!(entries(&case.tube, id), taken);
         case.tube.delete(0).unwrap();
-        case.tube.log(id, "here").unwrap();
+        case.tube.admin().log(id, "here").unwrap();
         assert_eq!(numbers(&case.tube, id), [0, 2, 3, 4]);
         let narrow = other(case, "narrow", history(2));
         let id = restore(&narrow, taken.clone());
@@ -285,7 +285,7 @@ fn restored_task_has_its_history() {
                 .map(|n| HistoryEntry::new(n, taken[0].at, "t", Log, TaskState::Ready))
                 .collect(),
         ] {
-            let refused = case.tube.restore_many([Restore::new("x").history(wrong)]);
+            let refused = case.tube.admin().restore_many([Restore::new("x").history(wrong)]);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
     });
@@ -296,7 +296,7 @@ fn backup_has_the_histories() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFO, history(4));
     tube.put(Put::new("x")).unwrap();
-    (0..9).for_each(|n| drop(tube.log(0, &n.to_string())));
+    (0..9).for_each(|n| drop(tube.admin().log(0, &n.to_string())));
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
     let copied: Store = stores::open_with(copy.path(), Store::options().clock(&file.clock));

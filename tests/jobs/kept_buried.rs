@@ -14,7 +14,7 @@ fn keep_buried(keep: Keep) -> TubeOptions {
 }
 
 fn buried(tube: &Tube) -> Vec<u64> {
-    let page = tube.list(TaskState::Buried, None, 100).unwrap();
+    let page = tube.query().list(TaskState::Buried, None, 100).unwrap();
     page.items.iter().map(|task| task.id).collect()
 }
 
@@ -24,7 +24,7 @@ fn no_more_restored_buried_tasks_than_are_kept_stay() {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, keep_buried(Keep::new().count(2)));
         let restore = |n: u64| Restore::new(draft(driver, &n.to_string())).buried(true);
-        tube.restore_many((0..7).map(restore)).unwrap();
+        tube.admin().restore_many((0..7).map(restore)).unwrap();
         assert_sound(&store);
         drop(tube);
         let store = file.reopen(store);
@@ -46,7 +46,7 @@ fn restored_buried_task_is_forgotten_after_its_age() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, keep_buried(Keep::new().age(secs(60))));
-        tube.restore_many([Restore::new(draft(driver, "x")).buried(true)]).unwrap();
+        tube.admin().restore_many([Restore::new(draft(driver, "x")).buried(true)]).unwrap();
         let id = buried(&tube)[0];
         let store = file.reopen_after(store, secs(30));
         let tube = store.tube("case").unwrap();
@@ -70,7 +70,7 @@ fn buried_tasks_of_count_and_age_zero_are_not_kept() {
             case.store.flush().unwrap();
             assert_eq!([0, 1, 2].map(|id| case.state(id)), [None; 3]);
             assert_eq!(case.tasks(), counts([("done", 3)]));
-            assert_eq!(case.tube.groups(), Ok(vec![]));
+            assert_eq!(case.tube.query().groups(), Ok(vec![]));
         });
     }
 }
@@ -170,13 +170,13 @@ fn restored_task_that_was_buried_long_ago_is_the_oldest() {
         let mut failure = LastFailure::new("g", "m", 1);
         failure.ago = secs(30);
         let old = Restore::new(case.draft("old")).buried(true).group("g").failure(failure);
-        let restored = case.tube.restore_many([old]).unwrap()[0].id;
+        let restored = case.tube.admin().restore_many([old]).unwrap()[0].id;
         assert_eq!(buried(&case.tube), [restored, 3]);
         assert_sound(&case.store);
         let id = case.put("x");
         case.tube.bury(id).unwrap();
         assert_eq!(buried(&case.tube), [3, id]);
-        assert_eq!(case.tube.groups(), Ok(vec![]));
+        assert_eq!(case.tube.query().groups(), Ok(vec![]));
     });
 }
 
@@ -185,7 +185,7 @@ fn restored_tasks_with_keys_that_are_not_kept_are_not_counted_any_more() {
     let keep = TubeOptions::new().keep_buried(Keep::new().count(0));
     for_each_driver_with(ALL, keep, |case| {
         let buried = |key: &str| Restore::new(case.draft("x").key(key)).buried(true);
-        case.tube.restore_many([buried("a"), buried("b")]).unwrap();
+        case.tube.admin().restore_many([buried("a"), buried("b")]).unwrap();
         assert_eq!(case.tasks(), counts([("done", 2)]));
         assert_eq!(case.store.by_key("b").unwrap(), None);
     });

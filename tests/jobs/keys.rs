@@ -75,7 +75,7 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
         refused(TaskState::Done);
         assert_eq!(case.calls()["put"], 1);
         assert!(!case.tasks().contains_key("total") && other.statistics().unwrap().calls.put == 0);
-        case.tube.forget(id).unwrap();
+        case.tube.admin().forget(id).unwrap();
         assert_eq!(id_of(&case.store, "k"), None);
         assert_eq!(other.put(Put::new("y").key("k")).unwrap().id, id + 1);
     });
@@ -98,9 +98,9 @@ fn key_is_free_once_its_task_is_removed() {
         let id = put_again(put());
         case.tube.delete(id).unwrap();
         let id = put_again(put());
-        case.tube.resolve(id, None).unwrap();
+        case.tube.admin().resolve(id, None).unwrap();
         put_again(put());
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(id_of(&case.store, "k"), None);
         put_again(put().ttl(secs(1)));
         case.advance(1_000);
@@ -378,7 +378,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             // It is kept: a later caller gets its result.
             let (receipt, ending) = other.put_and_wait(put(), ZERO).unwrap();
             assert_eq!((receipt.state, ending), (TaskState::Done, Some(result)));
-            case.tube.forget(0).unwrap();
+            case.tube.admin().forget(0).unwrap();
             let buried = case.add(put());
             let claim = case.tube.try_take().unwrap().unwrap();
             claim.bury_with(Failure::new("group", "why")).unwrap();
@@ -403,7 +403,7 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
             Restore::new(put("buried")).id(5).takes(2).buried(true),
             Restore::new(put("done")).id(3).done(Some(b"result".to_vec())),
         ];
-        case.tube.restore_many(tasks).unwrap();
+        case.tube.admin().restore_many(tasks).unwrap();
         for (key, id, state) in [
             ("ready", 7, TaskState::Ready),
             ("buried", 5, TaskState::Buried),
@@ -413,19 +413,19 @@ fn restored_tasks_have_their_keys_and_are_refused_if_one_is_in_use() {
             assert_eq!((task.id, task.state), (id, state));
         }
         let again = [Restore::new(put("new")).id(9), Restore::new(put("done")).id(8)];
-        assert_eq!(in_use(case.tube.restore_many(again)), (3, TaskState::Done));
+        assert_eq!(in_use(case.tube.admin().restore_many(again)), (3, TaskState::Done));
         assert_eq!(id_of(&case.store, "new"), None);
         let kept = [Restore::new(put("new")).id(9), Restore::new(keep(put("done"))).id(8)];
-        let receipts = case.tube.restore_many(kept).unwrap();
+        let receipts = case.tube.admin().restore_many(kept).unwrap();
         assert_eq!([receipts[0].id, receipts[1].id], [9, 3]);
         let replace = || Restore::new(put("done").on_key(OnKey::Replace));
         for restored in [replace().id(11), replace().takes(1), replace().buried(true)] {
-            let refused = case.tube.restore_many([restored]).err();
+            let refused = case.tube.admin().restore_many([restored]).err();
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
         }
-        assert_eq!(case.tube.restore_many([replace()]).unwrap()[0].id, 3);
+        assert_eq!(case.tube.admin().restore_many([replace()]).unwrap()[0].id, 3);
         assert_eq!(case.state(3), Some(TaskState::Ready));
-        let used = case.tube.restore_many([Restore::new(put("late")).id(9)]).err();
+        let used = case.tube.admin().restore_many([Restore::new(put("late")).id(9)]).err();
         assert_eq!(used, Some(Error::IdUsed { id: 9 }));
         assert_eq!(case.tube.put(put("late")).unwrap().id, 10);
     });

@@ -154,12 +154,12 @@ fn task_of_a_killed_worker_is_ready_for_the_next_one() {
         let file = file_with(driver, TubeOptions::new().max_attempts(5), 1);
         assert_eq!(kill_when_idle("take:1", &file), ["0 1"]);
         let (store, tube) = open(&file);
-        assert_eq!((state(&tube, 0), tube.owner_of(0)), (Some(TaskState::Ready), Ok(None)));
+        assert_eq!((state(&tube, 0), tube.query().owner(0)), (Some(TaskState::Ready), Ok(None)));
         assert_eq!((attempts(&tube, 0), failure(&tube, 0)), ((1, Some(4)), None));
         let session = store.session_named("next").unwrap();
         let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.attempt()), (0, 2));
-        let owner = tube.owner_of(0).unwrap().unwrap();
+        let owner = tube.query().owner(0).unwrap().unwrap();
         assert_eq!(owner.label.as_deref(), Some("next"));
         claim.ack().unwrap();
         assert_sound(&store);
@@ -255,7 +255,7 @@ fn killed_takes_are_counted_at_any_moment_and_no_budget_is_exceeded() {
 fn restored_attempts_count_after_a_kill() {
     let file = file_with(tubewell::FIFO, TubeOptions::new().max_attempts(3), 0);
     let (store, tube) = open(&file);
-    let id = tube.restore_many([Restore::new("x").takes(2)]).unwrap()[0].id;
+    let id = tube.admin().restore_many([Restore::new("x").takes(2)]).unwrap()[0].id;
     stores::close(&store);
     drop((store, tube));
     assert_eq!(kill_when_idle("take:1", &file), [format!("{id} 3")]);

@@ -16,7 +16,7 @@ fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
 fn in_pages(tube: &Tube, wanted: &Filter, limit: usize) -> Vec<u64> {
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list(wanted, after, limit).unwrap();
+        let page = tube.query().list(wanted, after, limit).unwrap();
         assert!(page.items.len() <= limit && page.damaged == 0);
         listed.extend(ids(&page));
         after = page.next;
@@ -35,7 +35,7 @@ fn listed(tube: &Tube, wanted: &Filter) -> Vec<u64> {
         reversed.reverse();
         assert_eq!(reversed, ids, "{limit} a page, reversed: {wanted:?}");
     }
-    let page = tube.list_bodies(wanted, None, 10_000).unwrap();
+    let page = tube.query().tasks(wanted, None, 10_000).unwrap();
     assert_eq!(page.items.iter().map(|task| task.info.id).collect::<Vec<u64>>(), ids);
     for task in page.items {
         assert_eq!(task, tube.peek(task.info.id).unwrap());
@@ -101,7 +101,7 @@ fn listed_tasks_are_those_that_meet_all_conditions() {
         assert_eq!(all.len(), 120);
         let states = [TaskState::Ready, TaskState::Taken, TaskState::Buried, TaskState::Done];
         let infos: Vec<_> = all.iter().map(|id| tube.peek(*id).unwrap().info).collect();
-        let label = |id| tube.owner_of(id).unwrap().and_then(|owner| owner.label);
+        let label = |id| tube.query().owner(id).unwrap().and_then(|owner| owner.label);
         let mut rng = Rng::new(9);
         for _ in 0..40 {
             let mut wanted = Filter::new();
@@ -160,8 +160,8 @@ fn states_are_listed_as_by_list() {
             TaskState::Done,
             TaskState::Delayed,
         ] {
-            let page = tube.list(of, None, 10_000).unwrap();
-            assert_eq!(tube.list(state(of), None, 10_000).unwrap(), page, "{of}");
+            let page = tube.query().list(of, None, 10_000).unwrap();
+            assert_eq!(tube.query().list(state(of), None, 10_000).unwrap(), page, "{of}");
         }
     }
 }
@@ -177,8 +177,8 @@ fn pages_of_taken_and_delayed_tasks_are_disjoint_and_complete() {
         let delayed: Vec<u64> =
             (0..100).map(|_| case.add(case.draft("x").delay(secs(1)))).collect();
         for (of, ids_of) in [(TaskState::Taken, &taken), (TaskState::Delayed, &delayed)] {
-            let first = case.tube.list(state(of), None, 50).unwrap();
-            let second = case.tube.list(state(of), first.next.clone(), 50).unwrap();
+            let first = case.tube.query().list(state(of), None, 50).unwrap();
+            let second = case.tube.query().list(state(of), first.next.clone(), 50).unwrap();
             assert_eq!((ids(&first), ids(&second)), (ids_of[..50].to_vec(), ids_of[50..].to_vec()));
             assert_eq!(second.next, None);
         }
@@ -194,13 +194,13 @@ fn page_has_as_many_tasks_as_its_limit() {
             case.put("x");
         }
         for limit in [1, 25, 30, 31] {
-            let page = case.tube.list(state(TaskState::Ready), None, limit).unwrap();
+            let page = case.tube.query().list(state(TaskState::Ready), None, limit).unwrap();
             assert_eq!(page.items.len(), limit.min(30));
             assert_eq!(page.next.is_some(), limit < 30);
         }
-        let empty = case.tube.list(Filter::new(), None, 0).unwrap();
+        let empty = case.tube.query().list(Filter::new(), None, 0).unwrap();
         assert_eq!(ids(&empty), [0; 0]);
-        let rest = case.tube.list(Filter::new(), empty.next, 99).unwrap();
+        let rest = case.tube.query().list(Filter::new(), empty.next, 99).unwrap();
         assert_eq!(rest.items.len(), 30);
     });
 }
@@ -218,7 +218,7 @@ fn a_task_is_counted_in_its_state_only() {
                 TaskState::Blocked,
                 TaskState::Buried,
             ];
-            let count = |of| case.tube.list(state(of), None, 9).unwrap().items.len();
+            let count = |of| case.tube.query().list(state(of), None, 9).unwrap().items.len();
             let listed = states.map(count);
             let tasks = case.tube.statistics().unwrap().tasks;
             let known = [tasks.ready, tasks.taken, tasks.delayed, tasks.blocked, tasks.buried];
@@ -276,7 +276,7 @@ fn page_begins_behind_its_cursor_while_tasks_come_and_go() {
                 let (mut seen, mut after, mut gone) = (Vec::new(), None, Vec::new());
                 let mut rng = Rng::new(5);
                 loop {
-                    let page = tube.list(&wanted, after, 3).unwrap();
+                    let page = tube.query().list(&wanted, after, 3).unwrap();
                     seen.extend(ids(&page));
                     // The task of the cursor, and any other one.
                     for id in [seen.last().copied(), Some(rng.pick(&before))] {
@@ -315,13 +315,13 @@ fn page_ends_early_if_few_tasks_meet_the_conditions() {
     let put = |n: u64| Put::new("x").tag("all").tag(if n % 5_000 == 4_999 { "rare" } else { "no" });
     tube.put_many((0..25_000).map(put)).unwrap();
     let buried = state(TaskState::Buried).tag("all");
-    let page = tube.list(&buried, None, 10).unwrap();
+    let page = tube.query().list(&buried, None, 10).unwrap();
     assert_eq!((page.items.len(), page.next.is_some()), (0, true));
     assert_eq!(in_pages(&tube, &buried, 10), [0; 0]);
     let rare: Vec<u64> = (0..5).map(|n| n * 5_000 + 4_999).collect();
     assert_eq!(in_pages(&tube, &Filter::new().tag("rare"), 2), rare);
     let owned = Filter::new().sub_queue("none");
-    let page = tube.list(&owned, None, 10).unwrap();
+    let page = tube.query().list(&owned, None, 10).unwrap();
     assert_eq!((page.items.len(), page.next.is_some()), (0, true));
     assert_eq!(in_pages(&tube, &owned, 10), [0; 0]);
     assert_eq!(in_pages(&tube, &Filter::new(), 10_000).len(), 25_000);
@@ -334,7 +334,7 @@ fn page_with_bodies_ends_after_four_mebibytes() {
     tube.put_many((0..9).map(|n| vec![n; 3 << 20])).unwrap();
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list_bodies(Filter::new(), after, 100).unwrap();
+        let page = tube.query().tasks(Filter::new(), after, 100).unwrap();
         assert!(page.items.len() <= 2);
         for task in page.items {
             assert_eq!(task.body, vec![u8::try_from(task.info.id).unwrap(); 3 << 20]);
@@ -372,16 +372,16 @@ fn conditions_that_no_task_can_meet_are_refused() {
             state(TaskState::Ready).group("g"),
             state(TaskState::Buried).owner("w"),
         ] {
-            let refused = case.tube.list(&wanted, None, 9);
+            let refused = case.tube.query().list(&wanted, None, 9);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{wanted:?}: {refused:?}");
         }
-        let next = case.tube.list(state(TaskState::Ready), None, 0).unwrap().next;
-        case.tube.list(state(TaskState::Buried), next, 9).unwrap();
+        let next = case.tube.query().list(state(TaskState::Ready), None, 0).unwrap().next;
+        case.tube.query().list(state(TaskState::Buried), next, 9).unwrap();
         case.put("y");
-        let next = || case.tube.list(state(TaskState::Ready), None, 1).unwrap().next;
-        let refused = case.tube.list(state(TaskState::Buried), next(), 9);
+        let next = || case.tube.query().list(state(TaskState::Ready), None, 1).unwrap().next;
+        let refused = case.tube.query().list(state(TaskState::Buried), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        let refused = case.tube.list(Filter::new().tag("t"), next(), 9);
+        let refused = case.tube.query().list(Filter::new().tag("t"), next(), 9);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     });
 }

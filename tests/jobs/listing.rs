@@ -42,7 +42,7 @@ fn peek_of_unknown_id_returns_not_found() {
 fn list_of_empty_tube_is_empty_and_unknown_tube_is_an_error() {
     for_each_driver(ALL, |case| {
         for state in STATES {
-            assert_eq!(case.tube.list(state, None, 10).unwrap(), Page::default());
+            assert_eq!(case.tube.query().list(state, None, 10).unwrap(), Page::default());
         }
         let unknown = case.store.tube("unknown").err();
         assert!(matches!(unknown, Some(Error::TubeNotFound { .. })), "{unknown:?}");
@@ -55,16 +55,16 @@ fn put_task_is_listed_as_ready() {
     for_each_driver(ALL, |case| {
         for count in 1..=3 {
             let id = case.put("x");
-            let page = case.tube.list(TaskState::Ready, None, 10).unwrap();
+            let page = case.tube.query().list(TaskState::Ready, None, 10).unwrap();
             assert_eq!(ids(&page), (0..count).collect::<Vec<u64>>());
             assert_eq!(page.items.last(), Some(&case.info(id)));
             assert_eq!(page.next, None);
         }
         for state in [TaskState::Taken, TaskState::Delayed, TaskState::Buried] {
-            assert_eq!(ids(&case.tube.list(state, None, 10).unwrap()), [0_u64; 0]);
+            assert_eq!(ids(&case.tube.query().list(state, None, 10).unwrap()), [0_u64; 0]);
         }
         assert_eq!(case.take(), Some(0));
-        assert_eq!(ids(&case.tube.list(TaskState::Ready, None, 10).unwrap()), [1, 2]);
+        assert_eq!(ids(&case.tube.query().list(TaskState::Ready, None, 10).unwrap()), [1, 2]);
     });
 }
 
@@ -75,8 +75,8 @@ fn task_with_elapsed_delay_is_listed_and_counted_as_ready() {
         case.add(case.draft("due").delay(secs(10)));
         case.add(case.draft("later").delay(secs(30)));
         case.advance(20_000);
-        assert_eq!(ids(&case.tube.list(TaskState::Delayed, None, 10).unwrap()), [1]);
-        assert_eq!(ids(&case.tube.list(TaskState::Ready, None, 10).unwrap()), [0]);
+        assert_eq!(ids(&case.tube.query().list(TaskState::Delayed, None, 10).unwrap()), [1]);
+        assert_eq!(ids(&case.tube.query().list(TaskState::Ready, None, 10).unwrap()), [0]);
         assert_eq!(case.tasks(), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
         assert_eq!(case.store.statistics().unwrap()["case"].tasks.ready, 1);
     });
@@ -95,8 +95,8 @@ fn delay_that_elapsed_while_store_was_closed_is_listed_and_counted_as_ready() {
         let store = file.reopen_after(store, secs(20));
         store.catch_up().unwrap();
         let tube = store.tube("case").unwrap();
-        assert_eq!(ids(&tube.list(TaskState::Delayed, None, 10).unwrap()), [1]);
-        assert_eq!(ids(&tube.list(TaskState::Ready, None, 10).unwrap()), [0]);
+        assert_eq!(ids(&tube.query().list(TaskState::Delayed, None, 10).unwrap()), [1]);
+        assert_eq!(ids(&tube.query().list(TaskState::Ready, None, 10).unwrap()), [0]);
         assert_eq!(tasks(&tube), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
         assert_sound(&store);
     }
@@ -124,14 +124,14 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
         std::fs::write(file.path(), bytes).unwrap();
         let store = file.open();
         let tube = store.tube("case").unwrap();
-        let page = tube.list(TaskState::Ready, None, 10).unwrap();
+        let page = tube.query().list(TaskState::Ready, None, 10).unwrap();
         assert_eq!((ids(&page), page.damaged, page.next), (vec![0, 2, 5], 3, None));
         // The second filter reads many rows at once.
         for filter in [Filter::from(TaskState::Ready), Filter::from(TaskState::Ready).sub_queue("")]
         {
-            let page = tube.list(&filter, None, 2).unwrap();
+            let page = tube.query().list(&filter, None, 2).unwrap();
             assert_eq!((ids(&page), page.damaged), (vec![0, 2], 1));
-            let page = tube.list(&filter, page.next, 2).unwrap();
+            let page = tube.query().list(&filter, page.next, 2).unwrap();
             assert_eq!((ids(&page), page.damaged, page.next), (vec![5], 2, None));
         }
         let findings = store.verify().unwrap();
@@ -146,7 +146,7 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
 fn list_skips_tasks_that_vanish_between_two_pages() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3, 4, 5]);
-        let first = case.tube.list(TaskState::Ready, None, 2).unwrap();
+        let first = case.tube.query().list(TaskState::Ready, None, 2).unwrap();
         assert_eq!(ids(&first), [0, 1]);
         assert!(first.next.is_some());
         // The task of the cursor, and tasks of the next page.
@@ -154,7 +154,7 @@ fn list_skips_tasks_that_vanish_between_two_pages() {
             case.tube.delete(id).unwrap();
         }
         case.tube.bury(3).unwrap();
-        let second = case.tube.list(TaskState::Ready, first.next, 2).unwrap();
+        let second = case.tube.query().list(TaskState::Ready, first.next, 2).unwrap();
         assert_eq!((ids(&second), second.next), (vec![5], None));
         assert_not_found(case.tube.peek(2), 2);
     });

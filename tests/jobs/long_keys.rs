@@ -103,7 +103,7 @@ fn long_key_is_there_after_a_kill_and_free_after_a_truncate() {
     let scratch = TubeOptions::new().temporary(true);
     let temporary = store.create_tube("temporary", FIFO, scratch).unwrap();
     assert!(matches!(temporary.put(put()), Err(Error::KeyInUse { .. })));
-    tube.truncate().unwrap();
+    tube.admin().truncate().unwrap();
     assert_eq!(id_of(&store, &key), None);
     let id = temporary.put(put()).unwrap().id;
     assert_eq!(id_of(&store, &key), Some(id));

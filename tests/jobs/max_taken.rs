@@ -31,7 +31,7 @@ fn lowered_limit_ends_no_claim_and_holds_for_the_next_take() {
     for_each_driver(ALL, |case| {
         put_numbered(case, 100);
         let mut claims = case.tube.take_many(10, ZERO).unwrap();
-        case.tube.alter(limit(5)).unwrap();
+        case.tube.admin().alter(limit(5)).unwrap();
         for left in (4..10).rev() {
             assert_eq!(case.take(), None);
             claims.remove(0).ack().unwrap();
@@ -94,11 +94,11 @@ fn raised_limit_serves_waiting_takes_immediately() {
         case.put_all([0, 1, 2, 3]);
         assert_eq!(case.take(), Some(0));
         let mut waiting = [(); 3].map(|()| case.begin_take());
-        case.tube.alter(limit(3)).unwrap();
+        case.tube.admin().alter(limit(3)).unwrap();
         assert!(waiting[2].is_pending());
         let [first, second, mut third] = waiting;
         assert_eq!((first.id(), second.id()), (Some(1), Some(2)));
-        case.tube.alter(limit(1)).unwrap();
+        case.tube.admin().alter(limit(1)).unwrap();
         for id in [0, 1] {
             case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
             assert!(third.is_pending());
@@ -146,14 +146,14 @@ fn every_end_of_a_claim_serves_the_waiting_take() {
         (
             "revoke",
             |case, claim| {
-                case.tube.revoke(claim.id()).unwrap();
+                case.tube.admin().revoke(claim.id()).unwrap();
             },
             0,
         ),
         (
             "release_all",
             |case, _claim| {
-                case.tube.release_all().unwrap();
+                case.tube.admin().release_all().unwrap();
             },
             0,
         ),
@@ -168,7 +168,7 @@ fn every_end_of_a_claim_serves_the_waiting_take() {
             "no limit",
             |case, claim| {
                 keep(claim);
-                case.tube.alter(TubeOptions::new()).unwrap();
+                case.tube.admin().alter(TubeOptions::new()).unwrap();
             },
             1,
         ),
@@ -259,6 +259,6 @@ fn limit_of_zero_is_refused() {
     let refused = store.create_tube("case", "fifo", limit(0));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let tube = store.create_tube("case", "fifo", limit(1)).unwrap();
-    assert!(matches!(tube.alter(limit(0)), Err(Error::Invalid { .. })));
+    assert!(matches!(tube.admin().alter(limit(0)), Err(Error::Invalid { .. })));
     assert_eq!(tube.info().unwrap().max_taken, Some(1));
 }

@@ -18,7 +18,7 @@ pub fn with_metrics() -> TubeOptions {
 
 /// The numbers of a tube today.
 pub fn today(store: &Store, tube: &Tube) -> Day {
-    tube.day(store.today().unwrap()).unwrap()
+    tube.query().day(store.today().unwrap()).unwrap()
 }
 
 /// How many tasks were put, taken and acked.
@@ -73,7 +73,7 @@ fn numbers_of_a_new_tube_are_zero() {
             assert!(summary.bins().is_empty());
         }
         assert_eq!(day.date, case.store.today().unwrap());
-        assert!(case.tube.days(Date::of(std::time::UNIX_EPOCH)..=day.date).unwrap().is_empty());
+        assert!(case.tube.query().days(Date::of(std::time::UNIX_EPOCH)..=day.date).unwrap().is_empty());
     });
 }
 
@@ -156,11 +156,11 @@ fn cancelled_task_is_failed_no_more_on_the_day_of_its_failure() {
     let first = store.today().unwrap();
     fail(&tube);
     clock.advance(DAY);
-    assert_eq!(failed(&tube.day(first).unwrap()), (1, 1));
+    assert_eq!(failed(&tube.query().day(first).unwrap()), (1, 1));
     tube.cancel(id).unwrap();
-    let numbers = [first, store.today().unwrap()].map(|date| failed(&tube.day(date).unwrap()));
+    let numbers = [first, store.today().unwrap()].map(|date| failed(&tube.query().day(date).unwrap()));
     assert_eq!(numbers, [(0, 1), (0, 0)]);
-    assert!(tube.groups().unwrap().is_empty());
+    assert!(tube.query().groups().unwrap().is_empty());
     assert_sound(&store);
 }
 
@@ -182,7 +182,7 @@ fn take_after_a_lost_claim_is_a_retry() {
         // An attempt that is forgiven makes no retry.
         case.put("y");
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.revoke(claim.id()).unwrap();
+        case.tube.admin().revoke(claim.id()).unwrap();
         case.take().unwrap();
         assert_eq!(numbers(), (4, 1, 1));
     });
@@ -196,9 +196,9 @@ fn failure_of_an_earlier_day_that_is_kicked_lowers_that_day() {
     let first = store.today().unwrap();
     fail(&tube);
     clock.advance(DAY * 3 / 2);
-    let numbers = |date| failed(&tube.day(date).unwrap());
+    let numbers = |date| failed(&tube.query().day(date).unwrap());
     assert_eq!((numbers(first), numbers(store.today().unwrap())), ((1, 1), (0, 0)));
-    let days = tube.days(first..=store.today().unwrap()).unwrap();
+    let days = tube.query().days(first..=store.today().unwrap()).unwrap();
     assert_eq!(days.iter().map(|day| (day.date, day.failed)).collect::<Vec<_>>(), [(first, 1)]);
     tube.kick_task(id).unwrap();
     assert_eq!((numbers(first), numbers(store.today().unwrap())), ((0, 1), (0, 0)));
@@ -239,7 +239,7 @@ fn failed_task_that_goes_on_in_another_tube_is_failed_in_none() {
     other.requeue("b", "again").unwrap();
     assert_eq!((numbers(&one), numbers(&other)), ((1, 2), (0, 0)));
     // A move leaves the task buried: it is a failed task of the other tube.
-    one.move_to(moved, &other).unwrap();
+    one.admin().move_to(moved, &other).unwrap();
     assert_eq!((numbers(&one), numbers(&other)), ((0, 2), (1, 0)));
     other.kick_task(moved).unwrap();
     assert_eq!((numbers(&one), numbers(&other)), ((0, 2), (0, 0)));
@@ -254,9 +254,9 @@ fn day_on_which_only_failed_tasks_are_counted_is_listed() {
     let first = store.today().unwrap();
     fail(&one);
     clock.advance(DAY);
-    one.move_to(id, &other).unwrap();
+    one.admin().move_to(id, &other).unwrap();
     let days = |tube: &Tube| -> Vec<(Date, u64)> {
-        let days = tube.days(first..=store.today().unwrap()).unwrap();
+        let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         days.iter().map(|day| (day.date, day.failed)).collect()
     };
     assert_eq!(days(&other), [(first, 1), (store.today().unwrap(), 0)]);
@@ -339,7 +339,7 @@ fn wait_begins_when_the_task_becomes_ready() {
     clock.advance(secs(6));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(6));
-    tube.revoke(claim.id()).unwrap();
+    tube.admin().revoke(claim.id()).unwrap();
     clock.advance(secs(7));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(7));
@@ -380,7 +380,7 @@ fn task_that_goes_on_in_another_tube_waits_anew() {
     assert_eq!((cycles(&of_other), of_other.wait.mean), ((1, 1, 0), secs(3)));
     let id = one.put("moved").unwrap().id;
     clock.advance(secs(10));
-    one.move_to(id, &other).unwrap();
+    one.admin().move_to(id, &other).unwrap();
     clock.advance(secs(3));
     take(&other).unwrap();
     let (of_one, of_other) = (today(&store, &one), today(&store, &other));
@@ -394,8 +394,8 @@ fn tube_without_metrics_says_how_to_get_them() {
     let store = store_in_memory();
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
     for error in [
-        tube.day(store.today().unwrap()).err(),
-        tube.days(store.today().unwrap()..=store.today().unwrap()).err(),
+        tube.query().day(store.today().unwrap()).err(),
+        tube.query().days(store.today().unwrap()..=store.today().unwrap()).err(),
     ] {
         let Some(Error::Invalid { what }) = error else { panic!("{error:?}") };
         assert!(what.contains("create it or alter it with metrics(days)"), "{what}");
@@ -411,7 +411,7 @@ fn metrics_begin_and_end_with_an_alter() {
     let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
     tube.put("before").unwrap();
-    tube.alter(with_metrics()).unwrap();
+    tube.admin().alter(with_metrics()).unwrap();
     assert_eq!(tube.info().unwrap().metrics, 30);
     take(&tube).unwrap();
     assert_eq!(cycles(&today(&store, &tube)), (0, 1, 0));
@@ -419,17 +419,17 @@ fn metrics_begin_and_end_with_an_alter() {
     clock.advance(DAY * 5);
     tube.put("x").unwrap();
     // Fewer days: the first one is hidden, and so it stays.
-    tube.alter(TubeOptions::new().metrics(5)).unwrap();
+    tube.admin().alter(TubeOptions::new().metrics(5)).unwrap();
     let dates = || {
-        let days = tube.days(first..=store.today().unwrap()).unwrap();
+        let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         days.into_iter().map(|day| day.date).collect::<Vec<_>>()
     };
     assert_eq!(dates(), [store.today().unwrap()]);
     store.flush().unwrap();
-    assert_eq!(cycles(&tube.day(first).unwrap()), (0, 0, 0));
-    tube.alter(TubeOptions::new()).unwrap();
-    assert!(tube.days(first..=store.today().unwrap()).is_err());
-    tube.alter(with_metrics()).unwrap();
+    assert_eq!(cycles(&tube.query().day(first).unwrap()), (0, 0, 0));
+    tube.admin().alter(TubeOptions::new()).unwrap();
+    assert!(tube.query().days(first..=store.today().unwrap()).is_err());
+    tube.admin().alter(with_metrics()).unwrap();
     assert!(dates().is_empty());
     assert_sound(&store);
 }
@@ -442,7 +442,7 @@ fn range_may_be_empty_or_far_away() {
     tube.put("y").unwrap();
     let today = store.today().unwrap();
     let dates = |from: Date, to: Date| {
-        tube.days(from..=to).unwrap().iter().map(|day| day.date).collect::<Vec<_>>()
+        tube.query().days(from..=to).unwrap().iter().map(|day| day.date).collect::<Vec<_>>()
     };
     let yesterday = today.plus_days(-1);
     assert_eq!(
@@ -452,7 +452,7 @@ fn range_may_be_empty_or_far_away() {
     assert_eq!(dates(yesterday, yesterday), [yesterday]);
     assert_eq!(dates(today, yesterday), []);
     assert_eq!(dates(today.plus_days(1), today.plus_days(9)), []);
-    assert_eq!(cycles(&tube.day(today.plus_days(9)).unwrap()), (0, 0, 0));
+    assert_eq!(cycles(&tube.query().day(today.plus_days(9)).unwrap()), (0, 0, 0));
 }
 
 /// `calls.lost` counts the claim when it becomes overdue, and the day counts its end.

@@ -158,7 +158,7 @@ impl Run {
                 self.tasks.get_mut(&id).unwrap().place = Place::Buried { at: now };
             }
             _ => {
-                self.tube.revoke(id).unwrap();
+                self.tube.admin().revoke(id).unwrap();
                 let task = self.tasks.get_mut(&id).unwrap();
                 task.attempts -= 1;
                 task.place = Place::Ready { since: now };
@@ -197,7 +197,7 @@ impl Run {
     }
 
     fn truncate(&mut self) {
-        self.tube.truncate().unwrap();
+        self.tube.admin().truncate().unwrap();
         self.tasks.clear();
         self.claims.clear();
     }
@@ -266,7 +266,7 @@ impl Run {
             }
         }
         let first = self.first;
-        let found = self.tube.days(first..=self.store.today().unwrap()).unwrap();
+        let found = self.tube.query().days(first..=self.store.today().unwrap()).unwrap();
         let dates: Vec<_> = found.iter().map(|day| day.date).collect();
         let wanted: Vec<_> =
             expected.keys().map(|day| first.plus_days(i32::try_from(*day).unwrap())).collect();
@@ -275,7 +275,7 @@ impl Run {
             assert_eq!(counters(day), counters_of(numbers), "{}", day.date);
             compare(&day.wait, &numbers.waits);
             compare(&day.run, &numbers.runs);
-            assert_eq!(self.tube.day(day.date).unwrap(), *day);
+            assert_eq!(self.tube.query().day(day.date).unwrap(), *day);
         }
     }
 }

@@ -65,7 +65,7 @@ fn kill_forgets_what_was_counted_since_the_last_write() {
     file.clock.advance(DAY);
     tube.put("e").unwrap();
     let (_file, killed) = after_a_kill(&file);
-    let days = killed.tube("case").unwrap().days(first..=killed.today().unwrap()).unwrap();
+    let days = killed.tube("case").unwrap().query().days(first..=killed.today().unwrap()).unwrap();
     assert_eq!(days.iter().map(|day| day.puts).collect::<Vec<_>>(), [4, 1]);
     drop(store);
 }
@@ -97,7 +97,7 @@ fn days_that_are_not_kept_are_removed() {
     for n in 0..10 {
         let tube = store.tube("case").unwrap();
         tube.put("x").unwrap();
-        let days = tube.days(first..=store.today().unwrap()).unwrap();
+        let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         let expected: Vec<_> =
             (-2..=0).map(|back| store.today().unwrap().plus_days(back)).collect();
         let found: Vec<_> = days.iter().map(|day| day.date).collect();
@@ -113,8 +113,8 @@ fn days_that_are_not_kept_are_removed() {
     store = file.reopen_after(store, DAY * 100);
     let tube = store.tube("case").unwrap();
     tube.put("y").unwrap();
-    tube.alter(TubeOptions::new().metrics(1000)).unwrap();
-    assert_eq!(tube.days(first..=store.today().unwrap()).unwrap().len(), 1);
+    tube.admin().alter(TubeOptions::new().metrics(1000)).unwrap();
+    assert_eq!(tube.query().days(first..=store.today().unwrap()).unwrap().len(), 1);
     assert_sound(&store);
 }
 
@@ -129,8 +129,8 @@ fn truncate_keeps_the_numbers_and_drop_removes_them() {
         let first = store.today().unwrap();
         file.clock.advance(DAY);
         tube.put("d").unwrap();
-        tube.truncate().unwrap();
-        let days = tube.days(first..=store.today().unwrap()).unwrap();
+        tube.admin().truncate().unwrap();
+        let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         let numbers: Vec<_> =
             days.iter().map(|day| (cycles(day), day.failed, day.failures)).collect();
         assert_eq!(numbers, [((3, 1, 0), 0, 1), ((1, 0, 0), 0, 0)]);
@@ -141,11 +141,11 @@ fn truncate_keeps_the_numbers_and_drop_removes_them() {
         let tube = store.tube("case").unwrap();
         let expected = if temporary { vec![] } else { vec![3, 2] };
         let puts = |days: Vec<tubewell::Day>| days.iter().map(|day| day.puts).collect::<Vec<_>>();
-        assert_eq!(puts(tube.days(first..=store.today().unwrap()).unwrap()), expected);
-        tube.truncate().unwrap();
+        assert_eq!(puts(tube.query().days(first..=store.today().unwrap()).unwrap()), expected);
+        tube.admin().truncate().unwrap();
         store.drop_tube("case").unwrap();
         let tube = store.create_tube("case", FIFO, with_metrics()).unwrap();
-        assert_eq!(puts(tube.days(first..=store.today().unwrap()).unwrap()), [0; 0]);
+        assert_eq!(puts(tube.query().days(first..=store.today().unwrap()).unwrap()), [0; 0]);
         assert_sound(&store);
     }
 }
@@ -183,7 +183,7 @@ fn day_is_that_of_the_timeline() {
     assert_eq!(store.today().unwrap().to_string(), "2026-11-22");
     clock.set_wall(begin);
     tube.put("z").unwrap();
-    let days = tube.days(store.today().unwrap().plus_days(-9)..=store.today().unwrap()).unwrap();
+    let days = tube.query().days(store.today().unwrap().plus_days(-9)..=store.today().unwrap()).unwrap();
     let puts: Vec<_> = days.iter().map(|day| (day.date.to_string(), day.puts)).collect();
     assert_eq!(puts, [("2026-11-21".to_owned(), 1), ("2026-11-22".to_owned(), 2)]);
 }

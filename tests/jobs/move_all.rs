@@ -28,7 +28,7 @@ fn move_all_moves_tasks_in_every_state() {
                 delayed.push(case.add(case.draft("delayed").delay(secs(5))));
             }
             let count = 3 + delayed.len() as u64;
-            assert_eq!(case.tube.move_all(&to), Ok(count));
+            assert_eq!(case.tube.admin().move_all(&to), Ok(count));
             assert_eq!(case.tasks(), counts([("done", count + 1)]));
             assert_eq!(listed(&case.tube, TaskState::Done), [ended]);
             assert_not_taken(claim.ack(), taken);
@@ -39,7 +39,7 @@ fn move_all_moves_tasks_in_every_state() {
             assert_eq!(in_ready, expected);
             assert_eq!(listed(&to, TaskState::Buried), [buried]);
             assert_eq!(listed(&to, TaskState::Delayed), delayed);
-            assert_eq!(case.tube.move_all(&to), Ok(0));
+            assert_eq!(case.tube.admin().move_all(&to), Ok(0));
             case.store.drop_tube("case").unwrap();
             case.store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
         });
@@ -60,14 +60,14 @@ fn move_all_goes_on_in_steps() {
             case.tube.bury(*id).unwrap();
         }
         let before = case.store.counters().unwrap().commits;
-        assert_eq!(case.tube.move_all(&to), Ok(700));
+        assert_eq!(case.tube.admin().move_all(&to), Ok(700));
         let commits = case.store.counters().unwrap().commits - before;
         assert!((3..=5).contains(&commits), "{commits} commits");
         assert_eq!(tasks(&to), counts([("ready", 600), ("buried", 100), ("total", 700)]));
         for (n, id) in ids.iter().enumerate().step_by(25) {
             assert_eq!(to.peek(*id).unwrap().body, body(n).into_bytes());
         }
-        assert_eq!(block_on(to.to_async().move_all(&case.tube)), Ok(700));
+        assert_eq!(block_on(to.to_async().admin().move_all(&case.tube)), Ok(700));
         assert_eq!(case.tasks().get("total"), Some(&700));
         assert_eq!(tasks(&to), counts([("done", 700)]));
     });
@@ -80,7 +80,7 @@ fn move_all_into_a_limited_tube_moves_as_many_as_fit() {
     let to = store.create_tube("other", LIMFIFOTTL, TubeOptions::new().capacity(300)).unwrap();
     from.put_many((0..400).map(|n| n.to_string())).unwrap();
     let full = Error::Full { tube: "other".into(), capacity: 300 };
-    assert_eq!(from.move_all(&to), Err(full));
+    assert_eq!(from.admin().move_all(&to), Err(full));
     assert_eq!((tasks(&from)["ready"], tasks(&to)["ready"]), (100, 300));
     assert_eq!(take(&from), Some(300));
     assert_sound(&store);
@@ -100,7 +100,7 @@ fn late_task_is_left() -> bool {
     let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let to = other(&store, FIFO);
     from.put_many(["x"; 600]).unwrap();
-    let mut moving = from.to_async().move_all(&to);
+    let mut moving = from.to_async().admin().move_all(&to);
     if poll(&mut moving, Waker::noop()).is_ready() {
         return false;
     }
@@ -119,14 +119,14 @@ fn move_of_the_last_task_drains_its_tube() {
         let (drained, drained_to) = (
             wait_drained(&case.tube),
             wait_drained_after(&to, || {
-                case.tube.move_to(ids[0], &to).unwrap();
+                case.tube.admin().move_to(ids[0], &to).unwrap();
             }),
         );
         drained.assert_waits();
-        assert_eq!(case.tube.move_all(&to), Ok(1));
+        assert_eq!(case.tube.admin().move_all(&to), Ok(1));
         assert_eq!(drained.answer(), Ok(true));
         drained_to.assert_waits();
-        assert_eq!(to.move_all(&case.tube), Ok(2));
+        assert_eq!(to.admin().move_all(&case.tube), Ok(2));
         assert_eq!(drained_to.answer(), Ok(true));
     });
 }
@@ -148,7 +148,7 @@ fn move_of_more_buried_tasks_than_a_tube_keeps_forgets_the_rest() {
             for id in &ids {
                 case.tube.bury(*id).unwrap();
             }
-            assert_eq!(case.tube.move_all(&to), Ok(5));
+            assert_eq!(case.tube.admin().move_all(&to), Ok(5));
             let left = &ids[5 - usize::try_from(kept).unwrap()..];
             assert_eq!(listed(&to, TaskState::Buried), left);
             let counted = to.statistics().unwrap().tasks;

@@ -272,7 +272,7 @@ fn task_that_is_given_back_waits_for_its_moment() {
         let revoked = case.put_at(secs(9));
         assert_eq!(case.take_all(), [expires, revoked]);
         case.set_wall(secs(0));
-        assert_eq!(case.tube.revoke(revoked).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().revoke(revoked).unwrap().state, TaskState::Delayed);
         case.advance(1000);
         assert!(case.waits(expires));
         case.set_wall(secs(9));
@@ -293,7 +293,7 @@ fn task_whose_parents_end_waits_for_its_moment() {
         let [early, late, removed] = [secs(9), secs(1), secs(9)].map(|since| child(parent, since));
         assert_eq!(case.info(early).ttl_left, Some(HOUR + secs(9)));
         case.advance(4000);
-        assert_eq!(case.tube.remove_parents(removed, None).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().remove_parents(removed, None).unwrap().state, TaskState::Delayed);
         case.tube.claim(parent).unwrap().ack().unwrap();
         assert_eq!(case.state(late), Some(TaskState::Ready));
         assert_eq!(case.info(late).ttl_left, Some(HOUR - secs(3)));
@@ -333,7 +333,7 @@ fn update_sets_changes_and_removes_a_moment() {
         assert_eq!(case.info(delayed).due_in, Some(secs(3)), "the delay stays");
         let blocked = case.add(case.draft("x").after(&case.tube, [delayed]));
         assert_eq!(update(blocked, moment(secs(9))), TaskState::Blocked);
-        case.tube.remove_parents(blocked, None).unwrap();
+        case.tube.admin().remove_parents(blocked, None).unwrap();
         assert!(case.waits(blocked));
 
         let claim = case.tube.claim(id).unwrap();
@@ -370,14 +370,14 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
         let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
         let put = Put::new("x").not_before(at(secs(9)));
         let id = case.add(put);
-        assert_unsupported(case.tube.move_to(id, &plain), FIFO);
-        assert_eq!(case.tube.move_to(id, &next).unwrap().state, TaskState::Delayed);
+        assert_unsupported(case.tube.admin().move_to(id, &plain), FIFO);
+        assert_eq!(case.tube.admin().move_to(id, &next).unwrap().state, TaskState::Delayed);
         assert_sound(&case.store);
         // Moved while it is taken, by a clock that was set back since.
         let taken = case.put_at(ZERO);
         assert_eq!(keep(case.tube.claim(taken).unwrap()), taken);
         case.clock.set_wall(START - secs(5));
-        assert_eq!(case.tube.move_to(taken, &next).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().move_to(taken, &next).unwrap().state, TaskState::Delayed);
         assert_sound(&case.store);
         case.clock.set_wall(START);
         case.advance(0);
@@ -432,7 +432,7 @@ fn truncated_and_deleted_tasks_do_not_come_back_at_their_moment() {
         let (store, tube) = create(&file, driver);
         let put = || draft(driver, "x").not_before(at(secs(9)));
         tube.put_many([put(), put().not_before(at(secs(8)))]).unwrap();
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         let id = tube.put(put()).unwrap().id;
         tube.delete(id).unwrap();
         file.clock.advance(HOUR);
@@ -455,7 +455,7 @@ fn moments_in_a_temporary_tube_and_in_calls_of_all_kinds() {
             let ticket = tube.to_async().put(put());
             assert_eq!(ticket.wait().unwrap().state, TaskState::Delayed);
             assert_eq!(tube.put_timeout(put(), ZERO).unwrap().state, TaskState::Delayed);
-            let listed = tube.list(TaskState::Delayed, None, 9).unwrap().items;
+            let listed = tube.query().list(TaskState::Delayed, None, 9).unwrap().items;
             assert!(listed.iter().all(|info| info.not_before == Some(at(secs(9)))));
             assert_eq!(listed.len(), 2);
         }

@@ -7,7 +7,7 @@ use super::support::*;
 
 /// The ids of the ready tasks, in the order of the list.
 fn listed(case: &Case) -> Vec<u64> {
-    let page = case.tube.list(TaskState::Ready, None, 1000).unwrap();
+    let page = case.tube.query().list(TaskState::Ready, None, 1000).unwrap();
     page.items.iter().map(|info| info.id).collect()
 }
 

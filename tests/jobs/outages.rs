@@ -22,7 +22,7 @@ fn calls_on_closed_store_return_closed() {
         assert_eq!(tube.peek(0).unwrap().info.state, TaskState::Ready);
         stores::close(&store);
         assert_eq!(tube.peek(0).err(), Some(Error::Closed));
-        assert_eq!(tube.list(TaskState::Ready, None, 10).err(), Some(Error::Closed));
+        assert_eq!(tube.query().list(TaskState::Ready, None, 10).err(), Some(Error::Closed));
         assert_eq!(tube.statistics().err(), Some(Error::Closed));
         assert_eq!(tube.try_take().err(), Some(Error::Closed));
         assert_eq!(tube.put("y").err(), Some(Error::Closed));

@@ -66,7 +66,7 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
         assert_eq!(tube.outcome(3), Err(Error::NotFound { id: 3 }));
         assert_eq!(tube.peek(2).unwrap().body, large);
         assert_eq!(state(&tube, 1), Some(TaskState::Done));
-        assert_eq!(ids(&tube.list(TaskState::Done, None, 10).unwrap()), [0, 1, 2]);
+        assert_eq!(ids(&tube.query().list(TaskState::Done, None, 10).unwrap()), [0, 1, 2]);
         let counts = tube.statistics().unwrap().tasks;
         assert_eq!((counts.kept, counts.total, counts.done), (3, 0, 0));
         assert!(tube.try_take().unwrap().is_none());
@@ -85,7 +85,7 @@ fn oldest_outcome_is_forgotten_when_there_are_more_than_are_kept() {
         file.clock.advance(secs(1));
         assert_sound(&store);
     }
-    assert_eq!(ids(&tube.list(TaskState::Done, None, 10).unwrap()), [3, 4, 5]);
+    assert_eq!(ids(&tube.query().list(TaskState::Done, None, 10).unwrap()), [3, 4, 5]);
     assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
     let statistics = tube.statistics().unwrap();
     assert_eq!((statistics.tasks.kept, statistics.tasks.done, statistics.calls.forget), (3, 6, 3));
@@ -133,7 +133,7 @@ fn kept_task_takes_no_place_and_its_ttl_has_ended() {
     assert_eq!(tube.kick_task(0), Err(Error::NotBuried { id: 0 }));
     tube.delete(0).unwrap();
     assert_eq!((kept(&tube), tube.outcome(0)), (2, Ok(Some(Ending::Gone))));
-    tube.truncate().unwrap();
+    tube.admin().truncate().unwrap();
     assert_eq!(kept(&tube), 0);
     assert_sound(&store);
 }
@@ -148,17 +148,17 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
         tube.put(Put::new("delayed").delay(secs(9))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
         tube.bury(2).unwrap();
-        let refused = tube.resolve(0, None);
+        let refused = tube.admin().resolve(0, None);
         assert!(
             matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
             "{refused:?}"
         );
         for id in 1..=3 {
-            let receipt = tube.resolve(id, Some(b"by hand")).unwrap();
+            let receipt = tube.admin().resolve(id, Some(b"by hand")).unwrap();
             assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
             let expected = if is_kept { done(Some("by hand")) } else { Some(Ending::Gone) };
             assert_eq!(tube.outcome(id), Ok(expected));
-            let again = tube.resolve(id, None);
+            let again = tube.admin().resolve(id, None);
             assert_eq!(
                 matches!(again, Err(Error::NotReady { state: TaskState::Done, .. })),
                 is_kept
@@ -185,12 +185,12 @@ fn forget_removes_only_what_is_done() {
     buried.bury().unwrap();
     acked.ack_with("x").unwrap();
     for (id, state) in [(0, TaskState::Taken), (1, TaskState::Ready), (2, TaskState::Buried)] {
-        assert_eq!(tube.forget(id), Err(Error::NotDone { id, state }));
+        assert_eq!(tube.admin().forget(id), Err(Error::NotDone { id, state }));
     }
-    assert_eq!(tube.forget(3).unwrap().state, TaskState::Done);
-    assert_eq!(tube.forget(3), Err(Error::NotFound { id: 3 }));
+    assert_eq!(tube.admin().forget(3).unwrap().state, TaskState::Done);
+    assert_eq!(tube.admin().forget(3), Err(Error::NotFound { id: 3 }));
     taken.ack().unwrap();
-    tube.to_async().forget(0).wait().unwrap();
+    tube.to_async().admin().forget(0).wait().unwrap();
     assert_eq!(kept(&tube), 0);
     assert_sound(&store);
 }
@@ -207,33 +207,33 @@ fn failure_groups_are_counted_and_listed_newest_first() {
     }
     tube.try_take().unwrap().unwrap().bury().unwrap();
     let groups = |tube: &Tube| -> Vec<(String, u64)> {
-        tube.groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
+        tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
     };
     assert_eq!(groups(&tube), [("crash".into(), 2), ("timeout".into(), 3)]);
-    let page = tube.list(Filter::new().group("timeout").newest_first(), None, 2).unwrap();
+    let page = tube.query().list(Filter::new().group("timeout").newest_first(), None, 2).unwrap();
     assert_eq!(ids(&page), [3, 2]);
     assert_eq!(page.items[0].failure.as_ref().unwrap().message, "it did not work");
-    let page = tube.list(Filter::new().group("timeout").newest_first(), page.next, 2).unwrap();
+    let page = tube.query().list(Filter::new().group("timeout").newest_first(), page.next, 2).unwrap();
     assert_eq!((ids(&page), page.next), (vec![0], None));
     assert_eq!(
-        ids(&tube.list(Filter::new().group("unknown").newest_first(), None, 2).unwrap()),
+        ids(&tube.query().list(Filter::new().group("unknown").newest_first(), None, 2).unwrap()),
         [] as [u64; 0]
     );
-    let ready = tube.list(TaskState::Ready, None, 1).unwrap().next;
+    let ready = tube.query().list(TaskState::Ready, None, 1).unwrap().next;
     assert!(matches!(
-        tube.list(Filter::new().group("timeout").newest_first(), ready, 2),
+        tube.query().list(Filter::new().group("timeout").newest_first(), ready, 2),
         Err(Error::Invalid { .. })
     ));
     tube.kick_task(2).unwrap();
     tube.delete(3).unwrap();
-    tube.resolve(1, None).unwrap();
+    tube.admin().resolve(1, None).unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
     stores::close(&store);
     let store = open(&file);
     let tube = store.tube("case").unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
     assert_eq!(
-        ids(&tube.list(Filter::new().group("timeout").newest_first(), None, 9).unwrap()),
+        ids(&tube.query().list(Filter::new().group("timeout").newest_first(), None, 9).unwrap()),
         [0]
     );
     assert_sound(&store);
@@ -255,14 +255,14 @@ fn buried_tasks_are_forgotten_by_count_and_by_age() {
         file.clock.advance(secs(1));
         assert_sound(&store);
     }
-    assert_eq!(ids(&tube.list(TaskState::Buried, None, 9).unwrap()), [1, 2]);
+    assert_eq!(ids(&tube.query().list(TaskState::Buried, None, 9).unwrap()), [1, 2]);
     assert_eq!(tube.outcome(4), Ok(Some(Ending::Gone)));
-    assert_eq!(tube.groups().unwrap().iter().map(|group| group.count).sum::<u64>(), 2);
+    assert_eq!(tube.query().groups().unwrap().iter().map(|group| group.count).sum::<u64>(), 2);
     tube.kick(1).unwrap();
     assert_eq!(state(&tube, 1), Some(TaskState::Ready));
     file.clock.advance(secs(9));
     assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
-    assert!(tube.groups().unwrap().is_empty());
+    assert!(tube.query().groups().unwrap().is_empty());
     let tasks = tube.statistics().unwrap().tasks;
     assert_eq!((tasks.buried, tasks.ready, tasks.total, tasks.done), (0, 2, 2, 3));
     assert_sound(&store);
@@ -280,7 +280,7 @@ fn last_failure_outlives_retries_and_stays_with_success() {
     let info = tube.peek(0).unwrap().info;
     assert_eq!(info.failure.unwrap().group, "timeout");
     assert_eq!((info.attempts, info.state), (2, TaskState::Done));
-    assert!(tube.groups().unwrap().is_empty());
+    assert!(tube.query().groups().unwrap().is_empty());
     assert_sound(&store);
 }
 
@@ -295,7 +295,7 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
             tube.put_and_wait("question", Duration::MAX).unwrap()
         });
         assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
-        assert_eq!(kept(&tube), tube.list(TaskState::Done, None, 9).unwrap().items.len() as u64);
+        assert_eq!(kept(&tube), tube.query().list(TaskState::Done, None, 9).unwrap().items.len() as u64);
         assert_sound(&store);
     }
 }
@@ -332,7 +332,7 @@ fn too_large_result_is_refused_and_changes_nothing() {
         tube.claimed(0).and_then(|claim| claim.ack_with("123456789")),
         Err(Error::Invalid { .. })
     ));
-    assert!(matches!(tube.resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
+    assert!(matches!(tube.admin().resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
     assert_eq!(state(&tube, 0), Some(TaskState::Taken));
     tube.claimed(0).and_then(|claim| claim.ack_with("12345678")).unwrap();
     assert_eq!(tube.outcome(0), Ok(done(Some("12345678"))));
@@ -346,9 +346,9 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
     tube.put_many(["a", "b", "c"]).unwrap();
     let events = store.subscribe(100).unwrap();
     ack_next(&tube, "1");
-    tube.resolve(1, None).unwrap();
+    tube.admin().resolve(1, None).unwrap();
     ack_next(&tube, "3");
-    tube.forget(2).unwrap();
+    tube.admin().forget(2).unwrap();
     stores::close(&store);
     let seen: Vec<_> = events.filter(|event| event.kind != EventKind::Take).collect();
     let seen: Vec<_> = seen.iter().map(|event| (event.id, event.kind, event.state)).collect();
@@ -366,7 +366,7 @@ fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
         let acked = Restore::new("x").id(1).done(Some(b"answer".to_vec()));
         let buried = Restore::new("x").id(2).buried(true).failure(failure.clone());
         let deferred = tube.to_async();
-        let restored = disk.block_flush_of(|| deferred.restore_many([acked, buried]));
+        let restored = disk.block_flush_of(|| deferred.admin().restore_many([acked, buried]));
         let waits = [1, 2].map(|id| wait_for(&tube, id));
         waits.iter().for_each(Wait::assert_waits);
         stores::settle(&store);

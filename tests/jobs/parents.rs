@@ -27,14 +27,14 @@ fn task_with_an_open_parent_is_blocked() {
             (TaskState::Blocked, Some(TaskState::Blocked))
         );
         assert_eq!(case.info(child).open_parents, 1);
-        assert_eq!(case.tube.parents(child), Ok(vec![parent]));
-        assert_eq!(case.tube.children(parent), Ok(vec![child]));
+        assert_eq!(case.tube.query().parents(child), Ok(vec![parent]));
+        assert_eq!(case.tube.query().children(parent), Ok(vec![child]));
         assert_eq!(
-            (case.tube.parents(parent), case.tube.children(child)),
+            (case.tube.query().parents(parent), case.tube.query().children(child)),
             (Ok(vec![]), Ok(vec![]))
         );
         assert_eq!(case.tasks(), counts([("ready", 1), ("blocked", 1), ("total", 2)]));
-        let blocked = case.tube.list(TaskState::Blocked, None, 10).unwrap().items;
+        let blocked = case.tube.query().list(TaskState::Blocked, None, 10).unwrap().items;
         assert_eq!(blocked, [case.info(child)]);
 
         let refused = case.tube.claim(child).unwrap_err();
@@ -59,7 +59,7 @@ fn task_with_an_open_parent_is_blocked() {
         assert_eq!(case.tube.kick_task(child), Err(Error::NotBuried { id: child }));
 
         assert_eq!(case.tube.delete(child).unwrap().state, TaskState::Done);
-        assert_eq!(case.tube.children(parent), Ok(vec![]));
+        assert_eq!(case.tube.query().children(parent), Ok(vec![]));
         assert_eq!(case.tube.delete(parent).unwrap().state, TaskState::Done);
         assert_eq!(case.tasks(), counts([("done", 2)]));
     });
@@ -80,8 +80,8 @@ fn ack_of_the_last_parent_gives_the_task_to_one_waiting_take() {
         let [first, mut second] = takers;
         assert_eq!(first.id(), Some(child));
         assert!(second.is_pending());
-        assert_eq!(case.tube.parents(child), Ok(vec![]));
-        assert_not_found(case.tube.children(parent), parent);
+        assert_eq!(case.tube.query().parents(child), Ok(vec![]));
+        assert_not_found(case.tube.query().children(parent), parent);
         case.tube.claimed(child).and_then(tubewell::Claim::ack).unwrap();
     });
 }
@@ -152,7 +152,7 @@ fn task_with_many_parents_is_ready_after_the_last_of_them() {
         let parents: [u64; 10] = std::array::from_fn(|n| n as u64);
         case.put_all(parents);
         let child = case.add(after(case, &[&parents[..], &parents[..]].concat()));
-        assert_eq!(case.tube.parents(child), Ok(parents.to_vec()));
+        assert_eq!(case.tube.query().parents(child), Ok(parents.to_vec()));
         for (done, parent) in parents.iter().enumerate() {
             assert_eq!(case.info(child).open_parents as usize, 10 - done);
             assert_eq!(case.state(child), Some(TaskState::Blocked));
@@ -160,7 +160,7 @@ fn task_with_many_parents_is_ready_after_the_last_of_them() {
             if done % 2 == 0 {
                 case.ack(*parent);
             } else {
-                case.tube.remove_parents(child, Some(&[*parent, 77])).unwrap();
+                case.tube.admin().remove_parents(child, Some(&[*parent, 77])).unwrap();
             }
         }
         assert_eq!((case.info(child).open_parents, case.state(child)), (0, Some(TaskState::Ready)));
@@ -190,19 +190,19 @@ fn chain_of_tasks_is_taken_one_after_the_other() {
 fn parents_are_added_to_tasks_that_wait() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        assert_eq!(case.tube.add_parents(2, &case.tube, &[0]).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.admin().add_parents(2, &case.tube, &[0]).unwrap().state, TaskState::Blocked);
         assert_eq!(
-            case.tube.add_parents(2, &case.tube, &[0, 1]).unwrap().state,
+            case.tube.admin().add_parents(2, &case.tube, &[0, 1]).unwrap().state,
             TaskState::Blocked
         );
-        assert_eq!((case.tube.parents(2), case.take_all()), (Ok(vec![0, 1]), vec![0, 1]));
+        assert_eq!((case.tube.query().parents(2), case.take_all()), (Ok(vec![0, 1]), vec![0, 1]));
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
             assert_eq!(
-                case.tube.add_parents(delayed, &case.tube, &[0]).unwrap().state,
+                case.tube.admin().add_parents(delayed, &case.tube, &[0]).unwrap().state,
                 TaskState::Blocked
             );
-            case.tube.remove_parents(delayed, None).unwrap();
+            case.tube.admin().remove_parents(delayed, None).unwrap();
             assert_eq!(case.state(delayed), Some(TaskState::Delayed));
             case.tube.delete(delayed).unwrap();
         }
@@ -222,19 +222,19 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
         case.tube.bury(2).unwrap();
         case.ack(3);
         for (id, state) in [(1, TaskState::Taken), (2, TaskState::Buried), (3, TaskState::Done)] {
-            let refused = case.tube.add_parents(id, &case.tube, &[0]).unwrap_err();
+            let refused = case.tube.admin().add_parents(id, &case.tube, &[0]).unwrap_err();
             assert!(matches!(refused, Error::NotReady { state: was, .. } if was == state));
-            assert_eq!(case.tube.remove_parents(id, None).unwrap().state, case.state(id).unwrap());
+            assert_eq!(case.tube.admin().remove_parents(id, None).unwrap().state, case.state(id).unwrap());
         }
         for id in [4, u64::MAX] {
-            assert_not_found(case.tube.add_parents(id, &case.tube, &[0]), id);
-            assert_not_found(case.tube.remove_parents(id, None), id);
-            assert_not_found(case.tube.add_parents(0, &case.tube, &[id]), id);
+            assert_not_found(case.tube.admin().add_parents(id, &case.tube, &[0]), id);
+            assert_not_found(case.tube.admin().remove_parents(id, None), id);
+            assert_not_found(case.tube.admin().add_parents(0, &case.tube, &[id]), id);
         }
         // Over, and the task itself.
-        assert_eq!(case.tube.add_parents(0, &case.tube, &[3]).unwrap().state, TaskState::Ready);
-        assert_eq!(case.tube.add_parents(0, &case.tube, &[]).unwrap().state, TaskState::Ready);
-        assert_eq!(case.tube.parents(0), Ok(vec![]));
+        assert_eq!(case.tube.admin().add_parents(0, &case.tube, &[3]).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.admin().add_parents(0, &case.tube, &[]).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.query().parents(0), Ok(vec![]));
     });
 }
 
@@ -247,7 +247,7 @@ fn task_without_its_parents_is_delayed_until_its_delay_elapses() {
         let parent = case.put("parent");
         let child = case.add(after(case, &[parent]).delay(secs(10)));
         case.advance(4000);
-        assert_eq!(case.tube.remove_parents(child, None).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().remove_parents(child, None).unwrap().state, TaskState::Delayed);
         assert_eq!(case.info(child).due_in, Some(secs(6)));
         case.advance(6000);
         assert_eq!(case.state(child), Some(TaskState::Ready));
@@ -261,13 +261,13 @@ fn task_without_its_parents_is_delayed_until_its_delay_elapses() {
 fn cycle_is_refused_and_changes_nothing() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3]);
-        let add = |id: u64, parents: &[u64]| case.tube.add_parents(id, &case.tube, parents);
+        let add = |id: u64, parents: &[u64]| case.tube.admin().add_parents(id, &case.tube, parents);
         assert_eq!(add(0, &[0]), Err(Error::Cycle { id: 0 }));
         add(1, &[0]).unwrap();
         add(2, &[1]).unwrap();
         assert_eq!(add(0, &[1]), Err(Error::Cycle { id: 0 }));
         assert_eq!(add(0, &[3, 2]), Err(Error::Cycle { id: 0 }));
-        let parents = [0, 1, 2, 3].map(|id| case.tube.parents(id).unwrap());
+        let parents = [0, 1, 2, 3].map(|id| case.tube.query().parents(id).unwrap());
         assert_eq!(parents, [vec![], vec![0], vec![1], vec![]]);
         add(2, &[0, 3]).unwrap();
         assert_eq!(case.take_all(), [0, 3]);
@@ -282,10 +282,10 @@ fn parents_of_other_tubes_are_found() {
         let parents = others.each_ref().map(|tube| tube.put(case.draft("x")).unwrap().id);
         // The second parent is named with the wrong tube, as one that has moved.
         let child = case.add(case.draft("child").after(&others[0], parents));
-        assert_eq!(case.tube.parents(child), Ok(parents.to_vec()));
+        assert_eq!(case.tube.query().parents(child), Ok(parents.to_vec()));
         for (tube, parent) in others.iter().zip(parents) {
             assert_eq!(case.take(), None);
-            assert_eq!(tube.children(parent), Ok(vec![child]));
+            assert_eq!(tube.query().children(parent), Ok(vec![child]));
             tube.try_take().unwrap().unwrap().ack().unwrap();
         }
         assert_eq!(case.take(), Some(child));
@@ -304,17 +304,17 @@ fn parents_in_another_store_or_kind_of_tube_are_refused() {
         invalid(case.tube.put(case.draft("x").after(&memory, [there])).err());
         invalid(case.tube.put(case.draft("x").after(&case.tube, [there])).err());
         invalid(memory.put(case.draft("x").after(&case.tube, [here])).err());
-        invalid(case.tube.add_parents(here, &memory, &[there]).err());
+        invalid(case.tube.admin().add_parents(here, &memory, &[there]).err());
         let store = store_in_memory();
         let foreign = store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
         let id = foreign.put(case.draft("x")).unwrap().id;
-        invalid(case.tube.add_parents(here, &foreign, &[id]).err());
+        invalid(case.tube.admin().add_parents(here, &foreign, &[id]).err());
         let unnamed = store.create_tube("unnamed", case.driver, TubeOptions::new()).unwrap();
         let refused = case.tube.put(case.draft("x").after(&unnamed, [0])).unwrap_err();
         assert!(matches!(refused, Error::TubeNotFound { .. }));
         let many = vec![here; 10_001];
         invalid(case.tube.put(case.draft("x").after(&case.tube, many.clone())).err());
-        invalid(case.tube.add_parents(here, &case.tube, &many).err());
+        invalid(case.tube.admin().add_parents(here, &case.tube, &many).err());
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
     });
 }
@@ -362,7 +362,7 @@ fn blocked_task_does_not_hold_up_its_sub_queue() {
 
         let (first, second) = (task(&[]), task(&[]));
         let parent = case.add(Put::new("parent").sub_queue("p"));
-        case.tube.add_parents(first, &case.tube, &[parent]).unwrap();
+        case.tube.admin().add_parents(first, &case.tube, &[parent]).unwrap();
         assert_eq!(case.take_all(), [second, parent]);
     });
 }
@@ -384,7 +384,7 @@ fn buried_task_keeps_its_parents_and_is_blocked_again_by_a_kick() {
         assert_eq!(case.tube.kick(9), Ok(1));
         assert_eq!(case.state(child), Some(TaskState::Blocked));
         case.tube.bury(child).unwrap();
-        assert_eq!(case.tube.remove_parents(child, None).unwrap().state, TaskState::Buried);
+        assert_eq!(case.tube.admin().remove_parents(child, None).unwrap().state, TaskState::Buried);
         assert_eq!(case.tube.kick_task(child).unwrap().state, TaskState::Ready);
     });
 }
@@ -396,8 +396,8 @@ fn blocked_task_that_is_resolved_waits_for_nothing() {
             let parent = case.put("parent");
             let child = case.add(after(case, &[parent]));
             let grandchild = case.add(after(case, &[child]));
-            case.tube.resolve(child, None).unwrap();
-            assert_eq!(case.tube.children(parent), Ok(vec![]));
+            case.tube.admin().resolve(child, None).unwrap();
+            assert_eq!(case.tube.query().children(parent), Ok(vec![]));
             assert_eq!(case.take_all(), [parent, grandchild]);
             case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         });
@@ -427,7 +427,7 @@ fn edges_survive_a_close_and_a_kill() {
         let child = tube.put(put).unwrap().id;
         let check = |store: &Store, tube: &Tube| {
             assert_eq!(
-                (tube.parents(child), state(tube, child)),
+                (tube.query().parents(child), state(tube, child)),
                 (Ok(vec![parent]), Some(TaskState::Blocked),)
             );
             assert_eq!(tasks(tube), counts([("ready", 1), ("blocked", 1), ("total", 2)]));

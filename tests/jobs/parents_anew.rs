@@ -79,7 +79,7 @@ fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
     let anew: [fn(&Case, u64); 5] = [
         |case, id| assert_eq!(case.tube.kick_task(id).unwrap().state, TaskState::Ready),
         |case, _| assert_eq!(case.tube.kick(1), Ok(1)),
-        |case, _| assert_eq!(case.tube.kick_where(Filter::new().group("g")), Ok(1)),
+        |case, _| assert_eq!(case.tube.admin().kick(Filter::new().group("g")), Ok(1)),
         |case, id| assert_eq!(case.tube.requeue("parent", Put::new("again")).unwrap().id, id),
         |case, id| {
             let put = Put::new("again").key("parent").on_key(OnKey::Replace);
@@ -99,7 +99,7 @@ fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
                 case.tube.bury(parent).unwrap();
                 case.advance(0);
                 assert_eq!(case.tasks().get("blocked"), None);
-                case.tube.truncate().unwrap();
+                case.tube.admin().truncate().unwrap();
                 case.advance(0);
             }
         });

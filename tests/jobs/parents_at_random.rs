@@ -69,7 +69,7 @@ impl Run {
 
     fn add_parents(&mut self, id: u64, task: &Task) {
         let (of, ids) = (self.rng.index(2), self.some_ids());
-        let added = self.tubes[task.tube].add_parents(id, &self.tubes[of], &ids);
+        let added = self.tubes[task.tube].admin().add_parents(id, &self.tubes[of], &ids);
         let open = self.model.open_of(&ids);
         let is_new = |parent: &&u64| !task.parents.contains(parent);
         if task.state == TaskState::Buried {
@@ -95,7 +95,7 @@ impl Run {
             task.state = TaskState::Ready;
         }
         let state = task.state;
-        let removed = self.tubes[task.tube].remove_parents(id, ids);
+        let removed = self.tubes[task.tube].admin().remove_parents(id, ids);
         assert_eq!(removed.unwrap().state, state);
     }
 
@@ -123,7 +123,7 @@ impl Run {
                 }
             },
             4 => {
-                tube.resolve(id, None).unwrap();
+                tube.admin().resolve(id, None).unwrap();
                 self.model.end(id, End::Done);
             }
             5 if task.state == TaskState::Buried => {
@@ -149,7 +149,7 @@ impl Run {
 
     fn truncate(&mut self) {
         let tube = self.rng.index(2);
-        self.tubes[tube].truncate().unwrap();
+        self.tubes[tube].admin().truncate().unwrap();
         self.model.truncate(tube);
     }
 
@@ -201,8 +201,8 @@ fn check(model: &Family, tubes: &[Tube; 2]) {
             "{id}"
         );
         let parents: Vec<u64> = task.parents.iter().copied().collect();
-        assert_eq!(tube.parents(*id).unwrap(), parents);
-        assert_eq!(tube.children(*id).unwrap(), model.children(*id));
+        assert_eq!(tube.query().parents(*id).unwrap(), parents);
+        assert_eq!(tube.query().children(*id).unwrap(), model.children(*id));
     }
     for (number, tube) in tubes.iter().enumerate() {
         let counts = tube.statistics().unwrap().tasks;

@@ -18,7 +18,7 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
     let ends: [(End, u64, u64); 4] = [
         (|_, tube| assert_eq!(tube.claim(0).unwrap().ack().unwrap().id, 0), CHILDREN, 0),
         (|_, tube| assert_eq!(tube.bury(0).unwrap().id, 0), 0, CHILDREN),
-        (|_, tube| tube.truncate().unwrap(), 0, CHILDREN),
+        (|_, tube| tube.admin().truncate().unwrap(), 0, CHILDREN),
         (|store, tube| store.drop_tube(tube.name()).unwrap(), 0, CHILDREN),
     ];
     for reopened in [false, true] {

@@ -24,7 +24,7 @@ fn task_that_advances_keeps_its_children() {
         let claim = case.tube.claim(parent).unwrap();
         claim.advance(&other, case.draft("next")).unwrap();
         assert_eq!(case.state(child), Some(TaskState::Blocked));
-        assert_eq!(other.children(parent), Ok(vec![child]));
+        assert_eq!(other.query().children(parent), Ok(vec![child]));
         // A child that is put afterwards finds it, whichever tube is named.
         let late = child_of(case, parent);
         other.claim(parent).unwrap().ack().unwrap();
@@ -38,7 +38,7 @@ fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
     type Leave = fn(&Case, &Tube, u64);
     let leaves: [Leave; 3] = [
         |case, other, parent| {
-            case.tube.move_to(parent, other).unwrap();
+            case.tube.admin().move_to(parent, other).unwrap();
         },
         |case, other, parent| {
             let claim = case.tube.claim(parent).unwrap();
@@ -56,7 +56,7 @@ fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
             leave(case, &other, parent);
             let child = child_of(case, parent);
             assert_eq!(case.state(child), Some(TaskState::Blocked));
-            other.move_to(parent, &case.tube).unwrap();
+            other.admin().move_to(parent, &case.tube).unwrap();
             let late = case.add(case.draft("child").after(&other, [parent]));
             assert_eq!(case.state(late), Some(TaskState::Blocked));
             case.ack(parent);
@@ -88,7 +88,7 @@ fn task_that_advances_may_wait_for_others() {
         let delay = if case.timed() { secs(10) } else { ZERO };
         let claim = case.tube.claim(task).unwrap();
         assert_eq!(claim.advance(&other, put.delay(delay)).unwrap().state, TaskState::Blocked);
-        assert_eq!(other.parents(task), Ok(vec![parent]));
+        assert_eq!(other.query().parents(task), Ok(vec![parent]));
         assert_eq!(case.take_all(), [parent]);
         case.advance(3000);
         case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
@@ -113,7 +113,7 @@ fn task_that_advances_to_wait_for_its_own_child_is_refused() {
             let claim = case.tube.claim(parent).unwrap();
             let refused = claim.advance(&other, case.draft("next").after(&case.tube, [id]));
             assert_eq!(refused.err(), Some(Error::Cycle { id: parent }));
-            assert_eq!(case.tube.children(parent), Ok(vec![child]));
+            assert_eq!(case.tube.query().children(parent), Ok(vec![child]));
         }
         assert_eq!(case.take_all(), [parent]);
     });
@@ -151,7 +151,7 @@ fn puts_of_a_finish_wait_for_the_task_that_goes_on() {
             .put(&case.tube, case.draft("by key").after_key("k"))
             .advance(&other, case.draft("next"));
         case.tube.claim(task).unwrap().finish(finish).unwrap();
-        assert_eq!(other.children(task), Ok(vec![task + 1, task + 2]));
+        assert_eq!(other.query().children(task), Ok(vec![task + 1, task + 2]));
         assert_sound(&case.store);
         assert_eq!((case.take(), take(&other)), (None, Some(task)));
         other.claimed(task).and_then(tubewell::Claim::ack).unwrap();
@@ -187,15 +187,15 @@ fn moved_tasks_keep_their_edges() {
         let parent = case.put("parent");
         let child = child_of(case, parent);
         let grandchild = child_of(case, child);
-        assert_eq!(case.tube.move_to(child, &other).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.admin().move_to(child, &other).unwrap().state, TaskState::Blocked);
         assert_eq!(
-            (other.parents(child), other.children(child)),
+            (other.query().parents(child), other.query().children(child)),
             (Ok(vec![parent]), Ok(vec![grandchild]))
         );
         assert_sound(&case.store);
-        case.tube.move_to(parent, &other).unwrap();
-        assert_eq!(other.children(parent), Ok(vec![child]));
-        assert_eq!(other.move_all(&case.tube), Ok(2));
+        case.tube.admin().move_to(parent, &other).unwrap();
+        assert_eq!(other.query().children(parent), Ok(vec![child]));
+        assert_eq!(other.admin().move_all(&case.tube), Ok(2));
         let tasks = case.tube.statistics().unwrap().tasks;
         assert_eq!((tasks.ready, tasks.blocked, tasks.total), (1, 2, 3));
         drop_without_effect(case, &other);
@@ -223,27 +223,27 @@ fn parents_are_deleted_together_with_all_that_wait_for_them() {
             let parent = case.put("a");
             let child = child_of(case, parent);
             let grandchild = child_of(case, child);
-            let refused = case.tube.delete_many(&[parent, child]);
+            let refused = case.tube.admin().delete_many(&[parent, child]);
             assert_eq!(refused, Err(Error::HasDependents { id: child, count: 1 }));
             assert_eq!(
-                case.tube.delete_many(&[parent, grandchild]),
+                case.tube.admin().delete_many(&[parent, grandchild]),
                 Err(Error::HasDependents { id: parent, count: 1 })
             );
-            assert_eq!(case.tube.parents(grandchild), Ok(vec![child]));
+            assert_eq!(case.tube.query().parents(grandchild), Ok(vec![child]));
             let ids = order.map(|n| first + n);
-            assert_eq!(case.tube.delete_many(&[&ids[..], &[first + 99]].concat()), Ok(3));
+            assert_eq!(case.tube.admin().delete_many(&[&ids[..], &[first + 99]].concat()), Ok(3));
             assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
         }
         let parent = case.put("a");
         let child = child_of(case, parent);
         let refused = Error::HasDependents { id: parent, count: 1 };
         assert_eq!(case.tube.cancel(parent), Err(refused.clone()));
-        assert_eq!(case.tube.delete_if(parent, &[TaskState::Ready]), Err(refused.clone()));
+        assert_eq!(case.tube.admin().delete_if(parent, &[TaskState::Ready]), Err(refused.clone()));
         let select = Filter::new().state(TaskState::Ready);
-        assert_eq!(case.tube.delete_where(select), Err(refused));
+        assert_eq!(case.tube.admin().delete(select), Err(refused));
         let select = Filter::new().state(TaskState::Blocked);
-        assert_eq!(case.tube.delete_where(select), Ok(1));
-        assert_eq!((case.state(child), case.tube.children(parent)), (None, Ok(vec![])));
+        assert_eq!(case.tube.admin().delete(select), Ok(1));
+        assert_eq!((case.state(child), case.tube.query().children(parent)), (None, Ok(vec![])));
         case.tube.cancel(parent).unwrap();
     });
 }
@@ -259,10 +259,10 @@ fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
         }
         let select = Filter::new().state(TaskState::Blocked);
         let refused = Error::HasDependents { id: chain[600], count: 1 };
-        assert_eq!(case.tube.delete_where(select.clone().limit(600)), Err(refused));
+        assert_eq!(case.tube.admin().delete(select.clone().limit(600)), Err(refused));
         assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 1100);
-        assert_eq!(case.tube.delete_where(select.clone()), Ok(1100));
-        assert_eq!(case.tube.children(root), Ok(vec![]));
+        assert_eq!(case.tube.admin().delete(select.clone()), Ok(1100));
+        assert_eq!(case.tube.query().children(root), Ok(vec![]));
 
         // A ready task is not among the selected ones that are buried, nor is a blocked one.
         let parents = [case.put("a"), case.put("b")];
@@ -272,9 +272,9 @@ fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
         }
         let select = Filter::new().state(TaskState::Buried);
         let refused = Error::HasDependents { id: parents[1], count: 1 };
-        assert_eq!(case.tube.delete_where(select.clone()), Err(refused));
+        assert_eq!(case.tube.admin().delete(select.clone()), Err(refused));
         case.tube.delete(children[1]).unwrap();
-        assert_eq!(case.tube.delete_where(select), Ok(3));
+        assert_eq!(case.tube.admin().delete(select), Ok(3));
     });
 }
 
@@ -285,8 +285,8 @@ fn blocked_task_is_updated_and_stays_blocked() {
         let child = case.add(case.draft("child").after(&case.tube, [parent]).ttl(secs(100)));
         let update = Update::new().body("new").priority(7).delay(secs(10));
         assert_eq!(case.tube.update(child, update).unwrap().state, TaskState::Blocked);
-        assert_eq!(case.tube.set_priority(child, 8).unwrap().state, TaskState::Blocked);
-        assert_eq!(case.tube.parents(child), Ok(vec![parent]));
+        assert_eq!(case.tube.admin().set_priority(child, 8).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.query().parents(child), Ok(vec![parent]));
         case.advance(5000);
         case.ack(parent);
         assert_eq!(case.state(child), Some(TaskState::Delayed));
@@ -309,13 +309,13 @@ fn replaced_task_keeps_its_parents_unless_it_gets_others() {
         let grandchild = child_of(case, child);
         assert_eq!(case.tube.put(task()).unwrap().state, TaskState::Blocked);
         assert_eq!(
-            (case.tube.parents(child), case.tube.children(0)),
+            (case.tube.query().parents(child), case.tube.query().children(0)),
             (Ok(vec![0]), Ok(vec![child]))
         );
         let moved = other.requeue("c", task().after(&case.tube, [1])).unwrap();
         assert_eq!((moved.id, moved.state), (child, TaskState::Blocked));
-        assert_eq!((case.tube.children(0), case.tube.children(1)), (Ok(vec![]), Ok(vec![child])));
-        assert_eq!(other.children(child), Ok(vec![grandchild]));
+        assert_eq!((case.tube.query().children(0), case.tube.query().children(1)), (Ok(vec![]), Ok(vec![child])));
+        assert_eq!(other.query().children(child), Ok(vec![grandchild]));
         assert_sound(&case.store);
         let cycle = other.requeue("c", task().after(&case.tube, [grandchild]));
         assert_eq!(cycle, Err(Error::Cycle { id: child }));
@@ -336,7 +336,7 @@ fn replaced_task_that_gets_another_rule_keeps_its_parents() {
         let child = case.add(task().after(&case.tube, [0]));
         let replaced = case.tube.put(task().on_parent(OnParent::Bury)).unwrap();
         assert_eq!((replaced.id, replaced.state), (child, TaskState::Blocked));
-        assert_eq!(case.tube.parents(child), Ok(vec![0]));
+        assert_eq!(case.tube.query().parents(child), Ok(vec![0]));
         case.tube.bury(0).unwrap();
         case.advance(0);
         assert_eq!(case.state(child), Some(TaskState::Buried));
@@ -348,7 +348,7 @@ fn replaced_task_that_gets_another_rule_keeps_its_parents() {
         assert_eq!(case.state(child), Some(TaskState::Buried));
         // A put that names no parents has none.
         assert_eq!(case.tube.put(task().after(&case.tube, [])).unwrap().state, TaskState::Ready);
-        assert_eq!(case.tube.children(0), Ok(vec![]));
+        assert_eq!(case.tube.query().children(0), Ok(vec![]));
     });
 }
 
@@ -363,7 +363,7 @@ fn task_waits_for_the_task_with_a_key() {
         let other = case.put("other");
         let put = case.draft("child").after_key("a").after(&case.tube, [other, parent]);
         let child = case.add(put.on_parent(OnParent::Bury));
-        assert_eq!(case.tube.parents(child), Ok(vec![parent, other]));
+        assert_eq!(case.tube.query().parents(child), Ok(vec![parent, other]));
         case.ack(other);
         case.ack(parent);
         assert_eq!(case.state(child), Some(TaskState::Ready));

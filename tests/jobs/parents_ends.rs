@@ -61,7 +61,7 @@ fn parent_that_is_trimmed_while_its_children_are_buried_is_not_waited_for() {
         assert!(states(OnParent::Release).eq([TaskState::Ready; 4]));
         assert_eq!(case.tasks(), counts([("ready", 4), ("buried", 2), ("done", 7), ("total", 6)]));
         assert!(
-            children.iter().all(|(_, id)| case.tube.parents(*id).is_ok_and(|ids| ids.is_empty())
+            children.iter().all(|(_, id)| case.tube.query().parents(*id).is_ok_and(|ids| ids.is_empty())
                 || case.state(*id).is_none())
         );
     });
@@ -80,7 +80,7 @@ fn children_of_a_buried_parent_follow_their_rules() {
             [TaskState::Blocked, TaskState::Ready, TaskState::Buried]
         );
         assert_eq!(group_of_buried(&case.tube, buried).unwrap(), "parent-buried");
-        assert_eq!(case.tube.children(parent), Ok(vec![waits, buried]));
+        assert_eq!(case.tube.query().children(parent), Ok(vec![waits, buried]));
         // The children that were buried with it still wait for it.
         assert_eq!(case.tube.kick_task(buried).unwrap().state, TaskState::Blocked);
         assert_eq!(case.tube.kick_task(parent).unwrap().state, TaskState::Ready);
@@ -140,7 +140,7 @@ fn children_of_an_expired_parent_follow_their_rules() {
                 let put = case.draft("child").after(&case.tube, [parent]).on_parent(rule);
                 case.add(put)
             });
-            case.tube.add_parents(both, &case.tube, &[above]).unwrap();
+            case.tube.admin().add_parents(both, &case.tube, &[above]).unwrap();
             case.advance(10_000);
             settle(case);
             assert_eq!(case.state(parent), None);
@@ -175,7 +175,7 @@ fn ttl_of_a_blocked_task_goes_on() {
         settle(case);
         assert_eq!(case.state(child), None);
         assert_eq!(case.state(grandchild), Some(TaskState::Buried));
-        assert_eq!(case.tube.children(parent), Ok(vec![]));
+        assert_eq!(case.tube.query().children(parent), Ok(vec![]));
         assert_eq!(case.calls()["ttl"], 1);
     });
 }
@@ -234,13 +234,13 @@ fn children_of_a_truncated_or_dropped_tube_follow_their_rules() {
                     parents.iter().map(|parent| RULES.map(|rule| child(*parent, rule))).collect();
                 let here = case.put("here");
                 let inner = tube.put(case.draft("inner").after(&case.tube, [here])).unwrap().id;
-                case.tube.add_parents(children[0][1], &tube, &[inner]).unwrap();
+                case.tube.admin().add_parents(children[0][1], &tube, &[inner]).unwrap();
                 let buried = tube.put(case.draft("buried").after(&case.tube, [here])).unwrap().id;
                 tube.bury(buried).unwrap();
                 if drop_tube {
                     case.store.drop_tube("parents").unwrap();
                 } else {
-                    tube.truncate().unwrap();
+                    tube.admin().truncate().unwrap();
                 }
                 settle(case);
                 for ids in children {
@@ -248,9 +248,9 @@ fn children_of_a_truncated_or_dropped_tube_follow_their_rules() {
                         states(case, ids),
                         [TaskState::Buried, TaskState::Ready, TaskState::Buried]
                     );
-                    assert_eq!(case.tube.parents(ids[0]), Ok(vec![]));
+                    assert_eq!(case.tube.query().parents(ids[0]), Ok(vec![]));
                 }
-                assert_eq!(case.tube.children(here), Ok(vec![]));
+                assert_eq!(case.tube.query().children(here), Ok(vec![]));
                 case.tube.delete(here).unwrap();
             });
         }
@@ -319,7 +319,7 @@ fn kept_parent_frees_its_children_and_has_none() {
         case.tube.put_many((0..100).map(put)).unwrap();
         case.tube.claim(parent).unwrap().ack_with("result").unwrap();
         // Its end is the last one that counts, also if nothing is kept of it any more.
-        case.tube.forget(parent).unwrap();
+        case.tube.admin().forget(parent).unwrap();
         settle(case);
         assert_eq!(case.tube.statistics().unwrap().tasks.ready, 100);
     });
@@ -330,8 +330,8 @@ fn events_tell_when_a_task_is_blocked_and_free() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let log = case.event_log();
-        case.tube.add_parents(1, &case.tube, &[0]).unwrap();
-        case.tube.remove_parents(1, None).unwrap();
+        case.tube.admin().add_parents(1, &case.tube, &[0]).unwrap();
+        case.tube.admin().remove_parents(1, None).unwrap();
         let block = (1, EventKind::Block, TaskState::Blocked);
         let unblock = (1, EventKind::Unblock, TaskState::Ready);
         assert_eq!(log.read(), [block, unblock]);

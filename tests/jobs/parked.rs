@@ -52,7 +52,7 @@ fn parked_claim_survives_close_and_kill() {
             let tube = store.tube("case").unwrap();
             assert_eq!(state(&tube, 0), Some(TaskState::Taken));
             assert_eq!(take(&tube), None);
-            let owner = tube.owner_of(0).unwrap().unwrap();
+            let owner = tube.query().owner(0).unwrap().unwrap();
             assert_eq!((owner.label.as_deref(), owner.is_parked), (Some("parent"), true));
             assert_eq!(owner.expires_in, Some(secs(3600)));
             assert_sound(&store);
@@ -74,7 +74,7 @@ fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
         let (store, tube) = create(&file, driver);
         tube.put(draft(driver, "a")).unwrap();
         let token = park(&tube, secs(10));
-        let left = |tube: &Tube| tube.owner_of(0).unwrap().unwrap().expires_in;
+        let left = |tube: &Tube| tube.query().owner(0).unwrap().unwrap().expires_in;
         file.clock.advance(secs(4));
         assert_eq!(left(&tube), Some(secs(6)));
         drop(tube);
@@ -84,7 +84,7 @@ fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
         assert_eq!(take(&tube), None);
         file.clock.advance(secs(1));
         assert_not_taken(store.resume_claim(&token), 0);
-        assert_eq!(tube.owner_of(0).unwrap(), None);
+        assert_eq!(tube.query().owner(0).unwrap(), None);
         assert_eq!(calls(&tube).get("ttr"), Some(&1));
 
         let token = park(&tube, secs(10));
@@ -108,7 +108,7 @@ fn parked_claim_goes_on_while_the_machine_sleeps() {
     tube.put("x").unwrap();
     let token = park(&tube, secs(10));
     clock.suspend(secs(9));
-    assert_eq!(tube.owner_of(0).unwrap().unwrap().expires_in, Some(secs(1)));
+    assert_eq!(tube.query().owner(0).unwrap().unwrap().expires_in, Some(secs(1)));
     let claim = resume(&store, &token);
     // With a holder it is a claim as any other: a worker that sleeps keeps it.
     clock.suspend(secs(9));
@@ -126,10 +126,10 @@ fn parked_claim_without_a_limit_ends_when_it_is_revoked() {
     drop(tube);
     let store = file.reopen_after(store, secs(1_000_000_000));
     let tube = store.tube("case").unwrap();
-    assert_eq!(tube.owner_of(0).unwrap().unwrap().expires_in, None);
+    assert_eq!(tube.query().owner(0).unwrap().unwrap().expires_in, None);
     let refused = store.drop_tube("case");
     assert!(matches!(refused, Err(Error::TubeBusy { .. })), "{refused:?}");
-    tube.revoke(0).unwrap();
+    tube.admin().revoke(0).unwrap();
     // The revoke of a parked claim is flushed: the claim must not stand again after a kill.
     let (_killed, after) = after_a_kill(&file);
     assert_not_taken(after.resume_claim(&token), 0);
@@ -146,7 +146,7 @@ fn claim_is_resumed_once() {
         let session = case.store.session();
         let claim = session.resume_claim(&token).unwrap();
         assert_not_taken(case.store.resume_claim(&token), id);
-        assert_eq!(case.tube.owner_of(id).unwrap().unwrap().session, session.id());
+        assert_eq!(case.tube.query().owner(id).unwrap().unwrap().session, session.id());
         // Its end is that of any claim: with its session, for instance.
         drop(claim.detach());
         session.end().unwrap();
@@ -204,8 +204,8 @@ fn every_end_of_a_parked_task_removes_the_claim() {
     let ends: [fn(&Tube); 4] = [
         |tube| assert_eq!(tube.delete(0).unwrap().id, 0),
         |tube| assert_eq!(tube.bury(0).unwrap().id, 0),
-        |tube| tube.truncate().unwrap(),
-        |tube| assert_eq!(tube.release_all().unwrap(), 1),
+        |tube| tube.admin().truncate().unwrap(),
+        |tube| assert_eq!(tube.admin().release_all().unwrap(), 1),
     ];
     for end in ends {
         let file = StoreFile::new();
@@ -233,7 +233,7 @@ fn ends_of_all_parked_claims_are_flushed_within_50_ms() {
             tube.put("x").unwrap();
             let token = park(&tube, secs(100));
             store.flush().unwrap();
-            let ended = if revokes { tube.revoke_all() } else { tube.release_all() };
+            let ended = if revokes { tube.admin().revoke_all() } else { tube.admin().release_all() };
             assert_eq!(ended, Ok(1));
             assert_not_taken(store.resume_claim(&token), 0);
             let (_killed, after) = after_a_kill(&file);
@@ -254,7 +254,7 @@ fn claim_that_is_parked_again_has_the_same_token() {
         let token = park(&case.tube, secs(10));
         let again = resume(&case.store, &token).park(secs(20)).unwrap();
         assert_eq!(again, token);
-        let left = || case.tube.owner_of(id).unwrap().unwrap().expires_in;
+        let left = || case.tube.query().owner(id).unwrap().unwrap().expires_in;
         assert_eq!(left(), Some(secs(20)));
         resume(&case.store, &token).ack().unwrap();
         assert_not_taken(case.store.resume_claim(&again), id);
@@ -281,7 +281,7 @@ fn max_runtime_is_the_longest_time_to_park() {
         case.advance(10_000);
         let id = claim.id();
         let token = claim.park(secs(100)).unwrap();
-        let left = || case.tube.owner_of(id).unwrap().unwrap().expires_in;
+        let left = || case.tube.query().owner(id).unwrap().unwrap().expires_in;
         assert_eq!(left(), Some(secs(20)));
         let claim = resume(&case.store, &token);
         claim.renew(secs(1000)).unwrap();
@@ -437,7 +437,7 @@ fn overdue_parked_claim_does_not_prevent_a_claim_before_the_sweep() {
     drop(tube);
     let store = file.reopen_after(store, secs(10));
     let tube = store.tube("case").unwrap();
-    assert_eq!(tube.owner_of(0).unwrap(), None);
+    assert_eq!(tube.query().owner(0).unwrap(), None);
     let claim = tube.claim(0).unwrap();
     assert_not_taken(store.resume_claim(&token), 0);
     claim.ack().unwrap();

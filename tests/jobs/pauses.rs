@@ -13,12 +13,12 @@ use crate::stores::{self, ManualClock};
 fn paused_tube_gives_no_task_until_it_is_unpaused() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         assert_eq!(case.tube.take_many(10, ZERO).unwrap().len(), 0);
         let info = case.tube.info().unwrap();
         assert_eq!((info.paused, info.resumes_in), (true, None));
         assert_eq!(case.tasks(), counts([("ready", 10), ("total", 10)]));
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert!(!case.tube.info().unwrap().paused);
         assert_eq!(case.tube.take_many(10, ZERO).unwrap().len(), 10);
     });
@@ -32,7 +32,7 @@ fn pause_until_a_moment_ends_after_the_time_that_was_left() {
     let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
     tube.put("x").unwrap();
-    tube.pause_until(UNIX_EPOCH + start + hour).unwrap();
+    tube.admin().pause_until(UNIX_EPOCH + start + hour).unwrap();
     assert_eq!(tube.info().unwrap().resumes_in, Some(hour));
     clock.set_wall(start + 2 * hour);
     let micro = Duration::from_micros(1);
@@ -50,7 +50,7 @@ fn pause_until_a_moment_that_has_come_ends_the_pause_and_one_that_never_comes_do
     for (moment, paused) in
         [(never, true), (UNIX_EPOCH, false), (never, true), (UNIX_EPOCH - secs(9), false)]
     {
-        tube.pause_until(moment).unwrap();
+        tube.admin().pause_until(moment).unwrap();
         let info = tube.info().unwrap();
         assert_eq!((info.paused, info.resumes_in), (paused, None));
     }
@@ -62,9 +62,9 @@ fn other_verbs_work_in_a_paused_tube() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(9), |case| {
         case.put_all([0, 1, 2, 3]);
         let claims = case.tube.take_many(3, ZERO).unwrap();
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         case.put("put");
-        assert_eq!(case.tube.list(TaskState::Ready, None, 9).unwrap().items.len(), 2);
+        assert_eq!(case.tube.query().list(TaskState::Ready, None, 9).unwrap().items.len(), 2);
         assert_eq!(case.tube.peek(3).unwrap().body, b"task 3");
         let [acked, renewed, released] = claims.try_into().unwrap();
         acked.ack().unwrap();
@@ -90,7 +90,7 @@ fn dropped_tube_cannot_be_paused() {
     let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
     store.drop_tube("case").unwrap();
     let dropped = Error::TubeDropped { name: "case".into() };
-    for answer in [tube.pause(), tube.pause_for(secs(1)), tube.unpause(), tube.info().map(drop)] {
+    for answer in [tube.admin().pause(), tube.admin().pause_for(secs(1)), tube.admin().unpause(), tube.info().map(drop)] {
         assert_eq!(answer, Err(dropped.clone()));
     }
 }
@@ -100,14 +100,14 @@ fn dropped_tube_cannot_be_paused() {
 fn waiting_take_of_a_paused_tube_waits_until_it_is_unpaused() {
     for_each_driver(ALL, |case| {
         let [mut first, mut second] = [case.begin_take(), case.begin_take()];
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         case.put_all([0, 1]);
         let mut third = case.begin_take();
         case.advance(HUNDRED_YEARS.as_millis().try_into().unwrap());
         assert!(first.is_pending() && second.is_pending() && third.is_pending());
         assert_eq!(case.tube.info().unwrap().waiting, 3);
         assert_sound(&case.store);
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!((first.id(), second.id()), (Some(0), Some(1)));
         assert!(third.is_pending());
         case.put("third");
@@ -119,7 +119,7 @@ fn waiting_take_of_a_paused_tube_waits_until_it_is_unpaused() {
 fn waiting_take_of_a_paused_tube_times_out() {
     for_each_driver(ALL, |case| {
         case.put("x");
-        case.tube.pause_for(secs(20)).unwrap();
+        case.tube.admin().pause_for(secs(20)).unwrap();
         let mut take = WaitingTake::begin(case.tube.to_async().take_timeout(secs(10)));
         case.advance(9_999);
         assert!(take.is_pending());
@@ -132,7 +132,7 @@ fn waiting_take_of_a_paused_tube_times_out() {
 fn pause_with_a_time_ends_by_itself() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        case.tube.pause_for(secs(10)).unwrap();
+        case.tube.admin().pause_for(secs(10)).unwrap();
         let [mut first, second] = [case.begin_take(), case.begin_take()];
         case.advance(9_999);
         assert!(first.is_pending());
@@ -149,7 +149,7 @@ fn pause_with_a_time_ends_by_itself() {
 fn pause_ends_while_the_machine_is_suspended() {
     for_each_driver(ALL, |case| {
         case.put("x");
-        case.tube.pause_for(secs(3600)).unwrap();
+        case.tube.admin().pause_for(secs(3600)).unwrap();
         let mut take = case.begin_take();
         case.clock.suspend(secs(3599));
         assert!(take.is_pending());
@@ -166,22 +166,22 @@ fn last_pause_replaces_the_one_before() {
             (info.paused, info.resumes_in)
         };
         let mut take = case.begin_take();
-        case.tube.pause_for(secs(10)).unwrap();
+        case.tube.admin().pause_for(secs(10)).unwrap();
         case.put("x");
         case.advance(1_000);
         assert_eq!(left(), (true, Some(secs(9))));
-        case.tube.pause_for(secs(20)).unwrap();
+        case.tube.admin().pause_for(secs(20)).unwrap();
         case.advance(19_999);
         assert_eq!(left(), (true, Some(ms(1))));
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         case.advance(10_000);
         assert_eq!(left(), (true, None));
-        case.tube.pause_for(secs(1)).unwrap();
+        case.tube.admin().pause_for(secs(1)).unwrap();
         assert!(take.is_pending());
         case.advance(1_000);
         assert_eq!((left(), take.id()), ((false, None), Some(0)));
-        case.tube.pause().unwrap();
-        case.tube.pause_for(ZERO).unwrap();
+        case.tube.admin().pause().unwrap();
+        case.tube.admin().pause_for(ZERO).unwrap();
         assert_eq!(left(), (false, None));
     });
 }
@@ -190,7 +190,7 @@ fn last_pause_replaces_the_one_before() {
 #[test]
 fn pauses_are_sound_when_takes_come_and_go() {
     for_each_driver(ALL, |case| {
-        case.tube.pause_for(secs(10)).unwrap();
+        case.tube.admin().pause_for(secs(10)).unwrap();
         for _ in 0..3 {
             let take = case.begin_take();
             assert_sound(&case.store);
@@ -205,7 +205,7 @@ fn pauses_are_sound_when_takes_come_and_go() {
         assert_eq!(take.answer().err(), Some(Error::SessionEnded));
         assert_sound(&case.store);
         let take = case.begin_take();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_sound(&case.store);
         drop(take);
         case.store.drop_tube("case").unwrap();
@@ -219,7 +219,7 @@ fn times_of_tasks_go_on_in_a_paused_tube() {
         let delayed = case.add(case.draft("b").delay(secs(10)));
         let taken = case.add(case.draft("c").ttr(secs(10)).ttl(secs(60)).priority(0));
         keep(case.tube.claim(taken).unwrap());
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         case.advance(10_000);
         assert_eq!(case.state(expiring), None);
         assert_eq!(case.state(delayed), Some(TaskState::Ready));
@@ -234,8 +234,8 @@ fn chosen_task_of_a_paused_tube_is_not_ready() {
         let id = case.put("x");
         let why = |time: Option<_>| {
             match time {
-                Some(time) => case.tube.pause_for(time).unwrap(),
-                None => case.tube.pause().unwrap(),
+                Some(time) => case.tube.admin().pause_for(time).unwrap(),
+                None => case.tube.admin().pause().unwrap(),
             }
             match case.tube.claim(id).unwrap_err() {
                 Error::NotReady { id: 0, state: TaskState::Ready, why } => why,
@@ -255,14 +255,14 @@ fn take_of_several_tubes_skips_the_paused_ones() {
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         case.put("paused");
         other.put(case.draft("other")).unwrap();
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         let session: Session = case.store.session();
         let tubes = ["case", "other"].map(|name| session.tube(name).unwrap());
         let taken = session.take_any(&[&tubes[0], &tubes[1]], ZERO).unwrap().unwrap();
         assert_eq!((taken.tube(), taken.id()), ("other", 1));
         let any = session.to_async().take_any(&[&tubes[0], &tubes[1]], NO_TIMEOUT);
         let take = WaitingTake::begin(any);
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!(take.answer().unwrap().unwrap().tube(), "case");
     });
 }
@@ -274,14 +274,14 @@ fn take_of_several_tubes_gets_a_task_of_the_first_one_if_their_pauses_end_togeth
         second.put(case.draft("2")).unwrap();
         let id = case.put("1");
         for tube in [&case.tube, &second] {
-            tube.pause_for(secs(1)).unwrap();
+            tube.admin().pause_for(secs(1)).unwrap();
         }
         for (tubes, wanted) in [([&second, &case.tube], id - 1), ([&case.tube, &second], id)] {
             let take = WaitingTake::begin(case.store.to_async().take_any(&tubes, NO_TIMEOUT));
             case.advance(1_000);
             assert_eq!(claim_of(take).id(), wanted);
             for tube in [&case.tube, &second] {
-                tube.pause_for(secs(1)).unwrap();
+                tube.admin().pause_for(secs(1)).unwrap();
             }
         }
     });
@@ -292,9 +292,9 @@ fn pause_and_claims_do_not_touch_each_other() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.revoke_all().unwrap(), 1);
+        assert_eq!(case.tube.admin().revoke_all().unwrap(), 1);
         assert_eq!((case.state(0), case.take()), (Some(TaskState::Ready), None));
         assert_not_taken(claim.ack(), 0);
     });
@@ -308,8 +308,8 @@ fn pause_outlives_the_process() {
         let ends = store.create_tube("ends", driver, TubeOptions::default()).unwrap();
         tube.put(draft(driver, "x")).unwrap();
         ends.put(draft(driver, "x")).unwrap();
-        tube.pause().unwrap();
-        ends.pause_for(secs(60)).unwrap();
+        tube.admin().pause().unwrap();
+        ends.admin().pause_for(secs(60)).unwrap();
         let (killed, copy) = after_a_kill(&file);
         assert_eq!(pauses(&copy), [(true, None), (true, Some(secs(60)))]);
         drop((copy, killed));
@@ -326,7 +326,7 @@ fn pause_outlives_the_process() {
         drop(ends);
         let store = file.reopen_after(store, secs(1));
         assert_eq!(pauses(&store), [(true, None), (false, None)]);
-        store.tube("case").unwrap().unpause().unwrap();
+        store.tube("case").unwrap().admin().unpause().unwrap();
         let (_killed, copy) = after_a_kill(&file);
         assert_eq!(pauses(&copy), [(false, None), (false, None)]);
         assert_eq!(take(&copy.tube("case").unwrap()), Some(0));
@@ -341,11 +341,11 @@ fn pauses(store: &Store) -> Vec<(bool, Option<std::time::Duration>)> {
 #[test]
 fn truncate_and_alter_leave_the_pause() {
     for_each_driver(ALL, |case| {
-        case.tube.pause_for(secs(10)).unwrap();
+        case.tube.admin().pause_for(secs(10)).unwrap();
         let take = case.begin_take();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         case.put("x");
-        case.tube.alter(TubeOptions::new().max_taken(5)).unwrap();
+        case.tube.admin().alter(TubeOptions::new().max_taken(5)).unwrap();
         assert_eq!(case.tube.info().unwrap().resumes_in, Some(secs(10)));
         assert_sound(&case.store);
         case.advance(10_000);
@@ -360,11 +360,11 @@ fn sub_queues_are_in_order_after_a_pause() {
             case.add(Put::new(body).sub_queue(&body[..1]));
         }
         let first = case.tube.try_take().unwrap().unwrap();
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         let [mut waiting, mut later] = [case.begin_take(), case.begin_take()];
         first.ack().unwrap();
         assert!(waiting.is_pending() && later.is_pending());
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!((waiting.id(), later.id()), (Some(1), Some(2)));
     });
 }

@@ -6,7 +6,7 @@ use tubewell::{Put, Rate, TaskState, Tube, TubeOptions};
 use super::support::*;
 
 fn next(tube: &Tube, count: usize) -> Vec<u64> {
-    tube.peek_ready(count).unwrap().iter().map(|info| info.id).collect()
+    tube.query().next(count).unwrap().iter().map(|info| info.id).collect()
 }
 
 /// Q031
@@ -16,7 +16,7 @@ fn peek_ready_returns_the_next_tasks_and_takes_none() {
         assert_eq!(next(&case.tube, 10), [0; 0]);
         case.put_all([0, 1]);
         case.advance(2_000);
-        let infos = case.tube.peek_ready(10).unwrap();
+        let infos = case.tube.query().next(10).unwrap();
         assert_eq!(infos, [case.info(0), case.info(1)]);
         assert_eq!([0, 1].map(|id| case.state(id)), [Some(TaskState::Ready); 2]);
         assert_eq!((case.calls().get("take"), next(&case.tube, 1)), (None, vec![0]));
@@ -99,9 +99,9 @@ fn peek_ready_stops_at_the_gates_of_the_tube() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(next(&case.tube, 9), [1, 2]);
         claim.ack().unwrap();
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         assert_eq!(next(&case.tube, 9), [0; 0]);
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!(next(&case.tube, 9), [1, 2, 3]);
     });
     let rate = TubeOptions::new().rate(Rate::per(2, secs(10)));
@@ -127,7 +127,7 @@ fn peek_ready_returns_one_task_of_each_free_sub_queue() {
         assert_eq!(next(&case.tube, 9), [1, 2]);
         claim.ack().unwrap();
         assert_eq!(next(&case.tube, 9), [1, 2, 3]);
-        case.tube.pause_sub_queue("b", secs(1)).unwrap();
+        case.tube.admin().pause_sub_queue("b", secs(1)).unwrap();
         assert_eq!(next(&case.tube, 9), [2, 3]);
         case.advance(1_000);
         assert_eq!(next(&case.tube, 9), [1, 2, 3]);

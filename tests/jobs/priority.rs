@@ -19,10 +19,10 @@ fn ready_task_with_new_priority_is_in_its_new_place() {
             claims.iter().map(tubewell::Claim::id).collect::<Vec<_>>()
         };
         assert_eq!(order(), [b, a]);
-        assert_eq!(case.tube.set_priority(a, 0).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.admin().set_priority(a, 0).unwrap().state, TaskState::Ready);
         assert_eq!(order(), [a, b]);
         assert_eq!(case.info(a).priority, 0);
-        case.tube.set_priority(a, 7).unwrap();
+        case.tube.admin().set_priority(a, 7).unwrap();
         assert_eq!(order(), [b, a]);
         assert_eq!(case.calls()["update"], 2);
     });
@@ -35,11 +35,11 @@ fn same_priority_again_changes_nothing() {
         let a = case.add(case.draft("a").priority(5));
         let b = case.add(case.draft("b").priority(5));
         let log = case.event_log();
-        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.admin().set_priority(b, 5).unwrap().state, TaskState::Ready);
         assert_eq!(log.read(), []);
         assert_eq!(case.calls().get("update"), None);
         assert_eq!(case.take_all(), [a, b]);
-        assert_eq!(case.tube.set_priority(b, 5).unwrap().state, TaskState::Taken);
+        assert_eq!(case.tube.admin().set_priority(b, 5).unwrap().state, TaskState::Taken);
     });
 }
 
@@ -48,8 +48,8 @@ fn same_priority_again_changes_nothing() {
 fn task_moved_to_priority_of_others_is_among_them_by_id() {
     for_each_driver(TIMED, |case| {
         let ids = [5, 1, 5, 1].map(|priority| case.add(case.draft("x").priority(priority)));
-        case.tube.set_priority(ids[0], 1).unwrap();
-        case.tube.set_priority(ids[1], 5).unwrap();
+        case.tube.admin().set_priority(ids[0], 1).unwrap();
+        case.tube.admin().set_priority(ids[1], 5).unwrap();
         assert_eq!(case.take_all(), [ids[0], ids[3], ids[1], ids[2]]);
     });
 }
@@ -60,10 +60,10 @@ fn set_priority_refuses_unknown_tasks_and_drivers_without_priorities() {
     for_each_driver(ALL, |case| {
         case.put("x");
         if case.timed() {
-            assert_not_found(case.tube.set_priority(7, 1), 7);
+            assert_not_found(case.tube.admin().set_priority(7, 1), 7);
         } else {
-            assert_unsupported(case.tube.set_priority(0, 1), case.driver);
-            assert_unsupported(case.tube.set_priority(7, 1), case.driver);
+            assert_unsupported(case.tube.admin().set_priority(0, 1), case.driver);
+            assert_unsupported(case.tube.admin().set_priority(7, 1), case.driver);
         }
         assert_eq!(case.info(0).priority, 0);
     });
@@ -96,7 +96,7 @@ fn priority_is_stored_in_every_state() {
                 (delayed, TaskState::Delayed),
             ];
             for (priority, (id, state)) in (1..).zip(states) {
-                assert_eq!(tube.set_priority(id, priority).unwrap().state, state);
+                assert_eq!(tube.admin().set_priority(id, priority).unwrap().state, state);
                 let info = tube.peek(id).unwrap().info;
                 assert_eq!((info.priority, info.state), (priority, state));
             }
@@ -125,16 +125,16 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
     for_each_driver(TIMED, |case| {
         let [a, b, c] = ["a", "b", "c"].map(|name| case.add(case.draft(name).priority(5)));
         let claim = case.tube.claim(c).unwrap();
-        assert_eq!(case.tube.set_priority(c, 1).unwrap().state, TaskState::Taken);
+        assert_eq!(case.tube.admin().set_priority(c, 1).unwrap().state, TaskState::Taken);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.list(TaskState::Taken, None, 10).unwrap().items[0].priority, 1);
+        assert_eq!(case.tube.query().list(TaskState::Taken, None, 10).unwrap().items[0].priority, 1);
         claim.renew(secs(60)).unwrap();
         claim.release(ZERO).unwrap();
         assert_eq!(case.take_all(), [c, a, b]);
-        case.tube.set_priority(a, 9).unwrap();
-        case.tube.release_all().unwrap();
+        case.tube.admin().set_priority(a, 9).unwrap();
+        case.tube.admin().release_all().unwrap();
         assert_eq!(case.take_all(), [c, b, a]);
-        case.tube.set_priority(a, 0).unwrap();
+        case.tube.admin().set_priority(a, 0).unwrap();
         assert_eq!(
             case.tube.claimed(a).and_then(tubewell::Claim::ack).unwrap().state,
             TaskState::Done
@@ -150,8 +150,8 @@ fn revoked_task_is_taken_first_with_more_urgent_priority() {
         let old = case.add(case.draft("old").priority(205));
         let claim = case.tube.try_take().unwrap().unwrap();
         case.add(case.draft("urgent").priority(1));
-        case.tube.revoke(old).unwrap();
-        case.tube.set_priority(old, 0).unwrap();
+        case.tube.admin().revoke(old).unwrap();
+        case.tube.admin().set_priority(old, 0).unwrap();
         assert_not_taken(claim.ack(), old);
         assert_eq!(case.take(), Some(old));
     });
@@ -165,7 +165,7 @@ fn parked_claim_stands_after_a_new_priority_and_a_reopen() {
         let id = tube.put(draft(driver, "parked").priority(5)).unwrap().id;
         let other = tube.put(draft(driver, "other").priority(2)).unwrap().id;
         let token = tube.claim(id).unwrap().park(secs(60)).unwrap();
-        tube.set_priority(id, 1).unwrap();
+        tube.admin().set_priority(id, 1).unwrap();
         drop(tube);
         let store = file.reopen(store);
         let claim = store.resume_claim(&token).unwrap();
@@ -186,7 +186,7 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
         let (store, tube) = create_with(&file, driver, options.clone());
         let id = tube.put(draft(driver, "x").priority(5)).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
-        tube.set_priority(id, 1).unwrap();
+        tube.admin().set_priority(id, 1).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
         let info = copy.tube("case").unwrap().peek(id).unwrap().info;
         assert_eq!((info.state, info.attempts, info.priority), (TaskState::Ready, 1, 1));
@@ -202,11 +202,11 @@ fn priorities_within_one_sub_queue_choose_its_next_task() {
     for_each_driver(&[tubewell::UTUBETTL], |case| {
         let put = |priority| case.add(Put::new("x").sub_queue("one").priority(priority));
         let ids: Vec<u64> = (0..20).map(|_| put(10)).collect();
-        case.tube.set_priority(ids[19], 1).unwrap();
+        case.tube.admin().set_priority(ids[19], 1).unwrap();
         assert_eq!(case.take_all(), [ids[19]]);
-        case.tube.set_priority(ids[12], 0).unwrap();
-        case.tube.set_priority(ids[0], 11).unwrap();
-        case.tube.set_priority(ids[19], 12).unwrap();
+        case.tube.admin().set_priority(ids[12], 0).unwrap();
+        case.tube.admin().set_priority(ids[0], 11).unwrap();
+        case.tube.admin().set_priority(ids[19], 12).unwrap();
         assert_eq!(case.take(), None, "the sub-queue is busy");
         case.tube.claimed(ids[19]).and_then(|claim| claim.release(ZERO)).unwrap();
         let mut order = Vec::new();
@@ -230,10 +230,10 @@ fn tasks_of_a_long_backlog_are_taken_by_their_new_priorities() {
             case.tube.put_many(many).unwrap().iter().map(|receipt| receipt.id).collect();
         assert_eq!(case.take(), Some(ids[0]));
         for (priority, nth) in [(3, 4_999), (2, 2_500), (1, 20), (0, 1), (900, 2), (800, 3_000)] {
-            case.tube.set_priority(ids[nth], priority).unwrap();
+            case.tube.admin().set_priority(ids[nth], priority).unwrap();
         }
         assert_eq!(case.take(), Some(ids[1]));
-        case.tube.set_priority(ids[3], 499).unwrap();
+        case.tube.admin().set_priority(ids[3], 499).unwrap();
         let taken = case.take_all();
         assert_eq!(taken[..5], [ids[20], ids[2_500], ids[4_999], ids[3], ids[4]]);
         assert_eq!(taken[taken.len() - 2..], [ids[3_000], ids[2]]);
@@ -246,11 +246,11 @@ fn new_priority_is_one_event_in_each_state() {
     for_each_driver(TIMED, |case| {
         let id = case.add(case.draft("x").priority(5));
         let log = case.event_log();
-        case.tube.set_priority(id, 4).unwrap();
+        case.tube.admin().set_priority(id, 4).unwrap();
         case.take();
-        case.tube.set_priority(id, 3).unwrap();
+        case.tube.admin().set_priority(id, 3).unwrap();
         case.tube.bury(id).unwrap();
-        case.tube.set_priority(id, 2).unwrap();
+        case.tube.admin().set_priority(id, 2).unwrap();
         let update = EventKind::Update;
         assert_eq!(
             log.read(),
@@ -276,7 +276,7 @@ fn deferred_priorities_of_one_task_are_in_order() {
             tube.put(draft(driver, "other").priority(5)).unwrap();
             let deferred = tube.to_async();
             let put = deferred.put(draft(driver, "x").priority(9));
-            let tickets = [7, 8, 1].map(|priority| deferred.set_priority(1, priority));
+            let tickets = [7, 8, 1].map(|priority| deferred.admin().set_priority(1, priority));
             let id = block_on(put).unwrap().id;
             for ticket in tickets {
                 assert_eq!(block_on(ticket).unwrap().id, id);
@@ -292,7 +292,7 @@ fn deferred_priorities_of_one_task_are_in_order() {
 fn set_priority_of_expired_task_is_not_found() {
     for_each_driver(TIMED, |case| {
         let id = case.add(case.draft("x").ttl(ZERO));
-        assert_not_found(case.tube.set_priority(id, 1), id);
+        assert_not_found(case.tube.admin().set_priority(id, 1), id);
         assert_not_found(case.tube.update(id, tubewell::Update::new().priority(1)), id);
     });
 }
@@ -318,13 +318,13 @@ fn set_priority_needs_the_driver_and_its_order() {
     let tube = store.create_tube("case", "by-length", TubeOptions::new()).unwrap();
     let put = |body: &[u8]| tube.put(Put::new(body).priority(1)).unwrap().id;
     let [long, short, middle] = [&[b'x'; 3000][..], b"x", b"xx"].map(put);
-    tube.set_priority(long, 0).unwrap();
-    tube.set_priority(short, 2).unwrap();
-    tube.set_priority(middle, 2).unwrap();
+    tube.admin().set_priority(long, 0).unwrap();
+    tube.admin().set_priority(short, 2).unwrap();
+    tube.admin().set_priority(middle, 2).unwrap();
     drop(tube);
     let store = file.reopen(store);
     let tube = store.tube("case").unwrap();
-    assert!(matches!(tube.set_priority(long, 1), Err(Error::DriverUnknown { .. })));
+    assert!(matches!(tube.admin().set_priority(long, 1), Err(Error::DriverUnknown { .. })));
     stores::owner(&store).register_driver(ByLength).unwrap();
     let update = tubewell::Update::new().body([b'y'; 5000]);
     tube.update(short, update).unwrap();

@@ -70,7 +70,7 @@ fn put_task_is_read_back_with_all_options() {
         assert_eq!((task.info.id, task.info.state, task.info.takes), (id, TaskState::Ready, 0));
         assert_eq!((task.info.priority, task.info.sub_queue.as_deref()), (3, Some("s")));
         assert_eq!((task.info.ttl_left, task.info.ttr), (Some(secs(60)), Some(secs(5))));
-        let listed = case.tube.list(TaskState::Ready, None, 10).unwrap().items;
+        let listed = case.tube.query().list(TaskState::Ready, None, 10).unwrap().items;
         assert_eq!(listed, [task.info]);
     });
 }
@@ -127,7 +127,7 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         let task = tube.peek(receipt.id).unwrap();
         assert_eq!((&*task.body, task.info.state), (&b"a=1"[..], TaskState::Ready));
         assert_eq!(task.info.ttl_left, timed.then(|| secs(60)));
-        let listed = tube.list(TaskState::Ready, None, 10).unwrap().items;
+        let listed = tube.query().list(TaskState::Ready, None, 10).unwrap().items;
         assert!(listed.iter().map(|info| info.id).eq([first, receipt.id]));
         let [info] = <[_; 1]>::try_from(store.tubes().unwrap()).unwrap();
         assert_eq!((&*info.name, info.waiting), ("case", 0));

@@ -142,7 +142,7 @@ impl Run {
         match self.rng.below(5) {
             0 => {
                 let result = self.result();
-                let resolved = self.tube.resolve(id, Some(result.as_bytes()));
+                let resolved = self.tube.admin().resolve(id, Some(result.as_bytes()));
                 let expected = matches!(task, Task::Ready | Task::Buried(..));
                 assert_eq!(resolved.is_ok(), expected, "{task:?}: {resolved:?}");
                 if expected {
@@ -150,7 +150,7 @@ impl Run {
                 }
             }
             1 => {
-                let forgotten = self.tube.forget(id).is_ok();
+                let forgotten = self.tube.admin().forget(id).is_ok();
                 assert_eq!(forgotten, matches!(task, Task::Done(..)), "{task:?}");
                 if forgotten {
                     self.gone(id, Ending::Gone);
@@ -196,7 +196,7 @@ impl Run {
     }
 
     fn truncate(&mut self) {
-        self.tube.truncate().unwrap();
+        self.tube.admin().truncate().unwrap();
         self.claims.clear();
         self.tasks.clear();
         for (_, wait) in self.waits.drain(..) {
@@ -322,12 +322,12 @@ impl Run {
             expected.sort_unstable_by(|one, other| other.cmp(one));
             let listed = self
                 .tube
-                .list(Filter::new().group(group).newest_first(), None, 1_000)
+                .query().list(Filter::new().group(group).newest_first(), None, 1_000)
                 .unwrap()
                 .items;
             let listed: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
             assert_eq!(listed, expected.iter().map(|(_, id)| *id).collect::<Vec<u64>>());
-            let groups = self.tube.groups().unwrap();
+            let groups = self.tube.query().groups().unwrap();
             let counted = groups.iter().find(|it| it.name == group).map_or(0, |it| it.count);
             assert_eq!(counted, listed.len() as u64);
         }

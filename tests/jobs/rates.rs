@@ -104,12 +104,12 @@ fn altered_rate_goes_on_filling_the_bucket_that_was_empty_at_open() {
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();
         file.clock.advance(secs(1));
-        tube.alter(TubeOptions::new().rate(Rate::per(4, secs(10)))).unwrap();
+        tube.admin().alter(TubeOptions::new().rate(Rate::per(4, secs(10)))).unwrap();
         let mut taken = Vec::new();
         for _ in 0..11 {
             loop {
                 let shown: Vec<u64> =
-                    tube.peek_ready(9).unwrap().iter().map(|info| info.id).collect();
+                    tube.query().next(9).unwrap().iter().map(|info| info.id).collect();
                 let before = taken.len();
                 taken.extend(std::iter::from_fn(|| take(&tube)));
                 assert_eq!(shown, taken[before..]);
@@ -147,10 +147,10 @@ fn altered_rate_knows_the_takes_before() {
         put_numbered(case, 9);
         assert_eq!(case.take_all().len(), 2);
         let [mut first, mut second] = [case.begin_take(), case.begin_take()];
-        case.tube.alter(TubeOptions::new().rate(Rate::per(3, secs(10)))).unwrap();
+        case.tube.admin().alter(TubeOptions::new().rate(Rate::per(3, secs(10)))).unwrap();
         first.wait();
         assert!(second.is_pending());
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         assert_eq!((first.id(), second.id()), (Some(2), Some(3)));
         assert_eq!(case.take_all().len(), 5);
     });
@@ -162,7 +162,7 @@ fn gates_hold_together() {
         case.put_all([0, 1, 2, 3]);
         assert_eq!(case.take(), Some(0));
         let [mut second, mut third] = [case.begin_take(), case.begin_take()];
-        case.tube.pause_for(secs(4)).unwrap();
+        case.tube.admin().pause_for(secs(4)).unwrap();
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert!(second.is_pending());
         case.advance(4_000);
@@ -171,7 +171,7 @@ fn gates_hold_together() {
         assert_sound(&case.store);
         case.advance(5_999);
         assert!(third.is_pending());
-        case.tube.pause_for(secs(3)).unwrap();
+        case.tube.admin().pause_for(secs(3)).unwrap();
         case.advance(2_999);
         assert!(third.is_pending());
         assert_sound(&case.store);

@@ -152,8 +152,8 @@ fn overdue_task_is_shown_as_taken_as_long_as_no_take_gets_it() {
         {
             case.advance(millis);
             assert_eq!(case.state(id), Some(state));
-            assert_eq!(case.tube.list(state, None, 10).unwrap().items[0].id, id);
-            assert_eq!(case.tube.owner_of(id).unwrap().is_some(), state == TaskState::Taken);
+            assert_eq!(case.tube.query().list(state, None, 10).unwrap().items[0].id, id);
+            assert_eq!(case.tube.query().owner(id).unwrap().is_some(), state == TaskState::Taken);
             let taken = case.tube.claim(id);
             assert_eq!(taken.is_ok(), state == TaskState::Ready, "{taken:?}");
         }
@@ -237,7 +237,7 @@ fn overdue_claim_may_be_touched_checkpointed_snoozed_released_revoked_and_parked
         overdue().snooze(secs(1)).unwrap();
         case.advance(1000);
         let claim = overdue();
-        case.tube.revoke(id).unwrap();
+        case.tube.admin().revoke(id).unwrap();
         drop(claim);
         let token = overdue().park(secs(100)).unwrap();
         case.advance(99_999);

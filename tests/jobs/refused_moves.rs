@@ -22,8 +22,8 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         to.put("fills it").unwrap();
         let ready = plain("ready");
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(case.tube.move_to(ready, &to), full);
-        assert_eq!(case.tube.move_all(&to), full.clone().map(|receipt: Receipt| receipt.id));
+        assert_eq!(case.tube.admin().move_to(ready, &to), full);
+        assert_eq!(case.tube.admin().move_all(&to), full.clone().map(|receipt: Receipt| receipt.id));
         assert_eq!(
             (case.tasks(), tasks(&to)),
             (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)
@@ -33,11 +33,11 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         // A put that waits for the place comes first.
         let mut put = to.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
-        assert_eq!(case.tube.move_to(ready, &to), full);
+        assert_eq!(case.tube.admin().move_to(ready, &to), full);
         to.try_take().unwrap().unwrap().ack().unwrap();
         block_on(put).unwrap();
         to.try_take().unwrap().unwrap().ack().unwrap();
-        case.tube.move_to(ready, &to).unwrap();
+        case.tube.admin().move_to(ready, &to).unwrap();
         assert_eq!(tasks(&to).get("ready"), Some(&1));
         assert_eq!(to.put("full again").map(drop), full.map(drop));
     });
@@ -53,21 +53,21 @@ fn move_is_refused_and_changes_nothing() {
         let elsewhere = elsewhere.create_tube("case", case.driver, TubeOptions::new()).unwrap();
         let id = case.put("x");
         let invalid = [
-            case.tube.move_to(id, &case.tube),
-            case.tube.move_to(id, &memory),
-            case.tube.move_to(id, &elsewhere),
+            case.tube.admin().move_to(id, &case.tube),
+            case.tube.admin().move_to(id, &memory),
+            case.tube.admin().move_to(id, &elsewhere),
         ];
         for refused in invalid {
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
         for target in [&case.tube, &memory, &elsewhere] {
-            let refused = case.tube.move_all(target);
+            let refused = case.tube.admin().move_all(target);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
-        assert_not_found(case.tube.move_to(99, &to), 99);
+        assert_not_found(case.tube.admin().move_to(99, &to), 99);
         case.store.drop_tube("other").unwrap();
         let dropped = Err(Error::TubeDropped { name: "other".into() });
-        assert_eq!(case.tube.move_to(id, &to), dropped);
+        assert_eq!(case.tube.admin().move_to(id, &to), dropped);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
         assert_eq!(movements(&case.tube), [0; 3]);
     });
@@ -79,12 +79,12 @@ fn move_of_done_task_is_refused() {
         let to = other(&case.store, case.driver);
         case.put_all([0]);
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        let refused = case.tube.move_to(0, &to);
+        let refused = case.tube.admin().move_to(0, &to);
         assert!(
             matches!(refused, Err(Error::NotReady { state: TaskState::Done, .. })),
             "{refused:?}"
         );
-        assert_eq!(case.tube.move_all(&to), Ok(0));
+        assert_eq!(case.tube.admin().move_all(&to), Ok(0));
         assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Done { result: None })));
     });
 }
@@ -103,17 +103,17 @@ fn move_is_refused_if_the_driver_does_not_have_an_option() {
         Put::new("x").delay(secs(1)),
     ] {
         let id = timed.put(put).unwrap().id;
-        assert_unsupported(timed.move_to(id, &plain), FIFO);
-        assert_unsupported(timed.move_all(&queued), UTUBE);
+        assert_unsupported(timed.admin().move_to(id, &plain), FIFO);
+        assert_unsupported(timed.admin().move_all(&queued), UTUBE);
         timed.delete(id).unwrap();
     }
     let id = timed.put(Put::new("x").sub_queue("host")).unwrap().id;
-    assert_unsupported(timed.move_to(id, &plain), FIFO);
-    timed.move_to(id, &queued).unwrap();
-    assert_unsupported(queued.move_to(id, &plain), FIFO);
+    assert_unsupported(timed.admin().move_to(id, &plain), FIFO);
+    timed.admin().move_to(id, &queued).unwrap();
+    assert_unsupported(queued.admin().move_to(id, &plain), FIFO);
     assert_eq!(queued.peek(id).unwrap().info.sub_queue.as_deref(), Some("host"));
     let plain_task = timed.put("x").unwrap().id;
-    timed.move_to(plain_task, &plain).unwrap();
+    timed.admin().move_to(plain_task, &plain).unwrap();
     assert_eq!(take(&plain), Some(plain_task));
     assert_sound(&store);
 }
@@ -125,8 +125,8 @@ fn expired_task_is_not_moved() {
         let id = case.add(case.draft("x").ttl(secs(1)));
         let live = case.add(case.draft("x").ttl(secs(9)));
         case.advance(1000);
-        assert_not_found(case.tube.move_to(id, &to), id);
-        assert_eq!(case.tube.move_all(&to), Ok(1));
+        assert_not_found(case.tube.admin().move_to(id, &to), id);
+        assert_eq!(case.tube.admin().move_all(&to), Ok(1));
         assert_eq!(listed(&to, TaskState::Ready), [live]);
     });
 }
@@ -157,7 +157,7 @@ fn driver_that_panics_during_a_move_changes_nothing() {
     let to = store.create_tube("other", "panics", TubeOptions::new()).unwrap();
     from.put_many(["first", "panic", "z"]).unwrap();
     let calls: [&dyn Fn(); 3] =
-        [&|| drop(from.move_all(&to)), &|| drop(from.move_to(1, &to)), &|| {
+        [&|| drop(from.admin().move_all(&to)), &|| drop(from.admin().move_to(1, &to)), &|| {
             drop(from.claim(0).unwrap().advance(&to, "panic"));
         }];
     for call in calls {
@@ -165,8 +165,8 @@ fn driver_that_panics_during_a_move_changes_nothing() {
         assert_eq!((tasks(&from), tasks(&to)), (counts([("ready", 3), ("total", 3)]), counts([])));
         assert_sound(&store);
     }
-    from.move_to(2, &to).unwrap();
-    from.move_to(0, &to).unwrap();
+    from.admin().move_to(2, &to).unwrap();
+    from.admin().move_to(0, &to).unwrap();
     // In the order of its driver.
     assert_eq!((take(&to), take(&to)), (Some(2), Some(0)));
     assert_sound(&store);

@@ -29,7 +29,7 @@ fn task_put_with_a_key_shows_defaults() {
             (id, TaskState::Ready, 0, None)
         );
         assert_eq!((info.attempts, info.attempts_left, info.failure), (0, Some(5), None));
-        assert_eq!(case.tube.owner_of(id).unwrap(), None);
+        assert_eq!(case.tube.query().owner(id).unwrap(), None);
     });
 }
 
@@ -86,7 +86,7 @@ fn replaced_task_is_lost_to_its_holder() {
             assert_not_taken(claim.renew(secs(1)).and(Ok(())), id);
             assert_not_taken(holder.claimed(id).and_then(tubewell::Claim::ack), id);
             assert_not_taken(claim.ack(), id);
-            assert_eq!(case.tube.owner_of(id).unwrap(), None);
+            assert_eq!(case.tube.query().owner(id).unwrap(), None);
             assert_eq!(case.tasks()["ready"], 1);
             assert_eq!(attempts(&case.tube, id), (0, Some(2)), "its attempts are forgiven");
             let kinds: Vec<_> = log.read().iter().map(|event| (event.1, event.2)).collect();
@@ -134,7 +134,7 @@ fn failure_is_shown_until_success_after_a_replacement() {
             (case.state(id), failure(&case.tube, id)),
             (Some(TaskState::Ready), shown.clone())
         );
-        assert_eq!((case.info(id).group, case.tube.groups().unwrap()), (None, Vec::new()));
+        assert_eq!((case.info(id).group, case.tube.query().groups().unwrap()), (None, Vec::new()));
         assert_sound(&case.store);
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(failure(&case.tube, id), shown);

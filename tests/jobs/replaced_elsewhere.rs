@@ -51,7 +51,7 @@ fn task_put_again_through_another_tube_moves_there() {
             |_, _| {},
             |tube, id| assert_eq!(take(tube), Some(id)),
             |tube, id| assert_eq!(tube.bury(id).unwrap().id, id),
-            |tube, id| assert_eq!(tube.resolve(id, Some(b"result")).unwrap().id, id),
+            |tube, id| assert_eq!(tube.admin().resolve(id, Some(b"result")).unwrap().id, id),
         ];
         for (nth, reach) in states.into_iter().enumerate() {
             let id = case.add(again(case.draft("old")));
@@ -235,7 +235,7 @@ fn moved_and_advanced_tasks_keep_their_keys() {
     for_each_driver(ALL, |case| {
         let other = other_tube(case, TubeOptions::default());
         let id = case.add(case.draft("x").key("k"));
-        case.tube.move_to(id, &other).unwrap();
+        case.tube.admin().move_to(id, &other).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
         let claim = other.try_take().unwrap().unwrap();
         claim.advance(&case.tube, case.draft("y")).unwrap();

@@ -19,7 +19,7 @@ fn done(result: &str) -> Ending {
 }
 
 fn listed(case: &Case, state: TaskState) -> Vec<u64> {
-    case.tube.list(state, None, 10).unwrap().items.iter().map(|task| task.id).collect()
+    case.tube.query().list(state, None, 10).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 /// Q060, B005
@@ -36,7 +36,7 @@ fn completed_task_is_done_with_its_result_and_without_owner() {
         assert_eq!((info.state, info.takes, info.failure), (TaskState::Done, 1, None));
         assert_eq!((info.attempts, info.attempts_left), (1, Some(4)));
         assert_eq!((info.due_in, info.ttl_left), (None, None));
-        assert_eq!(case.tube.owner_of(0), Ok(None));
+        assert_eq!(case.tube.query().owner(0), Ok(None));
         assert_eq!(case.tube.outcome(0), Ok(Some(done("R"))));
         for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried] {
             assert_eq!(listed(case, state), [0_u64; 0]);
@@ -52,7 +52,7 @@ fn administrator_ends_tasks_that_were_never_taken() {
     for_each_driver_with(ALL, keep_all(), |case| {
         case.put_all([0, 1]);
         let waits = [0, 1].map(|id| wait_for(&case.tube, id));
-        assert_eq!(case.tube.resolve(0, Some(b"R")).unwrap().state, TaskState::Done);
+        assert_eq!(case.tube.admin().resolve(0, Some(b"R")).unwrap().state, TaskState::Done);
         assert_eq!(case.tube.bury(1).unwrap().state, TaskState::Buried);
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
         assert_eq!(endings, [done("R"), Ending::Buried { failure: None }]);
@@ -78,7 +78,7 @@ fn delete_of_done_or_buried_task_removes_all_of_it() {
             assert_not_found(case.tube.delete(id), id);
             assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
         }
-        assert_eq!(case.tube.groups(), Ok(vec![]));
+        assert_eq!(case.tube.query().groups(), Ok(vec![]));
         assert_eq!((case.tasks(), case.calls()["delete"]), (counts([("done", 2)]), 2));
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
     });
@@ -101,8 +101,8 @@ fn failure_is_known_until_the_task_is_forgotten() {
         assert_eq!(known(), failure);
         claim.ack().unwrap();
         assert_eq!((case.state(0), known()), (Some(TaskState::Done), failure));
-        assert_eq!(case.tube.groups(), Ok(vec![]));
-        case.tube.forget(0).unwrap();
+        assert_eq!(case.tube.query().groups(), Ok(vec![]));
+        case.tube.admin().forget(0).unwrap();
         assert_not_found(case.tube.peek(0), 0);
     });
 }
@@ -124,8 +124,8 @@ fn bury_of_vanished_task_is_refused_and_writes_nothing() {
             tube.claimed(1).and_then(|claim| claim.bury_with(Failure::new("trashed", "m"))),
             1,
         );
-        assert_not_found(tube.resolve(1, None), 1);
-        assert_not_found(tube.forget(1), 1);
+        assert_not_found(tube.admin().resolve(1, None), 1);
+        assert_not_found(tube.admin().forget(1), 1);
         store.flush().unwrap();
         assert_eq!(store.counters().unwrap(), before);
         assert_sound(&store);
@@ -162,12 +162,12 @@ fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
             ["taken", "resolved", "last"].map(|body| case.add(Put::new(body).sub_queue("films")));
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.id(), ids[0]);
-        let refused = case.tube.resolve(ids[0], None);
+        let refused = case.tube.admin().resolve(ids[0], None);
         assert!(
             matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
             "{refused:?}"
         );
-        case.tube.resolve(ids[1], Some(b"by hand")).unwrap();
+        case.tube.admin().resolve(ids[1], Some(b"by hand")).unwrap();
         assert!(claim.is_current().unwrap());
         assert_eq!(case.take(), None, "the sub-queue is busy");
         let taker = case.begin_take();
@@ -185,7 +185,7 @@ fn resolve_of_the_head_of_a_sub_queue_makes_the_next_task_available() {
         // The take and its release read the head into memory.
         assert_eq!(case.take(), Some(ids[0]));
         case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)).unwrap();
-        case.tube.resolve(ids[0], None).unwrap();
+        case.tube.admin().resolve(ids[0], None).unwrap();
         assert_eq!(case.take(), Some(ids[1]));
         case.tube.claimed(ids[1]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 2);
@@ -206,7 +206,7 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).priority).collect();
         assert_eq!((pris, listed(case, TaskState::Done)), (vec![9, 1, 5], ids.to_vec()));
         assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
-        assert_eq!((case.tube.release_all(), case.tube.revoke_all()), (Ok(0), Ok(0)));
+        assert_eq!((case.tube.admin().release_all(), case.tube.admin().revoke_all()), (Ok(0), Ok(0)));
         for refused in [
             case.tube.claimed(ids[0]).and_then(tubewell::Claim::ack),
             case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)),
@@ -232,7 +232,7 @@ fn result_replaces_nothing_of_the_body() {
         assert_eq!((&*task.body, task.info.size), (body.as_bytes(), body.len() as u64));
         assert_eq!(task.info.failure.unwrap().message.len(), 10_000);
         assert_eq!(tube.outcome(0), Ok(Some(done(&result))));
-        tube.forget(0).unwrap();
+        tube.admin().forget(0).unwrap();
         let store = file.reopen(store);
         assert_eq!(store.tube("case").unwrap().outcome(0), Ok(Some(Ending::Gone)));
         assert_sound(&store);
@@ -244,7 +244,7 @@ fn task_whose_ttl_has_elapsed_cannot_be_resolved() {
     for_each_driver_with(&[FIFOTTL], keep_all(), |case| {
         let id = case.add(case.draft("x").ttl(secs(5)));
         case.advance(5_000);
-        assert_not_found(case.tube.resolve(id, None), id);
+        assert_not_found(case.tube.admin().resolve(id, None), id);
         assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
     });
 }
@@ -258,14 +258,14 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
         for _ in 0..2 {
             tube.put_many(["x", "x"]).unwrap();
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
-            let first = tube.list(TaskState::Ready, None, 1).unwrap().items[0].id;
+            let first = tube.query().list(TaskState::Ready, None, 1).unwrap().items[0].id;
             let mut waiting =
                 [(); 2].map(|()| Box::pin(tube.to_async().put_timeout("x", NO_TIMEOUT)));
             for put in &mut waiting {
                 poll_pending(put, Waker::noop());
             }
             // Each end makes place for one put.
-            tube.resolve(first, None).unwrap();
+            tube.admin().resolve(first, None).unwrap();
             tube.try_take().unwrap().unwrap().ack().unwrap();
             for put in waiting {
                 block_on(put).unwrap();
@@ -292,11 +292,11 @@ fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
         let overdue = case.tube.try_take().unwrap().unwrap();
         case.advance(20_000);
         for id in [0, 1] {
-            let refused = case.tube.resolve(id, Some(b"R"));
+            let refused = case.tube.admin().resolve(id, Some(b"R"));
             let is_taken = matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. }));
             assert!(is_taken, "{refused:?}");
-            case.tube.revoke(id).unwrap();
-            case.tube.resolve(id, Some(b"R")).unwrap();
+            case.tube.admin().revoke(id).unwrap();
+            case.tube.admin().resolve(id, Some(b"R")).unwrap();
             assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
         }
         assert_not_taken(overdue.ack_with("late"), 1);

@@ -42,7 +42,7 @@ fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
 fn listed(tube: &Tube, state: TaskState) -> Vec<u64> {
     let (mut ids, mut cursor) = (Vec::new(), None::<Cursor>);
     loop {
-        let page = tube.list(state, cursor, 50).unwrap();
+        let page = tube.query().list(state, cursor, 50).unwrap();
         ids.extend(page.items.iter().map(|task| task.id));
         cursor = page.next;
         if cursor.is_none() {
@@ -137,8 +137,8 @@ fn done_tasks_are_listed_in_the_order_of_their_ends_in_disjoint_pages() {
             claim.ack().unwrap();
             case.advance(1);
         }
-        let first = case.tube.list(TaskState::Done, None, 50).unwrap();
-        let second = case.tube.list(TaskState::Done, first.next.clone(), 50).unwrap();
+        let first = case.tube.query().list(TaskState::Done, None, 50).unwrap();
+        let second = case.tube.query().list(TaskState::Done, first.next.clone(), 50).unwrap();
         assert_eq!(ids(&first), (50..100).rev().collect::<Vec<u64>>());
         assert_eq!(ids(&second), (0..50).rev().collect::<Vec<u64>>());
         assert_eq!(second.next, None);
@@ -167,7 +167,7 @@ fn outcome_of_age_zero_is_forgotten_without_delay() {
         for_each_driver_with(ALL, options, |case| {
             case.put_all([0, 1]);
             ack_next(&case.tube, "first");
-            case.tube.resolve(1, Some(b"second")).unwrap();
+            case.tube.admin().resolve(1, Some(b"second")).unwrap();
             case.advance(0);
             assert_eq!([0, 1].map(|id| case.state(id)), [None; 2]);
             assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Gone)));
@@ -181,18 +181,18 @@ fn outcome_of_age_zero_is_forgotten_without_delay() {
 fn done_tasks_are_listed_once_while_tasks_end_and_are_forgotten() {
     for_each_driver_with(ALL, keep_done(Keep::new().count(6)), |case| {
         ack_tasks(case, 6);
-        let first = case.tube.list(TaskState::Done, None, 2).unwrap();
+        let first = case.tube.query().list(TaskState::Done, None, 2).unwrap();
         assert_eq!(ids(&first), [0, 1]);
         // Two new ones forget the two of the first page. One of the second page is forgotten too.
         for id in 6..8 {
             assert_eq!((case.put("x"), ack_next(&case.tube, "x")), (id, id));
             case.advance(1);
         }
-        case.tube.forget(2).unwrap();
-        let second = case.tube.list(TaskState::Done, first.next, 2).unwrap();
+        case.tube.admin().forget(2).unwrap();
+        let second = case.tube.query().list(TaskState::Done, first.next, 2).unwrap();
         assert_eq!(ids(&second), [3, 4]);
         case.tube.delete(4).unwrap();
-        let third = case.tube.list(TaskState::Done, second.next, 9).unwrap();
+        let third = case.tube.query().list(TaskState::Done, second.next, 9).unwrap();
         assert_eq!((ids(&third), third.next), (vec![5, 6, 7], None));
         assert_eq!(kept(&case.tube), 4);
     });
@@ -212,10 +212,10 @@ fn acks_of_one_batch_are_kept_and_trimmed() {
             case.advance(1);
         }
         assert_eq!(listed(&case.tube, TaskState::Done), [3, 4, 5]);
-        let claims = case.tube.list(TaskState::Taken, None, 9).unwrap();
+        let claims = case.tube.query().list(TaskState::Taken, None, 9).unwrap();
         assert_eq!(ids(&claims), [6, 7]);
         assert_eq!((kept(&case.tube), case.tasks()["done"]), (3, 6));
-        case.tube.release_all().unwrap();
+        case.tube.admin().release_all().unwrap();
     });
 }
 
@@ -276,7 +276,7 @@ fn truncate_and_drop_remove_outcomes() {
             ack_next(tube, "result")
         };
         let first = end_one(&tube);
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         assert_eq!(tube.outcome(first), Ok(Some(Ending::Gone)));
         let second = end_one(&tube);
         assert_eq!((listed(&tube, TaskState::Done), kept(&tube)), (vec![second], 1));
@@ -335,8 +335,8 @@ fn ids_that_a_kill_skips_are_gone() {
     for id in [1, killed.next_id().unwrap() - 1] {
         assert_eq!(tube.outcome(id), Ok(Some(Ending::Gone)));
         assert_eq!(tube.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
-        assert_not_found(tube.forget(id), id);
-        assert_not_found(tube.resolve(id, None), id);
+        assert_not_found(tube.admin().forget(id), id);
+        assert_not_found(tube.admin().resolve(id, None), id);
     }
     assert_not_found(tube.outcome(killed.next_id().unwrap()), killed.next_id().unwrap());
     assert_eq!(tube.outcome(0), Ok(None));

@@ -48,7 +48,7 @@ pub fn work(tube: &Tube) -> Vec<String> {
 }
 
 pub fn only_schedule(tube: &Tube) -> ScheduleInfo {
-    let page = tube.schedules(None, 10).unwrap();
+    let page = tube.schedules().list(None, 10).unwrap();
     assert_eq!((page.items.len(), &page.next, page.damaged), (1, &None, 0));
     page.items.into_iter().next().unwrap()
 }
@@ -157,7 +157,7 @@ fn schedule_is_described() {
         let task = case.tube.peek(id).unwrap();
         assert_eq!((task.info.state, &*task.body), (TaskState::Recurring, &b"run"[..]));
         assert_eq!((task.info.key.as_deref(), task.info.due_in), (Some("R"), Some(HOUR - secs(1))));
-        let listed = case.tube.list(TaskState::Recurring, None, 9).unwrap().items;
+        let listed = case.tube.query().list(TaskState::Recurring, None, 9).unwrap().items;
         assert_eq!(listed, [task.info]);
     });
 }
@@ -185,13 +185,13 @@ fn runs_are_put_without_takers() {
 fn runs_are_put_into_a_paused_tube() {
     for_each_driver(ALL, |case| {
         case.schedule(every(MINUTE));
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         for _ in 0..11 {
             case.clock.advance(MINUTE);
         }
         assert!(case.tube.try_take().unwrap().is_none());
         assert_eq!(case.only_schedule().runs, 12);
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!(case.work().len(), 12);
     });
 }
@@ -252,7 +252,7 @@ fn schedule_ends_after_its_last_run() {
         assert_eq!((case.state(id), case.store.by_key("R").unwrap()), (None, None));
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
         assert_eq!(case.tube.statistics().unwrap().tasks.done, 3);
-        assert!(matches!(case.tube.unschedule("R"), Err(Error::KeyNotFound { .. })));
+        assert!(matches!(case.tube.schedules().remove("R"), Err(Error::KeyNotFound { .. })));
     });
 }
 
@@ -286,7 +286,7 @@ fn schedule_cannot_be_a_parent() {
         let id = case.schedule(every(HOUR));
         let by_id = case.tube.put(case.draft("child").after(&case.tube, [id]));
         let by_key = case.tube.put(case.draft("child").after_key("R"));
-        let added = case.tube.add_parents(case.put("x"), &case.tube, &[id]);
+        let added = case.tube.admin().add_parents(case.put("x"), &case.tube, &[id]);
         for refused in [by_id, by_key, added] {
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
@@ -306,8 +306,8 @@ fn cancelled_and_deleted_schedules_are_gone() {
             assert_eq!((case.work(), case.state(id)), (Vec::new(), None));
         }
         let id = case.schedule(every(MINUTE).starting(at(HOUR * 9)));
-        assert!(case.tube.delete_if(id, &[TaskState::Ready]).is_err());
-        case.tube.delete_if(id, &[TaskState::Recurring]).unwrap();
+        assert!(case.tube.admin().delete_if(id, &[TaskState::Ready]).is_err());
+        case.tube.admin().delete_if(id, &[TaskState::Recurring]).unwrap();
     });
 }
 
@@ -317,18 +317,18 @@ fn unscheduled_schedule_puts_no_more_runs() {
     for_each_driver(ALL, |case| {
         case.schedule(every(MINUTE));
         case.advance(0);
-        case.tube.unschedule("R").unwrap();
+        case.tube.schedules().remove("R").unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(case.work(), ["R-1"], "its runs stay");
         // Difference: nothing that has the key is an error.
         let key = "R".to_owned();
-        assert_eq!(case.tube.unschedule("R"), Err(Error::KeyNotFound { key }));
+        assert_eq!(case.tube.schedules().remove("R"), Err(Error::KeyNotFound { key }));
         let id = case.add(case.draft("plain").key("R"));
         let wrong = |answer: Result<Receipt, Error>| {
             assert!(matches!(answer, Err(Error::WrongState { id: of, .. }) if of == id));
         };
-        wrong(case.tube.unschedule("R"));
-        wrong(case.tube.reschedule("R", Reschedule::new()));
+        wrong(case.tube.schedules().remove("R"));
+        wrong(case.tube.schedules().change("R", Reschedule::new()));
     });
 }
 
@@ -343,15 +343,15 @@ fn verbs_on_tasks_refuse_schedules() {
         };
         not_ready(case.tube.claim(id).map(|_| unreachable!()));
         not_ready(case.tube.bury(id));
-        not_ready(case.tube.resolve(id, None));
-        not_ready(case.tube.set_priority(id, 1));
+        not_ready(case.tube.admin().resolve(id, None));
+        not_ready(case.tube.admin().set_priority(id, 1));
         not_ready(case.tube.update(id, tubewell::Update::new().body("x")));
-        not_ready(case.tube.move_to(id, &other));
+        not_ready(case.tube.admin().move_to(id, &other));
         let parent = case.put("parent");
-        not_ready(case.tube.add_parents(id, &case.tube, &[parent]));
+        not_ready(case.tube.admin().add_parents(id, &case.tube, &[parent]));
         assert_eq!(case.tube.kick_task(id), Err(Error::NotBuried { id }));
-        assert!(case.tube.forget(id).is_err());
-        assert_eq!(case.tube.move_all(&other).unwrap(), 1, "the task, and not the schedule");
+        assert!(case.tube.admin().forget(id).is_err());
+        assert_eq!(case.tube.admin().move_all(&other).unwrap(), 1, "the task, and not the schedule");
         assert_eq!(case.only_schedule().id, id);
     });
 }
@@ -383,7 +383,7 @@ fn options_that_a_schedule_cannot_have_are_refused() {
             let delayed = every(MINUTE).put(case.draft("x").delay(secs(1)));
             assert_unsupported(case.tube.schedule(delayed), case.driver);
         }
-        assert_eq!(case.tube.schedules(None, 9).unwrap().items, []);
+        assert_eq!(case.tube.schedules().list(None, 9).unwrap().items, []);
         case.schedule(every(MINUTE).key("k".repeat(MAX_KEY - 25)));
         case.advance(0);
         assert_eq!(case.work(), [format!("{}-1", "k".repeat(MAX_KEY - 25))]);
@@ -416,10 +416,10 @@ fn runs_of_a_large_body_have_it() {
             body
         };
         assert_eq!(next_body(), large);
-        case.tube.reschedule("R", Reschedule::new().body("small")).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().body("small")).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(next_body(), b"small");
-        case.tube.reschedule("R", Reschedule::new().body(large.clone())).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().body(large.clone())).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(next_body(), large);
     });
@@ -432,9 +432,9 @@ fn page_of_schedules_has_at_most_a_thousand() {
             let schedule = Schedule::every(HOUR).key(format!("{n}")).starting(at(HOUR)).put("x");
             case.tube.schedule(schedule).unwrap();
         }
-        let page = case.tube.schedules(None, usize::MAX).unwrap();
+        let page = case.tube.schedules().list(None, usize::MAX).unwrap();
         assert_eq!(page.items.len(), 1000);
-        let rest = case.tube.schedules(page.next, usize::MAX).unwrap();
+        let rest = case.tube.schedules().list(page.next, usize::MAX).unwrap();
         assert_eq!((rest.items.len(), rest.next), (1, None));
     });
 }

@@ -55,13 +55,13 @@ impl Run {
         let mut schedules = BTreeMap::new();
         let [mut open, mut buried] = [BTreeMap::new(), BTreeMap::new()];
         for (number, tube) in self.tubes().iter().enumerate() {
-            for stored in tube.schedules(None, 10).unwrap().items {
+            for stored in tube.schedules().list(None, 10).unwrap().items {
                 let counts = (stored.runs, stored.skipped);
                 schedules.insert(stored.key, (stored.next, counts, stored.tags, number));
             }
             for (state, found) in [(TaskState::Ready, &mut open), (TaskState::Buried, &mut buried)]
             {
-                let tasks = tube.list(state, None, 10_000).unwrap().items;
+                let tasks = tube.query().list(state, None, 10_000).unwrap().items;
                 found
                     .extend(tasks.into_iter().map(|task| (task.key.unwrap(), (number, task.tags))));
             }
@@ -115,7 +115,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
         }
         2 => {
             let tags = (rng.below(2) == 0).then(|| draw_tags(rng));
-            let answer = run.tubes()[tube].reschedule(key, change(rule, tags.as_deref()));
+            let answer = run.tubes()[tube].schedules().change(key, change(rule, tags.as_deref()));
             if model.reschedule(key, rule, (tags, tube)) {
                 answer.unwrap();
             } else {
@@ -126,7 +126,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             format!("reschedule {key}: {rule:?} in {tube}")
         }
         3 if rng.below(3) == 0 => {
-            let answer = run.tubes()[tube].unschedule(key);
+            let answer = run.tubes()[tube].schedules().remove(key);
             assert_eq!(answer.is_ok(), model.schedules.remove(key).is_some());
             format!("unschedule {key}")
         }

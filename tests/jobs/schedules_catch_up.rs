@@ -46,7 +46,7 @@ fn runs_after(driver: &str, schedule: Schedule, closed_for: Duration) -> Vec<Sys
     let store = file.reopen_after(store, closed_for);
     file.clock.advance(ZERO);
     let tube = store.tube("case").unwrap();
-    let runs = tube.list(TaskState::Ready, None, 20).unwrap().items;
+    let runs = tube.query().list(TaskState::Ready, None, 20).unwrap().items;
     let mut runs: Vec<_> = runs.into_iter().map(|run| run.spawned_by.unwrap()).collect();
     assert_eq!(runs.len() as u64, only_schedule(&tube).runs);
     runs.sort_by_key(|run| run.run);
@@ -102,7 +102,7 @@ fn many_missed_runs_are_all_made_up_for() {
     file.tick();
     let tube = store.tube("case").unwrap();
     assert_eq!(tube.statistics().unwrap().tasks.ready, 5000);
-    let first = tube.list(TaskState::Ready, None, 1).unwrap().items;
+    let first = tube.query().list(TaskState::Ready, None, 1).unwrap().items;
     assert_eq!(first[0].key.as_deref(), Some("R-1"));
     assert!(store.by_key("R-5000").unwrap().is_some());
     assert_sound(&store);

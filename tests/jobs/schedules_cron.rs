@@ -88,7 +88,7 @@ fn schedule_goes_on_after_a_day_that_is_left_out() {
     let (clock, store, tube) = store_at(GAP - 3600);
     tube.schedule(cron("0 9 * * *", "Pacific/Apia")).unwrap();
     tube.schedule(cron("0 9 * * 5", "Pacific/Apia").key("F")).unwrap();
-    let next = || tube.schedules(None, 9).unwrap().items.into_iter().map(|it| it.next);
+    let next = || tube.schedules().list(None, 9).unwrap().items.into_iter().map(|it| it.next);
     assert_eq!(next().collect::<Vec<_>>(), [moment(GAP); 2]);
     clock.advance(HOUR);
     assert_eq!(work(&tube), ["R-1", "F-1"]);
@@ -164,7 +164,7 @@ fn missed_moments_are_made_up_for_as_the_schedule_says() {
             let store = file.reopen_after(store, HOUR * 9 + MINUTE * 2);
             file.tick();
             let tube = store.tube("case").unwrap();
-            let runs = tube.list(TaskState::Ready, None, 20).unwrap().items;
+            let runs = tube.query().list(TaskState::Ready, None, 20).unwrap().items;
             let found: Vec<_> = runs.iter().map(|run| run.spawned_by.unwrap().moment).collect();
             let expected: Vec<_> = hours
                 .iter()
@@ -202,17 +202,17 @@ fn interval_and_expression_replace_each_other() {
         let id = case.schedule(Schedule::every(HOUR).key("R").put(put));
         case.advance(0);
         let change = Reschedule::new().cron("30 * * * *", "UTC");
-        assert_eq!(case.tube.reschedule("R", change).unwrap().id, id);
+        assert_eq!(case.tube.schedules().change("R", change).unwrap().id, id);
         assert_eq!((case.only_schedule().next, case.only_schedule().runs), (at(MINUTE * 30), 1));
         case.clock.advance(MINUTE * 30);
         assert_eq!(case.only_schedule().runs, 2);
-        case.tube.reschedule("R", Reschedule::new().every(MINUTE)).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().every(MINUTE)).unwrap();
         assert_eq!(case.only_schedule().next, at(MINUTE * 31));
         case.clock.advance(MINUTE);
         assert_eq!(case.only_schedule().runs, 3);
         assert_eq!(case.info(id).not_before, None);
         let start = Reschedule::new().cron("0 0 * * *", "UTC").starting(at(DAY * 3 - MINUTE));
-        case.tube.reschedule("R", start).unwrap();
+        case.tube.schedules().change("R", start).unwrap();
         assert_eq!(case.only_schedule().next, at(DAY * 3));
     });
 }
@@ -229,11 +229,11 @@ fn unknown_expressions_and_zones_change_nothing() {
         invalid("0 9 * * *", "Europe/Atlantis");
         invalid("0 0 30 2 *", "UTC");
         invalid(&" ".repeat(256), "UTC");
-        assert_eq!(case.tube.schedules(None, 9).unwrap().items, []);
+        assert_eq!(case.tube.schedules().list(None, 9).unwrap().items, []);
         case.schedule(cron("0 9 * * *", "UTC"));
         let before = case.only_schedule();
         let change = Reschedule::new().cron("0 9 * * *", "Europe/Atlantis");
-        assert!(case.tube.reschedule("R", change).is_err());
+        assert!(case.tube.schedules().change("R", change).is_err());
         assert_eq!(case.only_schedule(), before);
     });
 }

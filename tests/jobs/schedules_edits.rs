@@ -21,7 +21,7 @@ fn changes_concern_later_runs_only() {
         case.schedule(every(MINUTE).put(case.draft("old").priority(4)));
         case.advance(0);
         let change = Reschedule::new().body("new").priority(2).max_attempts(3);
-        let id = case.tube.reschedule("R", change).unwrap().id;
+        let id = case.tube.schedules().change("R", change).unwrap().id;
         case.clock.advance(MINUTE);
         let run = |key: &str| {
             let info = case.store.by_key(key).unwrap().unwrap();
@@ -32,7 +32,7 @@ fn changes_concern_later_runs_only() {
         let stored = case.only_schedule();
         assert_eq!((stored.id, stored.runs, stored.priority), (id, 2, Some(2)));
         // A whole new task.
-        case.tube.reschedule("R", Reschedule::new().put(case.draft("third"))).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().put(case.draft("third"))).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(run("R-3"), (b"third".to_vec(), 0, None));
     });
@@ -45,7 +45,7 @@ fn new_interval_counts_from_the_last_moment() {
         case.schedule(every(MINUTE).missed(Missed::All));
         case.advance(0);
         assert_eq!(case.work(), ["R-1"]);
-        case.tube.reschedule("R", Reschedule::new().every(secs(10))).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().every(secs(10))).unwrap();
         assert_eq!(case.only_schedule().next, at(secs(10)));
         case.clock.advance(MINUTE);
         assert_eq!(case.work().len(), 6);
@@ -60,17 +60,17 @@ fn change_keeps_what_it_does_not_name() {
         let schedule = every(MINUTE).put(put).times(9).within(HOUR).overlap(Overlap::Skip);
         case.schedule(schedule.missed(Missed::All).starting(at(secs(5))));
         let before = case.only_schedule();
-        case.tube.reschedule("R", Reschedule::new()).unwrap();
+        case.tube.schedules().change("R", Reschedule::new()).unwrap();
         assert_eq!(case.only_schedule(), before);
         let change = Reschedule::new().times(None).within(None).overlap(Overlap::Allow);
-        case.tube.reschedule("R", change.missed(Missed::Skip)).unwrap();
+        case.tube.schedules().change("R", change.missed(Missed::Skip)).unwrap();
         let mut expected = before;
         (expected.times, expected.within) = (None, None);
         (expected.missed, expected.overlap) = (Missed::Skip, Overlap::Allow);
         assert_eq!(case.only_schedule(), expected);
-        case.tube.reschedule("R", Reschedule::new().every(HOUR)).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().every(HOUR)).unwrap();
         assert_eq!(case.only_schedule().next, at(secs(5)), "its first run stays");
-        case.tube.reschedule("R", Reschedule::new().starting(at(MINUTE))).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().starting(at(MINUTE))).unwrap();
         assert_eq!(case.only_schedule().next, at(MINUTE));
     });
 }
@@ -83,7 +83,7 @@ fn waiting_run_keeps_its_moment_when_the_interval_is_changed() {
         case.clock.advance(MINUTE);
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, secs(1)), "the first run fills the tube");
         case.advance(300);
-        case.tube.reschedule("R", Reschedule::new().every(HOUR)).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().every(HOUR)).unwrap();
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
         case.tube.schedule(every(HOUR * 2)).unwrap();
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
@@ -129,7 +129,7 @@ fn waiting_run_keeps_its_moment_when_the_expression_is_changed() {
         assert_eq!(case.work(), ["R-1"]);
         assert_eq!(case.waiting_run().1, HOUR * 9);
         // As an import stores it: the moment of the run that waited is none of the expression.
-        case.tube.unschedule("R").unwrap();
+        case.tube.schedules().remove("R").unwrap();
         case.schedule(daily(9).starting(at(HOUR)).restored(None, 3, 1));
         assert_eq!((case.waiting_run().0, case.waiting_run().1), ((3, 1), HOUR));
         case.advance(0);
@@ -149,17 +149,17 @@ fn schedule_moves_to_the_tube_that_reschedules_it() {
         let id = case.schedule(every(MINUTE).put(large));
         case.advance(0);
         assert_eq!(case.work(), ["R-1"]);
-        assert_eq!(other.reschedule("R", Reschedule::new()).unwrap().id, id);
+        assert_eq!(other.schedules().change("R", Reschedule::new()).unwrap().id, id);
         case.clock.advance(MINUTE);
         assert_eq!((case.work(), work(&other)), (Vec::new(), vec!["R-2".to_owned()]));
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
         assert_eq!(other.statistics().unwrap().tasks.recurring, 1);
-        other.reschedule("R", Reschedule::new().body("x")).unwrap();
-        assert_eq!(case.tube.reschedule("R", Reschedule::new().body("y")).unwrap().id, id);
+        other.schedules().change("R", Reschedule::new().body("x")).unwrap();
+        assert_eq!(case.tube.schedules().change("R", Reschedule::new().body("y")).unwrap().id, id);
         case.clock.advance(MINUTE);
         assert_eq!(case.tube.try_take().unwrap().unwrap().body(), b"y");
         // From any tube.
-        other.unschedule("R").unwrap();
+        other.schedules().remove("R").unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
     });
 }
@@ -196,16 +196,16 @@ fn schedules_survive_a_close_and_a_kill() {
     tube.schedule(Schedule::every(HOUR).key("S")).unwrap();
     file.tick();
     assert_eq!(work(&tube), ["S-1", "R-1"]);
-    let before = tube.schedules(None, 9).unwrap();
+    let before = tube.schedules().list(None, 9).unwrap();
     drop(tube);
     for _ in 0..2 {
         store = file.reopen(store);
         let tube = store.tube("case").unwrap();
-        assert_eq!(tube.schedules(None, 9).unwrap(), before);
+        assert_eq!(tube.schedules().list(None, 9).unwrap(), before);
         assert_eq!(tube.statistics().unwrap().tasks.recurring, 2);
     }
     let (_file, killed) = super::files::after_a_kill(&file);
-    assert_eq!(killed.tube("case").unwrap().schedules(None, 9).unwrap(), before);
+    assert_eq!(killed.tube("case").unwrap().schedules().list(None, 9).unwrap(), before);
     assert_sound(&killed);
 }
 
@@ -217,7 +217,7 @@ fn refused_changes_change_nothing() {
         case.clock.advance(MINUTE);
         let before = case.only_schedule();
         let refused = |change: Reschedule| {
-            let refused = case.tube.reschedule("R", change);
+            let refused = case.tube.schedules().change("R", change);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
             assert_eq!(case.only_schedule(), before);
         };
@@ -229,17 +229,17 @@ fn refused_changes_change_nothing() {
         refused(Reschedule::new().max_attempts(0));
         if !case.timed() {
             assert_unsupported(
-                case.tube.reschedule("R", Reschedule::new().priority(1)),
+                case.tube.schedules().change("R", Reschedule::new().priority(1)),
                 case.driver,
             );
             assert_eq!(case.only_schedule(), before);
         }
         let key = "unknown".to_owned();
-        let unknown = case.tube.reschedule("unknown", Reschedule::new());
+        let unknown = case.tube.schedules().change("unknown", Reschedule::new());
         assert_eq!(unknown, Err(Error::KeyNotFound { key }));
         let temporary = TubeOptions::new().temporary(true);
         let memory = case.store.create_tube("memory", case.driver, temporary).unwrap();
-        assert!(matches!(memory.reschedule("R", Reschedule::new()), Err(Error::Invalid { .. })));
+        assert!(matches!(memory.schedules().change("R", Reschedule::new()), Err(Error::Invalid { .. })));
     });
 }
 
@@ -267,7 +267,7 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
         }
         let (mut after, mut found) = (None, Vec::new());
         loop {
-            let page = case.tube.schedules(after.clone(), 3).unwrap();
+            let page = case.tube.schedules().list(after.clone(), 3).unwrap();
             found.extend(page.items.into_iter().map(|schedule| schedule.key));
             after = page.next;
             if after.is_none() {
@@ -275,10 +275,10 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
             }
         }
         assert_eq!(found, (0..10).map(|n| format!("k{n}")).collect::<Vec<_>>());
-        let ready = case.tube.list(TaskState::Ready, None, 0).unwrap().next;
-        assert!(case.tube.schedules(ready, 3).is_ok(), "the start of any list");
-        let page = case.tube.list(TaskState::Recurring, None, 3).unwrap();
-        assert_eq!(case.tube.schedules(page.next, 9).unwrap().items.len(), 7);
+        let ready = case.tube.query().list(TaskState::Ready, None, 0).unwrap().next;
+        assert!(case.tube.schedules().list(ready, 3).is_ok(), "the start of any list");
+        let page = case.tube.query().list(TaskState::Recurring, None, 3).unwrap();
+        assert_eq!(case.tube.schedules().list(page.next, 9).unwrap().items.len(), 7);
     });
 }
 
@@ -286,7 +286,7 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
 fn truncate_and_drop_remove_schedules() {
     for_each_driver(ALL, |case| {
         case.schedule(every(MINUTE));
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
         case.schedule(every(HOUR).starting(at(HOUR)));
         case.clock.advance(MINUTE);
@@ -307,11 +307,11 @@ fn deferred_calls_change_schedules() {
     let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
     let deferred = tube.to_async().refuse_when_full();
     let id = deferred.schedule(every(MINUTE)).wait().unwrap().id;
-    let change = deferred.reschedule("R", Reschedule::new().times(7));
+    let change = deferred.schedules().change("R", Reschedule::new().times(7));
     assert_eq!(change.wait().unwrap().id, id);
     assert_eq!(only_schedule(&tube).times, Some(7));
-    assert_eq!(deferred.unschedule("R").wait().unwrap().state, TaskState::Done);
-    let again = deferred.unschedule("R").wait();
+    assert_eq!(deferred.schedules().remove("R").wait().unwrap().state, TaskState::Done);
+    let again = deferred.schedules().remove("R").wait();
     assert!(matches!(again, Err(Error::KeyNotFound { .. })));
     assert_sound(&store);
 }

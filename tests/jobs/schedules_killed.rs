@@ -82,7 +82,7 @@ impl Run {
 fn ready_runs(tube: &Tube) -> Vec<Run> {
     let (mut runs, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list(TaskState::Ready, after, 1000).unwrap();
+        let page = tube.query().list(TaskState::Ready, after, 1000).unwrap();
         runs.extend(page.items.iter().map(Run::of));
         after = page.next;
         if after.is_none() {
@@ -131,9 +131,9 @@ fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
     }
     let store = stores::open(file.path());
     let tube = store.tube("case").unwrap();
-    let put: Vec<_> = tube.schedules(None, 9).unwrap().items;
+    let put: Vec<_> = tube.schedules().list(None, 9).unwrap().items;
     for stored in &put {
-        tube.unschedule(&stored.key).unwrap();
+        tube.schedules().remove(&stored.key).unwrap();
     }
     assert_sound(&store);
     let mut runs: BTreeMap<String, BTreeMap<u64, Run>> = BTreeMap::new();
@@ -177,12 +177,12 @@ fn kill_neither_loses_nor_doubles_a_run() {
         }
         let store = stores::open(file.path());
         let tube = store.tube("case").unwrap();
-        tube.unschedule("R").unwrap();
+        tube.schedules().remove("R").unwrap();
         assert_sound(&store);
         let mut there = BTreeSet::new();
         let mut after = None;
         loop {
-            let page = tube.list(TaskState::Ready, after, 1000).unwrap();
+            let page = tube.query().list(TaskState::Ready, after, 1000).unwrap();
             for run in page.items.iter().map(|task| task.spawned_by.unwrap().run) {
                 assert!(there.insert(run), "run {run} was put twice");
             }

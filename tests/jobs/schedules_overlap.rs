@@ -56,7 +56,7 @@ fn run_without_a_key_in_another_tube_still_overlaps() {
         case.advance(0);
         let run = case.only_schedule().last.unwrap();
         assert_eq!(case.info(run).key, None);
-        case.tube.move_to(run, &others[1]).unwrap();
+        case.tube.admin().move_to(run, &others[1]).unwrap();
         // Whether another task has the key or not, and also if it is taken.
         case.clock.advance(MINUTE);
         case.tube.delete(key_holder).unwrap();
@@ -80,7 +80,7 @@ fn run_without_a_key_in_the_tube_that_its_schedule_has_left_still_overlaps() {
         case.advance(0);
         let run = case.only_schedule().last.unwrap();
         assert_eq!(case.info(run).key, None);
-        other.reschedule("R", Reschedule::new().times(9)).unwrap();
+        other.schedules().change("R", Reschedule::new().times(9)).unwrap();
         case.tube.delete(key_holder).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!((only_schedule(&other).runs, only_schedule(&other).skipped), (1, 1));
@@ -101,7 +101,7 @@ fn run_without_a_key_that_was_moved_before_an_open_still_overlaps() {
         tube.schedule(every(MINUTE).overlap(Overlap::Skip)).unwrap();
         file.clock.advance(ZERO);
         let run = only_schedule(&tube).last.unwrap();
-        tube.move_to(run, &other).unwrap();
+        tube.admin().move_to(run, &other).unwrap();
         drop((tube, other));
         let store = file.reopen(store);
         let [tube, other] = ["case", "other"].map(|name| store.tube(name).unwrap());

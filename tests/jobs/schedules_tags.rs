@@ -61,12 +61,12 @@ fn schedule_is_not_found_by_the_tags_of_its_runs() {
         case.advance(0);
         let run = case.run(1).0;
         assert_eq!(tagged(&case.store, "foo"), [run]);
-        let listed = case.tube.list(Filter::new().tag("foo"), None, 9).unwrap();
+        let listed = case.tube.query().list(Filter::new().tag("foo"), None, 9).unwrap();
         assert_eq!(listed.items.iter().map(|task| task.id).collect::<Vec<_>>(), [run]);
         let recurring = Filter::new().tag("foo").state(TaskState::Recurring);
-        assert_eq!(case.tube.list(&recurring, None, 9).unwrap().items, []);
+        assert_eq!(case.tube.query().list(&recurring, None, 9).unwrap().items, []);
         assert_eq!(case.info(schedule).tags, [""; 0], "the tags are those of its runs");
-        assert_eq!(case.tube.delete_where(Filter::new().tag("foo")).unwrap(), 1);
+        assert_eq!(case.tube.admin().delete(Filter::new().tag("foo")).unwrap(), 1);
         assert_eq!(case.only_schedule().tags, ["foo"]);
         case.next_run();
         assert_eq!(tagged(&case.store, "foo"), [case.run(2).0]);
@@ -81,20 +81,20 @@ fn new_tags_of_a_schedule_concern_later_runs_only() {
         case.advance(0);
         let retag = |tags: &[&str]| {
             let change = Reschedule::new().tags(tags.iter().copied());
-            assert_eq!(case.tube.reschedule("R", change).unwrap().id, id);
+            assert_eq!(case.tube.schedules().change("R", change).unwrap().id, id);
             assert_eq!(case.only_schedule().tags, tags);
         };
         retag(&["both", "new"]);
         case.next_run();
         assert_eq!(case.run(1).1, ["old", "both"]);
         assert_eq!(case.run(2).1, ["both", "new"]);
-        case.tube.reschedule("R", Reschedule::new().body("other")).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().body("other")).unwrap();
         assert_eq!(case.only_schedule().tags, ["both", "new"], "they stay");
         retag(&[]);
         case.next_run();
         assert_eq!(case.run(3).1, [""; 0]);
         // A whole new task has its own tags, or none.
-        let whole = |put: Put| case.tube.reschedule("R", Reschedule::new().put(put)).unwrap();
+        let whole = |put: Put| case.tube.schedules().change("R", Reschedule::new().put(put)).unwrap();
         whole(case.draft("x").tag("third"));
         case.next_run();
         assert_eq!(case.run(4).1, ["third"]);
@@ -114,7 +114,7 @@ fn tag_of_a_schedule_that_is_named_twice_is_there_once() {
         case.advance(0);
         assert_eq!((case.only_schedule().tags, case.run(1).1), (texts(&["a"]), texts(&["a"])));
         let change = Reschedule::new().tags(["a", "b", "b", "a"]);
-        case.tube.reschedule("R", change).unwrap();
+        case.tube.schedules().change("R", change).unwrap();
         case.next_run();
         assert_eq!(case.only_schedule().tags, ["a", "b"]);
         assert_eq!(case.run(2).1, ["a", "b"]);
@@ -132,7 +132,7 @@ fn schedule_that_is_stored_again_has_the_tags_of_its_new_task() {
         assert_eq!((case.run(1).1, case.run(2).1), (texts(&["one"]), texts(&["two"])));
         // In another tube.
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
-        other.reschedule("R", Reschedule::new()).unwrap();
+        other.schedules().change("R", Reschedule::new()).unwrap();
         assert_eq!(only_schedule(&other).tags, ["two"]);
         case.next_run();
         assert_eq!(tagged(&case.store, "two"), [case.run(2).0, case.run(3).0]);
@@ -156,10 +156,10 @@ fn tags_and_entries_of_a_schedule_itself_are_refused() {
             assert_eq!(tagged(&case.store, "foo"), [case.run(1).0]);
             assert_eq!(tagged(&case.store, "bar"), [0; 0]);
         };
-        refused(case.tube.add_tags(id, ["bar"]));
-        refused(case.tube.add_tags(id, ["foo"]));
-        refused(case.tube.remove_tags(id, ["foo"]));
-        refused(case.tube.log(id, "text"));
+        refused(case.tube.admin().add_tags(id, ["bar"]));
+        refused(case.tube.admin().add_tags(id, ["foo"]));
+        refused(case.tube.admin().remove_tags(id, ["foo"]));
+        refused(case.tube.admin().log(id, "text"));
     });
 }
 
@@ -173,8 +173,8 @@ fn wrong_tags_of_a_schedule_change_nothing() {
         for wrong in [vec![String::new()], vec![long], many] {
             let put = wrong.iter().fold(case.draft("x"), |put, tag| put.tag(tag.as_str()));
             let answers = [
-                case.tube.reschedule("R", Reschedule::new().tags(&wrong)),
-                case.tube.reschedule("R", Reschedule::new().put(put.clone())),
+                case.tube.schedules().change("R", Reschedule::new().tags(&wrong)),
+                case.tube.schedules().change("R", Reschedule::new().put(put.clone())),
                 case.tube.schedule(every(MINUTE).put(put.clone())),
                 case.tube.schedule(Schedule::every(MINUTE).key("S").put(put)),
             ];
@@ -184,7 +184,7 @@ fn wrong_tags_of_a_schedule_change_nothing() {
             assert_eq!(case.only_schedule(), before);
         }
         let largest: Vec<String> = (0..MAX_TAGS).map(|n| format!("{n:0>MAX_TAG$}")).collect();
-        case.tube.reschedule("R", Reschedule::new().tags(&largest)).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().tags(&largest)).unwrap();
         case.advance(0);
         assert_eq!((case.only_schedule().tags, case.run(1).1), (largest.clone(), largest));
     });
@@ -196,7 +196,7 @@ fn history_of_a_run_begins_with_spawn() {
         case.schedule_tagged(&["foo"]);
         case.advance(0);
         let run = case.run(1).0;
-        let entries = case.tube.history(run).unwrap();
+        let entries = case.tube.query().history(run).unwrap();
         let [entry] = &entries[..] else { panic!("{entries:?}") };
         assert_eq!(
             (entry.number, entry.what, entry.state),
@@ -204,7 +204,7 @@ fn history_of_a_run_begins_with_spawn() {
         );
         let at = case.info(run).spawned_by.unwrap().moment;
         assert_eq!((entry.at, &entry.owner), (at, &None));
-        case.tube.log(run, "text").unwrap();
+        case.tube.admin().log(run, "text").unwrap();
         case.tube.claim(run).unwrap().ack().unwrap();
         let expected = [EventKind::Spawn, EventKind::Log, EventKind::Take, EventKind::Ack];
         assert_eq!(kinds(&case.tube, run), expected);
@@ -219,13 +219,13 @@ fn stored_schedule_is_no_put_and_its_run_is_one() {
         assert_eq!(numbers(), (0, 0, 0));
         case.advance(0);
         assert_eq!(numbers(), (1, 0, 0));
-        case.tube.reschedule("R", Reschedule::new().tags(["bar"])).unwrap();
+        case.tube.schedules().change("R", Reschedule::new().tags(["bar"])).unwrap();
         assert_eq!(numbers(), (1, 0, 0));
         case.next_run();
         assert_eq!(numbers(), (2, 0, 0));
         assert_eq!(case.work(), ["R-1", "R-2"]);
         assert_eq!(numbers(), (2, 2, 2));
-        case.tube.unschedule("R").unwrap();
+        case.tube.schedules().remove("R").unwrap();
         assert_eq!(numbers(), (2, 2, 2));
     });
 }

@@ -33,7 +33,7 @@ fn kick_of_a_group_makes_all_of_its_tasks_ready() {
     for_each_driver(ALL, |case| {
         let ids = bury_in(case, "g", 10);
         bury_in(case, "other", 1);
-        assert_eq!(case.tube.kick_where(select().group("g").limit(100)).unwrap(), 10);
+        assert_eq!(case.tube.admin().kick(select().group("g").limit(100)).unwrap(), 10);
         assert_eq!(groups(&case.tube), [("other".to_owned(), 1)]);
         assert_eq!(case.take_all(), ids);
     });
@@ -48,9 +48,9 @@ fn kick_of_a_group_begins_with_the_tasks_buried_first() {
         let ids = bury_in(case, "g", 3);
         case.advance(1);
         case.tube.claim(first).unwrap().bury_with(Failure::new("g", "last")).unwrap();
-        assert_eq!(case.tube.kick_where(select().group("g").limit(2)).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(select().group("g").limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), ids[..2]);
-        assert_eq!(case.tube.kick_where(select().group("g").limit(1)).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(select().group("g").limit(1)).unwrap(), 1);
         assert_eq!(case.take_all(), ids[2..]);
         assert_eq!(groups(&case.tube), [("g".to_owned(), 1)]);
     });
@@ -61,8 +61,8 @@ fn kick_of_a_group_begins_with_the_tasks_buried_first() {
 fn kick_of_unknown_group_kicks_nothing() {
     for_each_driver(ALL, |case| {
         bury_in(case, "g", 1);
-        assert_eq!(case.tube.kick_where(select().group("unknown")).unwrap(), 0);
-        assert_eq!(case.tube.kick_where(select().group("g").limit(0)).unwrap(), 0);
+        assert_eq!(case.tube.admin().kick(select().group("unknown")).unwrap(), 0);
+        assert_eq!(case.tube.admin().kick(select().group("g").limit(0)).unwrap(), 0);
         assert_eq!(ready(&case.tube), 0);
     });
 }
@@ -74,9 +74,9 @@ fn kick_without_a_condition_follows_the_order_of_takes() {
         for id in ids {
             case.tube.bury(id).unwrap();
         }
-        assert_eq!(case.tube.kick_where(select().limit(2)).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(select().limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), [ids[1], ids[2]]);
-        assert_eq!(case.tube.kick_where(select().state(TaskState::Buried)).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(select().state(TaskState::Buried)).unwrap(), 1);
     });
 }
 
@@ -87,7 +87,7 @@ fn kicked_tasks_of_a_group_have_all_their_attempts_again() {
         for _ in 0..3 {
             case.tube.try_take().unwrap().unwrap().fail(Failure::new("g", "message")).unwrap();
             assert_eq!(case.state(id), Some(TaskState::Buried));
-            assert_eq!(block_on(case.tube.to_async().kick_where(select().group("g"))), Ok(1));
+            assert_eq!(block_on(case.tube.to_async().admin().kick(select().group("g"))), Ok(1));
             assert_eq!(case.info(id).attempts_left, Some(1));
         }
     });
@@ -113,11 +113,11 @@ fn delete_where_deletes_the_tasks_of_one_state() {
                     case.add(case.draft("delayed").delay(secs(10)));
                 }
             }
-            let listed = |state| case.tube.list(state, None, 10).unwrap().items;
+            let listed = |state| case.tube.query().list(state, None, 10).unwrap().items;
             let first = listed(state)[0].id;
-            assert_eq!(case.tube.delete_where(select().state(state).limit(1)).unwrap(), 1);
+            assert_eq!(case.tube.admin().delete(select().state(state).limit(1)).unwrap(), 1);
             assert_eq!(case.state(first), None);
-            assert_eq!(case.tube.delete_where(select().state(state)).unwrap(), 1);
+            assert_eq!(case.tube.admin().delete(select().state(state)).unwrap(), 1);
             let states = [
                 TaskState::Ready,
                 TaskState::Taken,
@@ -146,10 +146,10 @@ fn delete_where_deletes_the_tasks_of_a_group() {
         bury_in(case, "other", 2);
         let plain = case.put("x");
         case.tube.bury(plain).unwrap();
-        assert_eq!(case.tube.delete_where(select().group("g").limit(1)).unwrap(), 1);
+        assert_eq!(case.tube.admin().delete(select().group("g").limit(1)).unwrap(), 1);
         assert_eq!(case.state(ids[0]), None);
         let both = select().group("g").state(TaskState::Buried);
-        assert_eq!(block_on(case.tube.to_async().delete_where(both)), Ok(2));
+        assert_eq!(block_on(case.tube.to_async().admin().delete(both)), Ok(2));
         assert_eq!(groups(&case.tube), [("other".to_owned(), 2)]);
         assert_eq!(case.state(plain), Some(TaskState::Buried));
     });
@@ -164,7 +164,7 @@ fn delete_where_that_meets_a_parent_behind_a_taken_task_deletes_nothing() {
         let parent = case.put("x");
         let child = case.draft("x").after(&case.tube, [parent]);
         case.add(child);
-        let refused = case.tube.delete_where(select().state(TaskState::Ready).limit(2));
+        let refused = case.tube.admin().delete(select().state(TaskState::Ready).limit(2));
         assert!(matches!(refused, Err(Error::HasDependents { id, .. }) if id == parent));
         assert_eq!(case.tube.peek(first).unwrap().info.state, TaskState::Ready);
     });
@@ -176,15 +176,15 @@ fn selections_that_make_no_sense_are_refused() {
         bury_in(case, "g", 1);
         let wrong = select().group("g").state(TaskState::Ready);
         for select in [select(), select().limit(1), wrong.clone()] {
-            let deleted = case.tube.delete_where(select.clone());
+            let deleted = case.tube.admin().delete(select.clone());
             assert!(matches!(deleted, Err(Error::Invalid { .. })));
-            let deleted = block_on(case.tube.to_async().delete_where(select));
+            let deleted = block_on(case.tube.to_async().admin().delete(select));
             assert!(matches!(deleted, Err(Error::Invalid { .. })));
         }
         for select in [wrong, select().state(TaskState::Done)] {
-            let kicked = case.tube.kick_where(select.clone());
+            let kicked = case.tube.admin().kick(select.clone());
             assert!(matches!(kicked, Err(Error::Invalid { .. })));
-            let kicked = block_on(case.tube.to_async().kick_where(select));
+            let kicked = block_on(case.tube.to_async().admin().kick(select));
             assert!(matches!(kicked, Err(Error::Invalid { .. })));
         }
         assert_eq!(case.state(0), Some(TaskState::Buried));
@@ -207,16 +207,16 @@ fn many_selected_tasks_are_changed_in_steps() {
             tube.bury(put.id).unwrap();
         }
         let before = store.counters().unwrap().commits;
-        assert_eq!(tube.delete_where(select().state(TaskState::Ready).limit(1199)).unwrap(), 1199);
+        assert_eq!(tube.admin().delete(select().state(TaskState::Ready).limit(1199)).unwrap(), 1199);
         let commits = store.counters().unwrap().commits - before;
         assert!((3..=4).contains(&commits), "{commits} commits");
-        assert_eq!(tube.delete_where(select().state(TaskState::Ready)).unwrap(), 1);
+        assert_eq!(tube.admin().delete(select().state(TaskState::Ready)).unwrap(), 1);
         assert_eq!(tube.statistics().unwrap().tasks.taken, 700);
         drop(claims);
-        assert_eq!(tube.kick_where(select()).unwrap(), 100);
+        assert_eq!(tube.admin().kick(select()).unwrap(), 100);
         let _claims = tube.take_many(600, ZERO).unwrap();
         let taken = select().state(TaskState::Taken);
-        assert_eq!(tube.delete_where(taken).unwrap(), 600);
+        assert_eq!(tube.admin().delete(taken).unwrap(), 600);
         assert_eq!(tube.statistics().unwrap().tasks.total, 200);
         assert_sound(&store);
     }
@@ -236,7 +236,7 @@ fn delete_where_ends_although_tasks_are_put_meanwhile() {
     };
     let of_owner = stores::owner(&store).tube("case").unwrap();
     of_owner.on_task_change(Some(std::sync::Arc::new(callback))).unwrap();
-    let deleted = tube.delete_where(select().state(TaskState::Ready)).unwrap();
+    let deleted = tube.admin().delete(select().state(TaskState::Ready)).unwrap();
     assert!((512..=1000).contains(&deleted), "{deleted} tasks");
     of_owner.on_task_change(None).unwrap();
     assert_sound(&store);

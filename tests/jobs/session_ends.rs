@@ -51,14 +51,14 @@ fn session_that_has_ended_holds_none_of_its_many_claims() {
         assert_eq!(taken(case), TASKS - STEP);
         assert_eq!(store.owners().unwrap(), []);
         assert!(matches!(store.resume_session(id), Err(Error::SessionUnknown { .. })));
-        let held = tube.list(TaskState::Taken, None, 1).unwrap().items[0].id;
-        assert_eq!(tube.owner_of(held), Ok(None));
+        let held = tube.query().list(TaskState::Taken, None, 1).unwrap().items[0].id;
+        assert_eq!(tube.query().owner(held), Ok(None));
         let claim = tube.claim(held).unwrap();
         assert_eq!((claim.id(), claim.attempt()), (held, 2));
         assert_eq!(taken(case), TASKS - STEP);
         assert_sound(&store);
         case.advance(0);
-        assert_eq!((taken(case), tube.owner_of(held).unwrap().is_some()), (1, true));
+        assert_eq!((taken(case), tube.query().owner(held).unwrap().is_some()), (1, true));
         claim.ack().unwrap();
     });
 }

@@ -172,26 +172,26 @@ fn truncated_dropped_and_altered_tubes_free_their_places() {
         put(&imports, "db", 9);
         let _claims = imports.take_many(9, ZERO).unwrap();
         let first = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
-        imports.truncate().unwrap();
+        imports.admin().truncate().unwrap();
         assert_eq!((first.id(), take(&reports)), (Some(b[0]), Some(b[1])));
         assert_sound(store);
         // It does not share any more: its limit counts its own taken tasks only, and the shared one does
         // not count them.
-        reports.alter(TubeOptions::new().sub_queue_limit(3)).unwrap();
+        reports.admin().alter(TubeOptions::new().sub_queue_limit(3)).unwrap();
         assert_eq!((take(&reports), take(&reports)), (Some(b[2]), None));
         assert_eq!(limits(store), [("db".into(), 2, 0)]);
         put(&imports, "db", 9);
         let claims = imports.take_many(9, ZERO).unwrap();
         assert_eq!(claims.len(), 2);
         assert_sound(store);
-        reports.alter(shared()).unwrap();
+        reports.admin().alter(shared()).unwrap();
         assert_eq!(limits(store), [("db".into(), 2, 5)]);
         for id in &b[..3] {
             reports.claimed(*id).and_then(tubewell::Claim::ack).unwrap();
         }
         assert_eq!((take(&reports), take(&imports)), (None, None));
         drop(claims);
-        imports.truncate().unwrap();
+        imports.admin().truncate().unwrap();
         store.drop_tube("imports").unwrap();
         assert_eq!(
             (take(&reports), take(&reports), take(&reports)),
@@ -252,7 +252,7 @@ fn random_takes_and_ends_of_three_tubes_keep_to_the_limits() {
                         assert!(taken(&claims, sub) <= most[sub] as usize, "seed {seed}");
                     }
                     None => {
-                        for task in tube.list(TaskState::Ready, None, 1000).unwrap().items {
+                        for task in tube.query().list(TaskState::Ready, None, 1000).unwrap().items {
                             let of = names
                                 .iter()
                                 .position(|name| task.sub_queue.as_deref() == Some(name));

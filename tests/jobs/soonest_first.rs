@@ -16,7 +16,7 @@ fn soonest() -> Filter {
 fn in_pages(tube: &Tube, wanted: &Filter, limit: usize) -> Vec<u64> {
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
-        let page = tube.list(wanted, after, limit).unwrap();
+        let page = tube.query().list(wanted, after, limit).unwrap();
         assert!(page.items.len() <= limit && page.damaged == 0);
         listed.extend(page.items.iter().map(|info| info.id));
         let Some(next) = page.next else { return listed };
@@ -27,7 +27,7 @@ fn in_pages(tube: &Tube, wanted: &Filter, limit: usize) -> Vec<u64> {
 
 /// The delayed tasks, sorted by what each says of itself.
 fn sorted(tube: &Tube) -> Vec<u64> {
-    let tasks = tube.list(TaskState::Delayed, None, 10_000).unwrap().items;
+    let tasks = tube.query().list(TaskState::Delayed, None, 10_000).unwrap().items;
     let mut tasks: Vec<(Duration, u64)> =
         tasks.iter().map(|info| (info.due_in.unwrap(), info.id)).collect();
     tasks.sort_unstable();
@@ -115,7 +115,7 @@ fn page_begins_behind_its_cursor_while_delayed_tasks_come_and_go() {
         let (mut seen, mut after, mut gone) = (Vec::new(), None, Vec::new());
         let mut rng = Rng::new(11);
         loop {
-            let page = case.tube.list(soonest(), after, 3).unwrap();
+            let page = case.tube.query().list(soonest(), after, 3).unwrap();
             seen.extend(page.items.iter().map(|info| info.id));
             let last = seen.last().copied().unwrap();
             for id in [last, rng.below(40)] {
@@ -148,7 +148,7 @@ fn cursor_stays_among_tasks_with_one_moment_when_the_clocks_differ_slightly() {
             (0..9).map(|_| case.add(case.draft("x").not_before(at(secs(9))))).collect();
         let (mut seen, mut after) = (Vec::new(), None);
         for page in 1.. {
-            let listed = case.tube.list(soonest(), after, 2).unwrap();
+            let listed = case.tube.query().list(soonest(), after, 2).unwrap();
             seen.extend(listed.items.iter().map(|info| info.id));
             after = listed.next;
             if after.is_none() || seen.len() > all.len() {
@@ -167,7 +167,7 @@ fn page_of_soonest_tasks_ends_early_among_the_times_of_other_tasks() {
         let task = |n: u64| case.draft(&format!("{n}")).ttl(HOUR);
         case.tube.put_many((0..2_500).map(task)).unwrap();
         let last = case.add(case.draft("x").delay(2 * HOUR));
-        let page = case.tube.list(soonest(), None, 5).unwrap();
+        let page = case.tube.query().list(soonest(), None, 5).unwrap();
         assert_eq!((page.items.len(), page.next.is_some()), (0, true));
         assert_eq!(in_pages(&case.tube, &soonest(), 5), [last]);
     });
@@ -179,16 +179,16 @@ fn conditions_that_no_delayed_task_can_meet_are_refused_with_the_soonest_first()
         let ready = soonest().state(TaskState::Ready);
         for wanted in [ready, soonest().newest_first(), soonest().group("g"), soonest().owner("o")]
         {
-            let refused = case.tube.list(&wanted, None, 1).unwrap_err();
+            let refused = case.tube.query().list(&wanted, None, 1).unwrap_err();
             assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
         }
         let of_others: Cursor = "1d5.7".parse().unwrap();
-        let refused = case.tube.list(soonest(), Some(of_others), 1).unwrap_err();
+        let refused = case.tube.query().list(soonest(), Some(of_others), 1).unwrap_err();
         assert!(refused.to_string().contains("not of a page of delayed tasks"), "{refused}");
         let own: Cursor = "1s5.7".parse().unwrap();
         let delayed = Filter::new().state(TaskState::Delayed);
-        assert!(case.tube.list(&delayed, Some(own.clone()), 1).is_err());
-        assert_eq!(case.tube.list(soonest(), Some(own), 1).unwrap().items, []);
+        assert!(case.tube.query().list(&delayed, Some(own.clone()), 1).is_err());
+        assert_eq!(case.tube.query().list(soonest(), Some(own), 1).unwrap().items, []);
         assert!("1s5.7.x".parse::<Cursor>().is_err());
     });
 }

@@ -13,7 +13,7 @@ fn options() -> TubeOptions {
 
 /// Restores a task that was taken as often as it may be.
 fn restore_spent(case: &Case, put: impl IntoPut<Bytes>) -> u64 {
-    case.tube.restore_many([Restore::new(put).takes(3)]).unwrap()[0].id
+    case.tube.admin().restore_many([Restore::new(put).takes(3)]).unwrap()[0].id
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn spent_tasks_are_buried_once_after_a_reopen() {
         let store = file.open();
         let tube = store.create_tube("case", driver, options()).unwrap();
         let spent = |n: u32| Restore::new(super::files::draft(driver, &n.to_string())).takes(3);
-        tube.restore_many((0..1000).map(spent)).unwrap();
+        tube.admin().restore_many((0..1000).map(spent)).unwrap();
         drop(tube);
         let store = file.reopen(store);
         let tube = store.tube("case").unwrap();

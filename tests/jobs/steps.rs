@@ -20,8 +20,8 @@ pub fn claim(tube: &Tube) -> Claim {
 
 /// The names of the steps of a task that are stored.
 pub fn names(tube: &Tube, id: u64) -> Vec<String> {
-    assert_eq!(tube.peek(id).unwrap().info.has_steps, !tube.steps(id).unwrap().is_empty());
-    tube.steps(id).unwrap().into_iter().map(|step| step.name).collect()
+    assert_eq!(tube.peek(id).unwrap().info.has_steps, !tube.query().steps(id).unwrap().is_empty());
+    tube.query().steps(id).unwrap().into_iter().map(|step| step.name).collect()
 }
 
 /// Which steps were run, in order.
@@ -70,7 +70,7 @@ fn finished_step_returns_its_value_in_later_attempts_and_is_not_run_again() {
         let job = claim(&case.tube);
         assert!(job.steps().unwrap().iter().map(|step| step.name.as_str()).eq(parts));
         job.ack().unwrap();
-        assert_not_found(case.tube.steps(0), 0);
+        assert_not_found(case.tube.query().steps(0), 0);
     });
 }
 
@@ -92,7 +92,7 @@ fn values_of_any_type_are_returned_as_they_were() {
             let large = vec![7_u8; 5000];
             assert_eq!(job.step("large", || run("large").map(|_| large.clone())), Ok(large));
         }
-        let sizes = case.tube.steps(0).unwrap().into_iter().map(|step| step.value.len());
+        let sizes = case.tube.query().steps(0).unwrap().into_iter().map(|step| step.value.len());
         assert_eq!(sizes.collect::<Vec<_>>(), [10_001, 4, 16, 3, 4]);
     });
 }
@@ -118,18 +118,18 @@ fn steps_stay_while_the_task_is_not_over() {
         assert_eq!(names(&case.tube, 0).len(), 6);
         case.tube.kick(1).unwrap();
         let revoked = check(&case.tube, "revoked");
-        case.tube.revoke(0).unwrap();
+        case.tube.admin().revoke(0).unwrap();
         drop(revoked);
         let mut job = check(&case.tube, "changed");
         job.checkpoint("a longer body than before".repeat(100)).unwrap();
-        case.tube.add_tags(0, ["tag"]).unwrap();
+        case.tube.admin().add_tags(0, ["tag"]).unwrap();
         ran.step(&job, "after the change").unwrap();
         drop(job);
         case.tube.update(0, Update::new().body("other")).unwrap();
         if case.timed() {
             let job = check(&case.tube, "delayed");
             job.touch(secs(1)).unwrap();
-            case.tube.set_priority(0, 7).unwrap();
+            case.tube.admin().set_priority(0, 7).unwrap();
             job.release(secs(1)).unwrap();
             case.advance(1000);
             let expired = check(&case.tube, "expired");
@@ -137,12 +137,12 @@ fn steps_stay_while_the_task_is_not_over() {
             case.advance(1000);
             drop(expired);
         }
-        case.tube.move_to(0, &other).unwrap();
+        case.tube.admin().move_to(0, &other).unwrap();
         let held = check(&other, "moved");
-        assert_eq!(other.move_all(&case.tube).unwrap(), 1);
+        assert_eq!(other.admin().move_all(&case.tube).unwrap(), 1);
         assert_not_taken(held.step("late", || Ok::<u8, Error>(1)), 0);
         let parent = case.put("parent");
-        case.tube.add_parents(0, &case.tube, &[parent]).unwrap();
+        case.tube.admin().add_parents(0, &case.tube, &[parent]).unwrap();
         case.tube.claim(parent).unwrap().ack().unwrap();
         let session = case.store.session_named("worker").unwrap();
         let job = check(&session.tube("case").unwrap(), "held by a session");
@@ -195,7 +195,7 @@ fn claim_that_has_ended_stores_no_step_and_begins_none() {
         case.put_all([0]);
         let stale = claim(&case.tube);
         stale.step("done", || Ok::<u8, Error>(1)).unwrap();
-        case.tube.revoke(0).unwrap();
+        case.tube.admin().revoke(0).unwrap();
         let begun = stale.step("begun", || -> Result<u8> { panic!("a stale worker goes on") });
         assert_not_taken(begun, 0);
         assert_not_taken(stale.steps(), 0);
@@ -204,7 +204,7 @@ fn claim_that_has_ended_stores_no_step_and_begins_none() {
         let current = claim(&case.tube);
         assert_not_taken(stale.step("late", || Ok::<u8, Error>(1)), 0);
         let lost_midway = current.step("midway", || {
-            case.tube.revoke(0)?;
+            case.tube.admin().revoke(0)?;
             Ok::<u8, Error>(1)
         });
         assert_not_taken(lost_midway, 0);
@@ -242,7 +242,7 @@ fn names_and_values_beyond_their_limits_are_refused() {
     assert_invalid(job.step("one more", || Ok::<u8, Error>(1)), "at most 1000 steps");
     assert_invalid(job.spawn("one more", &tube, "x"), "at most 1000 steps");
     assert_eq!(job.step("999", || Ok::<u64, Error>(0)), Ok(999));
-    let stored = tube.steps(0).unwrap();
+    let stored = tube.query().steps(0).unwrap();
     assert_eq!((stored.len(), stored[999].name.as_str()), (1000, longest.as_str()));
     assert_eq!(tube.statistics().unwrap().tasks.total, 1);
     assert_sound(&store);
@@ -293,7 +293,7 @@ fn futures_of_steps_store_what_blocking_ones_do() {
             assert!(polled.is_pending());
             drop(endless);
             assert_eq!(names(&case.tube, 0), ["child", "sum"]);
-            assert_eq!(block_on(case.tube.to_async().steps(0)), case.tube.steps(0));
+            assert_eq!(block_on(case.tube.to_async().query().steps(0)), case.tube.query().steps(0));
         }
         assert_eq!(case.tasks()["total"], 2);
     });
@@ -311,14 +311,14 @@ fn typed_claim_has_the_steps_of_its_claim() {
         let with = job.step("with", || Ok::<u64, Error>(15));
         assert_eq!(with, Ok(15));
         assert_eq!(job.spawn("child", &tube, "x"), Ok(1));
-        assert_eq!(job.steps(), numbers.steps(0));
+        assert_eq!(job.steps(), numbers.query().steps(0));
         let job = job.into_async();
         assert_eq!(block_on(job.step("async", async || Ok::<u64, Error>(16))), Ok(16));
         let with = job.step("both", async || Ok::<u64, Error>(17));
         assert_eq!(block_on(with), Ok(17));
         assert_eq!(block_on(job.spawn("second", &tube, "x")), Ok(2));
-        assert_eq!(block_on(job.steps()), numbers.steps(0));
-        assert_eq!(block_on(numbers.to_async().steps(0)).unwrap().len(), 6);
+        assert_eq!(block_on(job.steps()), numbers.query().steps(0));
+        assert_eq!(block_on(numbers.to_async().query().steps(0)).unwrap().len(), 6);
     }
     assert_eq!(tube.statistics().unwrap().tasks.total, 3);
     assert_sound(&store);
@@ -344,7 +344,7 @@ fn stored_step_is_an_event_and_an_entry_of_the_history() {
                 (EventKind::Put, 1)
             ]
         );
-        let entries = case.tube.history(0).unwrap();
+        let entries = case.tube.query().history(0).unwrap();
         let said = entries.iter().map(|entry| (entry.what, entry.text.as_deref()));
         let expected = [
             (EventKind::Put, None),
@@ -431,7 +431,7 @@ fn restored_task_has_its_steps() {
         let job = claim(&case.tube);
         job.step("first", || Ok::<u64, Error>(7)).unwrap();
         let child = job.spawn("child", &case.tube, case.draft("x")).unwrap();
-        let steps = case.tube.steps(0).unwrap();
+        let steps = case.tube.query().steps(0).unwrap();
         assert_eq!(steps[0].spawned(), Some(child));
         assert_eq!(steps[1].spawned(), None);
         let other = store_in_memory();
@@ -440,15 +440,15 @@ fn restored_task_has_its_steps() {
         let sleep = Step::new("sleep", StepKind::Sleep, until.to_be_bytes());
         let with_sleep = [steps.clone(), vec![sleep, Step::new("wait", StepKind::Join, [])]];
         let with_sleep = with_sleep.concat();
-        tube.restore_many([Restore::new("x").buried(true).steps(with_sleep.clone())]).unwrap();
-        assert_eq!(tube.steps(0).unwrap(), with_sleep);
+        tube.admin().restore_many([Restore::new("x").buried(true).steps(with_sleep.clone())]).unwrap();
+        assert_eq!(tube.query().steps(0).unwrap(), with_sleep);
         tube.kick(1).unwrap();
         let job = claim(&tube);
         assert_eq!(job.step("first", || Ok::<u64, Error>(1)), Ok(7));
         assert_eq!(job.spawn("child", &tube, "x"), Ok(child));
         assert_sound(&other);
 
-        let restore = |steps: Vec<Step>| tube.restore_many([Restore::new("x").steps(steps)]);
+        let restore = |steps: Vec<Step>| tube.admin().restore_many([Restore::new("x").steps(steps)]);
         let first = || Step::new("first", StepKind::Value, "");
         assert_invalid(restore(vec![first(), first()]), "named twice");
         assert_invalid(restore(vec![Step::new("", StepKind::Value, "")]), "1 to 255");
@@ -458,7 +458,7 @@ fn restored_task_has_its_steps() {
         let many = (0..1001).map(|n| Step::new(n.to_string(), StepKind::Value, ""));
         assert_invalid(restore(many.collect()), "1000");
         let done = Restore::new("x").done(None).steps(vec![first()]);
-        assert_invalid(tube.restore_many([done]), "done task has no steps");
+        assert_invalid(tube.admin().restore_many([done]), "done task has no steps");
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);
     });
 }

@@ -30,24 +30,24 @@ fn end_of_the_task_removes_its_steps() {
                 assert!(tube.claim(id).unwrap().finish(Finish::new().put(tube, "x")).is_ok());
             },
             |tube, id| assert!(tube.delete(id).is_ok()),
-            |tube, id| assert!(tube.resolve(id, None).is_ok()),
+            |tube, id| assert!(tube.admin().resolve(id, None).is_ok()),
             |tube, id| assert!(tube.cancel(id).is_ok()),
-            |tube, _| tube.truncate().unwrap(),
+            |tube, _| tube.admin().truncate().unwrap(),
         ];
         for end in ends {
             let id = with_steps(case, case.draft("x"));
             end(&case.tube, id);
-            assert_not_found(case.tube.steps(id), id);
+            assert_not_found(case.tube.query().steps(id), id);
             // `verify` finds rows that are left over.
             assert_sound(&case.store);
         }
         if case.timed() {
             let id = with_steps(case, case.draft("x").ttl(secs(1)));
             case.advance(1000);
-            assert_not_found(case.tube.steps(id), id);
+            assert_not_found(case.tube.query().steps(id), id);
         }
         with_steps(case, case.draft("x"));
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         case.store.drop_tube("case").unwrap();
         case.store.flush().unwrap();
     });
@@ -59,9 +59,9 @@ fn task_that_is_done_and_kept_has_no_steps() {
         let id = with_steps(case, case.draft("x"));
         case.tube.claim(id).unwrap().ack_with("result").unwrap();
         assert_eq!((case.state(id), case.info(id).has_steps), (Some(TaskState::Done), false));
-        assert_eq!(case.tube.steps(id), Ok(vec![]));
+        assert_eq!(case.tube.query().steps(id), Ok(vec![]));
         assert_sound(&case.store);
-        case.tube.forget(id).unwrap();
+        case.tube.admin().forget(id).unwrap();
     });
 }
 
@@ -118,14 +118,14 @@ fn tasks_with_large_steps_move_a_part_at_a_time() {
             job.step("large", || Ok::<_, Error>(vec![n; 300_000])).unwrap();
             job.step("small", || Ok::<_, Error>(n)).unwrap();
         }
-        assert_eq!(case.tube.move_all(&other).unwrap(), 9);
+        assert_eq!(case.tube.admin().move_all(&other).unwrap(), 9);
         for n in 0..9_u8 {
             let job = claim(&other);
             let never = || -> Result<u8> { panic!("it is stored") };
             assert_eq!(job.step("small", never), Ok(n));
             let _ = job.detach();
             let large = serde_json::to_vec(&vec![n; 300_000]).unwrap();
-            assert!(other.steps(n.into()).unwrap()[0].value == large);
+            assert!(other.query().steps(n.into()).unwrap()[0].value == large);
         }
     });
 }

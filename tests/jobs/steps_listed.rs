@@ -18,7 +18,7 @@ fn list_of_large_steps_has_all_of_them() {
     let step = |(n, size)| Step::new(format!("part {n:02}"), StepKind::Value, vec![n; size]);
     let steps: Vec<Step> = (0..).zip(sizes).map(step).collect();
     let task = Restore::new("x").steps(steps.clone());
-    stores::owner(&store).tube("case").unwrap().restore_many([task]).unwrap();
+    stores::owner(&store).tube("case").unwrap().admin().restore_many([task]).unwrap();
     let same = |listed: Vec<Step>| {
         let names = |steps: &[Step]| -> Vec<(String, usize)> {
             steps.iter().map(|step| (step.name.clone(), step.value.len())).collect()
@@ -26,12 +26,12 @@ fn list_of_large_steps_has_all_of_them() {
         assert_eq!(names(&listed), names(&steps));
         assert!(listed == steps, "a value is another one");
     };
-    same(tube.steps(0).unwrap());
-    same(block_on(tube.to_async().steps(0)).unwrap());
+    same(tube.query().steps(0).unwrap());
+    same(block_on(tube.to_async().query().steps(0)).unwrap());
     let job = claim(&tube);
     same(job.steps().unwrap());
     let job = job.into_async();
     same(block_on(job.steps()).unwrap());
     job.ack().wait().unwrap();
-    assert_not_found(tube.steps(0), 0);
+    assert_not_found(tube.query().steps(0), 0);
 }

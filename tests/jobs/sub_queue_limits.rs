@@ -53,7 +53,7 @@ fn each_end_of_a_claim_frees_one_place() {
         |case, claim| assert!(case.tube.delete(claim.id()).is_ok()),
         |case, claim| assert!(case.tube.bury(claim.id()).is_ok()),
         |_, claim| drop(claim),
-        |case, claim| assert!(case.tube.revoke(claim.id()).is_ok()),
+        |case, claim| assert!(case.tube.admin().revoke(claim.id()).is_ok()),
         |_, claim| assert!(claim.release(ZERO).is_ok()),
     ];
     for (n, end) in ends.into_iter().enumerate() {
@@ -79,11 +79,11 @@ fn altered_limit_ends_no_claim_and_gives_tasks_to_waiting_takers() {
         put_into(case, &["x"; 9]);
         assert_eq!((case.take(), case.take()), (Some(0), None));
         let waiting = case.begin_take();
-        case.tube.alter(limit(3)).unwrap();
+        case.tube.admin().alter(limit(3)).unwrap();
         assert_eq!(waiting.id(), Some(1));
         assert_eq!((case.take(), case.take()), (Some(2), None));
         assert_sound(&case.store);
-        case.tube.alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(TubeOptions::new()).unwrap();
         assert_sound(&case.store);
         for id in 0..3 {
             assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Taken)));
@@ -224,7 +224,7 @@ fn truncate_and_drop_free_all_places() {
         put_into(case, &["x"; 4]);
         assert_eq!(case.tube.take_many(10, ZERO).map(|claims| claims.len()), Ok(2));
         let _claims = case.tube.take_many(10, ZERO).unwrap();
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_sound(&case.store);
         let ids = case.tube.put_many(["x"; 4].map(in_sub)).unwrap();
         assert_eq!(case.take_all(), [ids[0].id, ids[1].id]);
@@ -324,6 +324,6 @@ fn limit_holds_whatever_the_durability() {
     let store = store_in_memory();
     let tube = store.create_tube("case", UTUBETTL, limit(2)).unwrap();
     let restored = (10..13).map(|id| Restore::new(in_sub("x")).id(id));
-    tube.restore_many(restored.collect::<Vec<_>>()).unwrap();
+    tube.admin().restore_many(restored.collect::<Vec<_>>()).unwrap();
     assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(10), Some(11), None));
 }

@@ -157,7 +157,7 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
 #[test]
 fn altered_rate_counts_the_takes_so_far() {
     for_each_driver_with(SUB_QUEUED, TubeOptions::new().sub_queue_limit(99), |case| {
-        let alter = |options: TubeOptions| case.tube.alter(options.sub_queue_limit(99)).unwrap();
+        let alter = |options: TubeOptions| case.tube.admin().alter(options.sub_queue_limit(99)).unwrap();
         put_into(case, &["x"; 20]);
         assert_eq!(case.take(), Some(0));
         alter(rate(2, secs(10)));
@@ -211,7 +211,7 @@ fn no_sub_queue_exceeds_its_rate_and_none_is_forgotten() {
                 }
             }
             if rng.one_in(4) {
-                for id in case.tube.list(TaskState::Taken, None, 1000).unwrap().items {
+                for id in case.tube.query().list(TaskState::Taken, None, 1000).unwrap().items {
                     case.tube.claimed(id.id).and_then(tubewell::Claim::ack).unwrap();
                 }
             }

@@ -85,23 +85,23 @@ fn tag_that_is_named_twice_is_there_once() {
 fn tags_are_added_and_removed_once() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
-        let add = |tags: &[&str]| case.tube.add_tags(id, tags).unwrap();
+        let add = |tags: &[&str]| case.tube.admin().add_tags(id, tags).unwrap();
         assert_eq!(add(&["foo"]).state, TaskState::Ready);
         assert_eq!(tags(case, id), ["foo"]);
-        case.tube.remove_tags(id, ["foo"]).unwrap();
+        case.tube.admin().remove_tags(id, ["foo"]).unwrap();
         assert_eq!(tags(case, id), [""; 0]);
         add(&["foo", "foo", "foo"]);
         add(&["foo"]);
         assert_eq!(tags(case, id), ["foo"]);
-        case.tube.remove_tags(id, ["bar"]).unwrap();
+        case.tube.admin().remove_tags(id, ["bar"]).unwrap();
         assert_eq!(tags(case, id), ["foo"]);
         add(&[]);
         assert_eq!(tagged(&case.store, "foo"), [id]);
         let deferred = case.tube.to_async().refuse_when_full();
-        deferred.add_tags(id, ["bar"]).wait().unwrap();
-        deferred.remove_tags(id, ["foo"]).wait().unwrap();
+        deferred.admin().add_tags(id, ["bar"]).wait().unwrap();
+        deferred.admin().remove_tags(id, ["foo"]).wait().unwrap();
         assert_eq!(tags(case, id), ["bar"]);
-        assert_not_found(case.tube.add_tags(id + 1, ["foo"]), id + 1);
+        assert_not_found(case.tube.admin().add_tags(id + 1, ["foo"]), id + 1);
     });
 }
 
@@ -115,12 +115,12 @@ fn tags_keep_the_order_in_which_they_were_added() {
         for _ in 0..100 {
             let tag = format!("t{}", rng.below(12));
             if rng.below(2) == 0 {
-                case.tube.add_tags(id, [&tag]).unwrap();
+                case.tube.admin().add_tags(id, [&tag]).unwrap();
                 if !expected.contains(&tag) {
                     expected.push(tag);
                 }
             } else {
-                case.tube.remove_tags(id, [&tag]).unwrap();
+                case.tube.admin().remove_tags(id, [&tag]).unwrap();
                 expected.retain(|other| *other != tag);
             }
             assert_eq!(tags(case, id), expected);
@@ -145,7 +145,7 @@ fn task_that_is_removed_is_found_by_its_tags_no_more() {
         put();
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
         is_gone();
-        case.tube.delete_many(&[put(), put()]).unwrap();
+        case.tube.admin().delete_many(&[put(), put()]).unwrap();
         is_gone();
         let failed = put();
         case.tube.claim(failed).unwrap().bury_with(Failure::new("g", "m")).unwrap();
@@ -156,7 +156,7 @@ fn task_that_is_removed_is_found_by_its_tags_no_more() {
         case.advance(1_000);
         is_gone();
         let (one, two) = (put(), put());
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(tagged(&case.store, "foo"), [0; 0]);
         assert_not_found(case.tube.peek(one), one);
         assert_not_found(case.tube.peek(two), two);
@@ -206,13 +206,13 @@ fn tags_beyond_their_limits_are_refused() {
         assert_eq!(case.tasks(), counts([]));
         let longest: Vec<String> = (0..MAX_TAGS).map(|n| format!("{n:0>MAX_TAG$}")).collect();
         let id = put(&longest).unwrap().id;
-        assert_invalid(case.tube.add_tags(id, ["one more"]));
-        assert_invalid(case.tube.add_tags(id, [""]));
+        assert_invalid(case.tube.admin().add_tags(id, ["one more"]));
+        assert_invalid(case.tube.admin().add_tags(id, [""]));
         assert_invalid(case.tube.update(id, Update::new().tags(&many)));
-        case.tube.add_tags(id, &longest).unwrap();
+        case.tube.admin().add_tags(id, &longest).unwrap();
         assert_eq!(tags(case, id), longest);
-        case.tube.remove_tags(id, [&longest[0]]).unwrap();
-        case.tube.add_tags(id, ["one more"]).unwrap();
+        case.tube.admin().remove_tags(id, [&longest[0]]).unwrap();
+        case.tube.admin().add_tags(id, ["one more"]).unwrap();
         assert_eq!(tags(case, id).last().unwrap(), "one more");
         assert_eq!(tags(case, id).len(), MAX_TAGS);
     });
@@ -227,8 +227,8 @@ fn tags_are_changed_in_every_state() {
         let mut check = |state| {
             n += 1;
             let tag = format!("t{n}");
-            assert_eq!(case.tube.add_tags(id, [&tag]).unwrap().state, state);
-            case.tube.remove_tags(id, [format!("t{}", n - 1)]).unwrap();
+            assert_eq!(case.tube.admin().add_tags(id, [&tag]).unwrap().state, state);
+            case.tube.admin().remove_tags(id, [format!("t{}", n - 1)]).unwrap();
             assert_eq!(tags(case, id), ["a".to_owned(), tag.clone()]);
             assert_eq!((tagged(&case.store, &tag), case.state(id)), (vec![id], Some(state)));
             assert_sound(&case.store);
@@ -255,9 +255,9 @@ fn task_keeps_its_tags_wherever_it_goes() {
         let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
         let kept = ["b".to_owned(), "a".to_owned()];
         let id = case.add(tagged_put(case.draft("x"), &["b", "a"]).key("k"));
-        case.tube.move_to(id, &other).unwrap();
+        case.tube.admin().move_to(id, &other).unwrap();
         assert_eq!(other.peek(id).unwrap().info.tags, kept);
-        other.move_all(&case.tube).unwrap();
+        other.admin().move_all(&case.tube).unwrap();
         case.tube.claim(id).unwrap().advance(&other, Put::new("next")).unwrap();
         assert_eq!(other.peek(id).unwrap().info.tags, kept);
         let replace = |put: Put| case.tube.put(put.key("k").on_key(OnKey::Replace)).unwrap().id;

@@ -17,7 +17,7 @@ fn tags_of_truncated_and_dropped_tubes_are_skipped_and_then_forgotten() {
         let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
         tube.put_many((0..3_000).map(|_| Put::new("x").tag("foo").tag("bar"))).unwrap();
         let id = other.put(Put::new("y").tag("foo")).unwrap().id;
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         assert_eq!(tagged_in_pages(&store, "foo", 10), [id]);
         let new = tube.put(Put::new("z").tag("foo")).unwrap().id;
         assert_eq!(tagged_in_pages(&store, "foo", 1000), [id, new]);
@@ -48,7 +48,7 @@ fn tags_are_there_after_a_reopen() {
     let ids: Vec<u64> = (0..10)
         .map(|n| tube.put(Put::new("x").tag("all").tag(format!("{}", n % 2))).unwrap().id)
         .collect();
-    tube.add_tags(ids[3], ["late"]).unwrap();
+    tube.admin().add_tags(ids[3], ["late"]).unwrap();
     drop(tube);
     let store = file.reopen(store);
     assert_eq!(tagged(&store, "all"), ids);
@@ -83,7 +83,7 @@ fn delete_where_by_tag_deletes_more_than_one_step() {
     let (store, tube) = create_with(&file, FIFO, TubeOptions::new());
     let tasks = (0..2_000).map(|n| Put::new("x").tag(if n % 3 == 0 { "three" } else { "other" }));
     tube.put_many(tasks).unwrap();
-    assert_eq!(tube.delete_where(Filter::new().tag("three")).unwrap(), 667);
+    assert_eq!(tube.admin().delete(Filter::new().tag("three")).unwrap(), 667);
     assert_eq!(tube.statistics().unwrap().tasks.total, 1333);
     assert_eq!(used(&store), [("other".to_owned(), 1333)]);
     assert_sound(&store);
@@ -124,8 +124,8 @@ fn tags_that_come_and_go_leave_nothing() {
         for round in 0..3 {
             for n in 0..30 {
                 let id = tube.put(Put::new("x").tag("all").tag(format!("t{n}"))).unwrap().id;
-                tube.add_tags(id, ["more"]).unwrap();
-                tube.remove_tags(id, ["all"]).unwrap();
+                tube.admin().add_tags(id, ["more"]).unwrap();
+                tube.admin().remove_tags(id, ["all"]).unwrap();
                 tube.try_take().unwrap().unwrap().ack().unwrap();
             }
             if round == 1 {

@@ -50,7 +50,7 @@ fn page_of_a_tag_begins_behind_its_cursor_while_tasks_come_and_go() {
         let first = case.store.list(Filter::new().tag("foo"), None, 3).unwrap();
         case.tube.delete(ids[0]).unwrap();
         case.tube.delete(ids[2]).unwrap();
-        case.tube.remove_tags(ids[3], ["foo"]).unwrap();
+        case.tube.admin().remove_tags(ids[3], ["foo"]).unwrap();
         case.tube.bury(ids[4]).unwrap();
         let new = put_tagged(case, &["foo"]);
         let rest = case.store.list(Filter::new().tag("foo"), first.next, 9).unwrap();
@@ -67,9 +67,9 @@ fn cursor_of_a_tag_is_refused_by_other_listings() {
         }
         let next = || case.store.list(Filter::new().tag("foo"), None, 1).unwrap().next;
         assert_invalid(case.store.list(Filter::new().tag("bar"), next(), 1));
-        assert_invalid(case.tube.list(TaskState::Ready, next(), 1));
-        assert_invalid(case.tube.list(Filter::new().group("foo").newest_first(), next(), 1));
-        let listed = case.tube.list(TaskState::Ready, None, 1).unwrap().next;
+        assert_invalid(case.tube.query().list(TaskState::Ready, next(), 1));
+        assert_invalid(case.tube.query().list(Filter::new().group("foo").newest_first(), next(), 1));
+        let listed = case.tube.query().list(TaskState::Ready, None, 1).unwrap().next;
         assert_invalid(case.store.list(Filter::new().tag("foo"), listed, 1));
         let empty = case.store.list(Filter::new().tag("foo"), None, 0).unwrap();
         assert_eq!(empty.items, []);
@@ -110,16 +110,16 @@ fn count_of_a_tag_is_exact_after_repeated_adds_and_removes() {
     for_each_driver(ALL, |case| {
         let [a, b] = [put_tagged(case, &["foo"]), put_tagged(case, &["foo"])];
         for _ in 0..3 {
-            case.tube.add_tags(a, ["foo"]).unwrap();
+            case.tube.admin().add_tags(a, ["foo"]).unwrap();
             assert_eq!(used(&case.store), [("foo".to_owned(), 2)]);
         }
         for _ in 0..3 {
-            case.tube.remove_tags(a, ["foo"]).unwrap();
+            case.tube.admin().remove_tags(a, ["foo"]).unwrap();
         }
         assert_eq!((used(&case.store), tagged(&case.store, "foo")), (vec![], vec![b]));
-        case.tube.remove_tags(b, ["foo"]).unwrap();
-        case.tube.add_tags(a, ["foo"]).unwrap();
-        case.tube.add_tags(b, ["foo"]).unwrap();
+        case.tube.admin().remove_tags(b, ["foo"]).unwrap();
+        case.tube.admin().add_tags(a, ["foo"]).unwrap();
+        case.tube.admin().add_tags(b, ["foo"]).unwrap();
         assert_eq!(used(&case.store), [("foo".to_owned(), 2)]);
     });
 }
@@ -129,13 +129,13 @@ fn count_of_a_tag_is_exact_after_repeated_adds_and_removes() {
 #[test]
 fn tracked_task_is_listed_with_its_record() {
     for_each_driver(ALL, |case| {
-        assert_not_found(case.tube.add_tags(7, ["tracked"]), 7);
+        assert_not_found(case.tube.admin().add_tags(7, ["tracked"]), 7);
         let id = case.put("x");
-        case.tube.add_tags(id, ["tracked"]).unwrap();
+        case.tube.admin().add_tags(id, ["tracked"]).unwrap();
         let tracked = case.store.list(Filter::new().tag("tracked"), None, 9).unwrap().items;
         assert_eq!(tracked[0], case.info(id));
         assert_eq!(tags(case, id), ["tracked"]);
-        case.tube.remove_tags(id, ["tracked"]).unwrap();
+        case.tube.admin().remove_tags(id, ["tracked"]).unwrap();
         assert_eq!(tagged(&case.store, "tracked"), [0; 0]);
         assert_eq!(tags(case, id), [""; 0]);
     });
@@ -149,7 +149,7 @@ fn tracked_task_that_is_cancelled_is_not_listed() {
         let id = put_tagged(case, &["tracked"]);
         case.tube.cancel(id).unwrap();
         assert_eq!(tagged(&case.store, "tracked"), [0; 0]);
-        assert_not_found(case.tube.remove_tags(id, ["tracked"]), id);
+        assert_not_found(case.tube.admin().remove_tags(id, ["tracked"]), id);
     });
 }
 
@@ -205,19 +205,19 @@ fn calls_on_selected_tasks_select_by_tag() {
         }
         case.tube.claim(ids[4]).unwrap().ack().unwrap();
         let select = || Filter::new().tag("foo");
-        let kicked = case.tube.kick_where(select().group("g").limit(1)).unwrap();
+        let kicked = case.tube.admin().kick(select().group("g").limit(1)).unwrap();
         assert_eq!((kicked, case.state(ids[0])), (1, Some(TaskState::Ready)));
-        assert_eq!(case.tube.kick_where(select().limit(1)).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(select().limit(1)).unwrap(), 1);
         assert_eq!(case.state(ids[1]), Some(TaskState::Ready));
-        assert_eq!(case.tube.kick_where(Filter::new().tag("other")).unwrap(), 0);
-        assert_eq!(case.tube.delete_where(select().state(TaskState::Buried)).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(Filter::new().tag("other")).unwrap(), 0);
+        assert_eq!(case.tube.admin().delete(select().state(TaskState::Buried)).unwrap(), 2);
         let _taken = case.tube.claim(ids[0]).unwrap();
-        assert_eq!(case.tube.delete_where(select().limit(2)).unwrap(), 2);
+        assert_eq!(case.tube.admin().delete(select().limit(2)).unwrap(), 2);
         assert_eq!(tagged(&case.store, "foo"), [&[elsewhere], &ids[4..]].concat());
-        assert_eq!(case.tube.delete_where(select()).unwrap(), 4);
+        assert_eq!(case.tube.admin().delete(select()).unwrap(), 4);
         assert_eq!(tagged(&case.store, "foo"), [elsewhere]);
         assert_eq!(case.state(plain), Some(TaskState::Ready));
-        assert_invalid(case.tube.delete_where(Filter::new()));
-        assert_invalid(case.tube.kick_where(select().state(TaskState::Ready)));
+        assert_invalid(case.tube.admin().delete(Filter::new()));
+        assert_invalid(case.tube.admin().kick(select().state(TaskState::Ready)));
     });
 }

@@ -49,7 +49,7 @@ fn take_returns_oldest_task_and_writes_nothing() {
             tube.put(draft(driver, body)).unwrap();
         }
         let ids = |state| {
-            let page = tube.list(state, None, 10).unwrap();
+            let page = tube.query().list(state, None, 10).unwrap();
             page.items.iter().map(|info| info.id).collect::<Vec<u64>>()
         };
         let writes = || {

@@ -51,7 +51,7 @@ fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
         }
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
         again(TaskState::Done);
-        case.tube.forget(id).unwrap();
+        case.tube.admin().forget(id).unwrap();
         again(TaskState::Done);
         assert_eq!(case.put("x"), id + 1, "no id was used up");
     });
@@ -72,7 +72,7 @@ fn task_that_has_left_its_tube_is_done_for_its_token() {
         case.tube.delete(id).unwrap();
         assert_eq!(again("deleted"), (id, TaskState::Done));
         let id = case.add(put("moved"));
-        case.tube.move_to(id, &other).unwrap();
+        case.tube.admin().move_to(id, &other).unwrap();
         assert_eq!(again("moved"), (id, TaskState::Done));
         let id = case.add(put("advanced"));
         case.tube.try_take().unwrap().unwrap().advance(&other, "y").unwrap();
@@ -131,7 +131,7 @@ fn every_form_of_put_knows_the_token() {
                 for (m, again) in forms.iter().enumerate() {
                     assert_eq!(again(), id, "form {n}, then {m}");
                 }
-                tube.delete_many(&[id, requeued]).unwrap();
+                tube.admin().delete_many(&[id, requeued]).unwrap();
                 case.clock.advance(IDEMPOTENCY_KEY_TIME);
             }
             assert!(!case.tasks().contains_key("total"));
@@ -152,7 +152,7 @@ fn finish_and_spawn_know_the_token() {
         assert_eq!(first.spawn("one", &other, put("a")).unwrap(), id);
         let spawned = first.spawn("two", &other, put("b")).unwrap();
         assert_eq!(other.put(put("b")).unwrap().id, spawned);
-        assert_eq!(tube.steps(first.id()).unwrap()[0].spawned(), Some(id));
+        assert_eq!(tube.query().steps(first.id()).unwrap()[0].spawned(), Some(id));
 
         let finish = Finish::new().put(&other, put("c")).put(&other, put("a"));
         first.finish(finish.put(&other, put("c")).put(&other, put("d"))).unwrap();
@@ -216,7 +216,7 @@ fn refused_put_remembers_nothing() {
         case.tube.delete(0).unwrap();
         assert!(matches!(case.tube.put_many([put("a"), put("b")]), Err(Error::Full { .. })));
         assert_eq!(case.add(put("b")), 2);
-        case.tube.delete_many(&[1, 2]).unwrap();
+        case.tube.admin().delete_many(&[1, 2]).unwrap();
         case.add(Put::new("x").key("k"));
         let refused = case.tube.put_many([put("a"), put("c").key("k")]);
         assert!(matches!(refused, Err(Error::KeyInUse { .. })));
@@ -286,7 +286,7 @@ fn token_is_of_its_tube_and_forgotten_with_it() {
             (case.add(put()), other.put(Put::new("x").idempotency_key("t")).unwrap().id),
             (id, id + 1)
         );
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         assert_eq!(case.add(put()), id + 2);
         assert_eq!(other.put(Put::new("x").idempotency_key("t")).unwrap().id, id + 1);
         drop(other);
@@ -310,7 +310,7 @@ fn put_and_wait_of_a_seen_token_waits_for_the_first_task() {
             assert_eq!((receipt.id, ending), (id, Some(DONE)));
             let again = || case.tube.put_and_wait(put(), NO_TIMEOUT).unwrap();
             assert_eq!((again().0.state, again().1), (TaskState::Done, Some(DONE)));
-            case.tube.forget(id).unwrap();
+            case.tube.admin().forget(id).unwrap();
             // Another task has the key of the put by now.
             case.add(case.draft("x").key("k"));
             let gone = case.tube.put_and_wait(put().key("k"), NO_TIMEOUT).unwrap();
@@ -339,7 +339,7 @@ fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
     for_each_driver(ALL, |case| {
         let other = other(case);
         let put = || Put::new("x").idempotency_key("t");
-        invalid(case.tube.restore_many([Restore::new(put())]));
+        invalid(case.tube.admin().restore_many([Restore::new(put())]));
         invalid(case.tube.schedule(Schedule::every(secs(1)).key("s").put(put())));
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();

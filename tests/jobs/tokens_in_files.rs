@@ -107,7 +107,7 @@ fn rows_of_a_dropped_tube_are_removed_with_its_tokens() {
         tube.put_many((0..2_000).map(|n| Put::new("x").idempotency_key(format!("t{n}")))).unwrap();
         let other = store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
         let id = put(&other, "t0");
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         put(&tube, "t0");
         drop(tube);
         store.drop_tube("case").unwrap();
@@ -166,7 +166,7 @@ fn salvage_restores_no_tokens() {
     let (restored, clock) = (StoreFile::new(), ManualClock::new());
     let store = open_at(&restored.path(), &clock);
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
-    assert_eq!(tube.restore_many(tasks).unwrap()[0].id, id);
+    assert_eq!(tube.admin().restore_many(tasks).unwrap()[0].id, id);
     assert_eq!(put(&tube, "t"), id + 1);
     assert_sound(&store);
 }

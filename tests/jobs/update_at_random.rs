@@ -145,9 +145,9 @@ impl Run<'_> {
     fn set_priority(&mut self) {
         let (id, priority) = (self.any(), self.priority());
         match self.tasks.get_mut(&id) {
-            None => assert_not_found(self.tube.set_priority(id, priority), id),
+            None => assert_not_found(self.tube.admin().set_priority(id, priority), id),
             Some(it) => {
-                assert_eq!(self.tube.set_priority(id, priority).unwrap().state, it.state);
+                assert_eq!(self.tube.admin().set_priority(id, priority).unwrap().state, it.state);
                 it.priority = priority;
             }
         }
@@ -226,7 +226,7 @@ impl Run<'_> {
         for id in &ids {
             self.tasks.remove(id);
         }
-        assert_eq!(self.tube.delete_many(&ids).unwrap(), (before - self.tasks.len()) as u64);
+        assert_eq!(self.tube.admin().delete_many(&ids).unwrap(), (before - self.tasks.len()) as u64);
         for id in ids {
             self.forget_claim(id);
         }

@@ -121,13 +121,13 @@ fn dropped_take_that_was_served_ends_wait_ready() {
 fn wait_ready_ends_when_a_pause_is_over() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        case.tube.pause_for(secs(1)).unwrap();
+        case.tube.admin().pause_for(secs(1)).unwrap();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
         assert_ready_after(case, wait, 1000);
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         let wait = wait_ready(&case.tube);
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!(wait.answer(), Ok(true));
         assert_sound(&case.store);
     });
@@ -136,14 +136,14 @@ fn wait_ready_ends_when_a_pause_is_over() {
 #[test]
 fn wait_ready_ends_when_a_limit_or_a_rate_allows_a_take() {
     for_each_driver(ALL, |case| {
-        case.tube.alter(TubeOptions::new().max_taken(1)).unwrap();
+        case.tube.admin().alter(TubeOptions::new().max_taken(1)).unwrap();
         case.put_all([0, 1]);
         case.take();
         let wait = wait_ready(&case.tube);
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(wait.answer(), Ok(true));
 
-        case.tube.alter(TubeOptions::new().rate(Rate::per(1, secs(1)))).unwrap();
+        case.tube.admin().alter(TubeOptions::new().rate(Rate::per(1, secs(1)))).unwrap();
         case.put("x");
         case.take();
         let wait = wait_ready(&case.tube);
@@ -165,13 +165,13 @@ fn wait_ready_ends_when_a_sub_queue_opens() {
         case.tube.claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(wait.answer(), Ok(true));
 
-        case.tube.pause_sub_queue("a", secs(1)).unwrap();
+        case.tube.admin().pause_sub_queue("a", secs(1)).unwrap();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
         assert_ready_after(case, wait, 1000);
 
         let rate = TubeOptions::new().sub_queue_rate(Rate::per(1, secs(1))).sub_queue_limit(9);
-        case.tube.alter(rate).unwrap();
+        case.tube.admin().alter(rate).unwrap();
         case.take();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
@@ -208,13 +208,13 @@ fn wait_ready_ends_with_its_session_its_tube_and_its_store() {
         assert_eq!(truncated.answer(), Ok(true));
         case.take();
         let truncated = wait_ready(&case.tube);
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         truncated.assert_waits();
         case.put("x");
         assert_eq!(truncated.answer(), Ok(true));
 
-        case.tube.truncate().unwrap();
-        case.tube.pause_for(secs(1)).unwrap();
+        case.tube.admin().truncate().unwrap();
+        case.tube.admin().pause_for(secs(1)).unwrap();
         let dropped = wait_ready(&case.tube);
         case.store.drop_tube("case").unwrap();
         let error = Error::TubeDropped { name: "case".into() };

@@ -93,8 +93,8 @@ fn wait_done_returns_how_the_task_ended() {
             },
             DONE,
         ),
-        (|case, _| case.tube.truncate().unwrap(), Ending::Gone),
-        (|case, _| assert!(case.take().is_some() && case.tube.truncate().is_ok()), Ending::Gone),
+        (|case, _| case.tube.admin().truncate().unwrap(), Ending::Gone),
+        (|case, _| assert!(case.take().is_some() && case.tube.admin().truncate().is_ok()), Ending::Gone),
         (|case, _| case.store.drop_tube("case").unwrap(), Ending::Gone),
     ];
     for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {
@@ -144,7 +144,7 @@ fn wait_done_continues_while_the_task_is_not_over() {
         claim.release(secs(1)).unwrap();
         case.advance(1_000);
         assert_eq!(case.take(), Some(id));
-        case.tube.revoke(id).unwrap();
+        case.tube.admin().revoke(id).unwrap();
         assert_eq!(case.take(), Some(id));
         case.advance(20_000);
         assert_eq!(case.state(id), Some(TaskState::Ready));
@@ -174,7 +174,7 @@ fn wait_done_of_ended_task_returns_immediately() {
             assert_not_found(case.tube.wait_done(4, timeout), 4);
             assert_not_found(block_on(case.tube.to_async().wait_done(4, timeout)), 4);
         }
-        case.tube.restore_many([Restore::new("buried").buried(true)]).unwrap();
+        case.tube.admin().restore_many([Restore::new("buried").buried(true)]).unwrap();
         assert_eq!(ended(&case.tube, 4), Some(BURIED));
     });
 }
@@ -205,7 +205,7 @@ fn wait_done_returns_after_the_flush_of_the_end() {
         }
         assert_eq!(kicked.wait(), Ok(1));
         tube.delete(ids[4]).unwrap();
-        let kicked = tube.list(TaskState::Ready, None, 10).unwrap().items[0].id;
+        let kicked = tube.query().list(TaskState::Ready, None, 10).unwrap().items[0].id;
         for (n, (before, meanwhile)) in before.into_iter().zip(meanwhile).enumerate() {
             let ending = [DONE, Ending::Deleted, BURIED, BURIED, Ending::Deleted][n].clone();
             assert_eq!(end_of(before), Ok(Some(ending.clone())));
@@ -275,7 +275,7 @@ fn truncate_during_a_flush_ends_waits_with_the_end_of_their_task() {
         // The task is of another tube, and has a change that is not yet visible.
         let of_other = wait_for(&other, ids[1]);
         thread::scope(|scope| {
-            let truncate = scope.spawn(|| tube.truncate());
+            let truncate = scope.spawn(|| tube.admin().truncate());
             while tube.statistics().unwrap().tasks.total > 0 {
                 thread::yield_now();
             }
@@ -312,7 +312,7 @@ fn waits_of_end_whose_flush_fails_return_errors() {
         let id = tube.put("y").unwrap().id;
         let wait = wait_for(&tube, id);
         disk.fail_flushes(true);
-        assert!(matches!(tube.truncate(), Err(Error::OutcomeUnknown { .. })));
+        assert!(matches!(tube.admin().truncate(), Err(Error::OutcomeUnknown { .. })));
         assert!(matches!(wait.answer(), Err(Error::OutcomeUnknown { .. })));
         disk.fail_flushes(false);
         clock.advance(secs(60));

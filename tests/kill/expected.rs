@@ -186,7 +186,7 @@ impl Expected {
         let today = store.today().unwrap();
         for info in store.tubes().unwrap().into_iter().filter(|info| info.metrics > 0) {
             let tube = store.tube(&info.name).unwrap();
-            let days = tube.days(today.plus_days(-999)..=today).unwrap();
+            let days = tube.query().days(today.plus_days(-999)..=today).unwrap();
             let puts = days.iter().map(|day| day.puts).sum();
             let before = self.counted.insert(info.name.clone(), puts).unwrap_or(0);
             let next_id = store.next_id().unwrap();
@@ -259,7 +259,7 @@ impl Expected {
                 continue;
             }
             let Some(token) = token else {
-                store.tube(&task.tube).unwrap().revoke(task.id).unwrap();
+                store.tube(&task.tube).unwrap().admin().revoke(task.id).unwrap();
                 continue;
             };
             let claim = store.resume_claim(&token).unwrap();
@@ -328,7 +328,7 @@ impl Expected {
                 continue;
             }
             if info.name == "bulk" {
-                tube.truncate().unwrap();
+                tube.admin().truncate().unwrap();
                 self.groups.clear();
                 continue;
             }

@@ -57,8 +57,8 @@ fn change_gates(mut rng: Rng, reports: &ReportWriter, tube: &Tube, run: u64) {
             let altered = options_of(name).max_taken(limit);
             reports.write(&format!("a {name} {limit}"));
             match rng.range(0..2) {
-                0 => tube.alter(altered).unwrap(),
-                _ => tube.to_async().alter(altered).wait().unwrap(),
+                0 => tube.admin().alter(altered).unwrap(),
+                _ => tube.to_async().admin().alter(altered).wait().unwrap(),
             }
             reports.write(&format!("A {name} {limit}"));
             continue;
@@ -67,9 +67,9 @@ fn change_gates(mut rng: Rng, reports: &ReportWriter, tube: &Tube, run: u64) {
         for paused in [1, 0] {
             reports.write(&format!("p {name} {paused}"));
             match (paused, rng.one_in(2)) {
-                (0, _) => tube.unpause().unwrap(),
-                (_, true) => tube.pause().unwrap(),
-                (_, false) => tube.pause_for(HOUR).unwrap(),
+                (0, _) => tube.admin().unpause().unwrap(),
+                (_, true) => tube.admin().pause().unwrap(),
+                (_, false) => tube.admin().pause_for(HOUR).unwrap(),
             }
             reports.write(&format!("P {name} {paused}"));
         }
@@ -123,7 +123,7 @@ impl Ledger {
             }
             let tube = store.tube(&info.name).unwrap();
             assert!(!info.paused || tube.try_take().unwrap().is_none());
-            tube.unpause().unwrap();
+            tube.admin().unpause().unwrap();
             self.0.set((info.name.clone(), 'p'), 0);
         }
     }

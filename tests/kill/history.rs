@@ -61,7 +61,7 @@ fn add_entry(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, number: u64) {
     let claim = rng.one_in(2).then(|| tube.claim(id).unwrap());
     match &claim {
         Some(claim) => claim.log(&number.to_string()).unwrap(),
-        None => tube.log(id, &number.to_string()).unwrap(),
+        None => tube.admin().log(id, &number.to_string()).unwrap(),
     };
     reports.write(&format!("L {report}"));
     let Some(claim) = claim else { return };
@@ -103,7 +103,7 @@ impl Ledger {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         for name in TUBES {
             let Ok(Some(task)) = store.by_key(name) else { continue };
-            let entries = store.tube(name).unwrap().history(task.id).unwrap();
+            let entries = store.tube(name).unwrap().query().history(task.id).unwrap();
             self.0.found(name.to_owned(), last_of_worker(&entries));
             let [put, rest @ ..] = &entries[..] else { panic!("{name} has no entries") };
             assert_eq!((put.number, put.what), (0, EventKind::Put));

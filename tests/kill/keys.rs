@@ -271,10 +271,10 @@ impl Worker<'_> {
                 let further = usize::try_from(self.rng.range(1..self.tubes.len() as u64)).unwrap();
                 let to = (task.tube + further) % self.tubes.len();
                 let (moved, into) = (Keyed { tube: to, ..task }, &self.tubes[to]);
-                self.call(key, Some(moved), || tube.move_to(task.id, into).map(|it| it.id))
+                self.call(key, Some(moved), || tube.admin().move_to(task.id, into).map(|it| it.id))
             }
             9 => self.call(key, None, || match task.place {
-                Place::Done => tube.forget(task.id).map(|receipt| receipt.id),
+                Place::Done => tube.admin().forget(task.id).map(|receipt| receipt.id),
                 _ => tube.delete(task.id).map(|receipt| receipt.id),
             }),
             _ => Some(task),
@@ -412,7 +412,7 @@ impl Ledger {
                 let tasks = page.items.into_iter().filter(|task| task.key.is_none());
                 tasks.map(|task| task.id).collect::<Vec<_>>()
             };
-            tube.delete_many(&without_key(tube.list(TaskState::Ready, None, 10_000).unwrap()))
+            tube.admin().delete_many(&without_key(tube.query().list(TaskState::Ready, None, 10_000).unwrap()))
                 .unwrap();
         }
     }

@@ -76,9 +76,9 @@ fn pause_sub_queues(mut rng: Rng, reports: &ReportWriter, tube: &Tube) {
         let report = format!("{} {name} {pause}", tube.name());
         reports.write(&format!("p {report}"));
         match pause {
-            0 => tube.unpause_sub_queue(name).unwrap(),
-            1 => tube.pause_sub_queue(name, Duration::MAX).unwrap(),
-            _ => tube.pause_sub_queue(name, HOUR).unwrap(),
+            0 => tube.admin().unpause_sub_queue(name).unwrap(),
+            1 => tube.admin().pause_sub_queue(name, Duration::MAX).unwrap(),
+            _ => tube.admin().pause_sub_queue(name, HOUR).unwrap(),
         }
         reports.write(&format!("P {report}"));
     }
@@ -194,7 +194,7 @@ impl Ledger {
 
     /// Compares the pauses of a tube, and ends them.
     fn check_pauses(&mut self, tube: &Tube) {
-        let paused = tube.paused_sub_queues().unwrap();
+        let paused = tube.query().paused_sub_queues().unwrap();
         for name in NAMES {
             let found = match paused.iter().find(|paused| paused.name == name) {
                 None => 0,
@@ -203,7 +203,7 @@ impl Ledger {
             };
             let sub_queue = (tube.name().to_owned(), name.to_owned());
             self.pauses.found(sub_queue.clone(), found);
-            tube.unpause_sub_queue(name).unwrap();
+            tube.admin().unpause_sub_queue(name).unwrap();
             self.pauses.set(sub_queue, 0);
         }
     }

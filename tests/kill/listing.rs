@@ -6,7 +6,7 @@ use tubewell::{TaskInfo, TaskState, Tube};
 pub fn tasks_in(tube: &Tube, state: TaskState) -> Vec<TaskInfo> {
     let (mut tasks, mut cursor) = (Vec::new(), None);
     loop {
-        let page = tube.list(state, cursor, 1000).unwrap();
+        let page = tube.query().list(state, cursor, 1000).unwrap();
         tasks.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {

@@ -120,12 +120,12 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
 /// Moves a task of a step aside, and perhaps all of those back. Another thread may have it by now.
 fn move_aside(rng: &mut Rng, line: &Line, step: usize) {
     let (tube, aside) = (&line.steps[step], &line.aside[step]);
-    let listed = tube.list(TaskState::Ready, None, 1).unwrap().items;
+    let listed = tube.query().list(TaskState::Ready, None, 1).unwrap().items;
     if let Some(task) = listed.first() {
-        let _ = tube.move_to(task.id, aside);
+        let _ = tube.admin().move_to(task.id, aside);
     }
     if rng.one_in(2) {
-        aside.move_all(tube).unwrap();
+        aside.admin().move_all(tube).unwrap();
     }
 }
 

@@ -121,7 +121,7 @@ fn end_tasks(
             }
             1 => {
                 claim.bury().unwrap();
-                tube.resolve(id, Some(&result)).unwrap();
+                tube.admin().resolve(id, Some(&result)).unwrap();
                 reports.write(&format!("F {name} {id}"));
             }
             _ => {
@@ -146,11 +146,11 @@ fn new_put(rng: &mut Rng, tube: &Tube) -> Put<Vec<u8>> {
 /// Forgets the task that was done first. Another thread may do so too, or end a task instead of
 /// which it is not kept.
 fn forget(reports: &ReportWriter, tube: &Tube) {
-    let kept = tube.list(TaskState::Done, None, 1).unwrap().items;
+    let kept = tube.query().list(TaskState::Done, None, 1).unwrap().items;
     let Some(oldest) = kept.first() else { return };
     let (name, id) = (tube.name(), oldest.id);
     reports.write(&format!("g {name} {id}"));
-    if tube.forget(id).is_ok() {
+    if tube.admin().forget(id).is_ok() {
         reports.write(&format!("G {name} {id}"));
     }
 }
@@ -166,7 +166,7 @@ fn restore(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, first: u64) {
     };
     let tasks: Vec<Restore> = ids.clone().map(done).collect();
     ids.clone().for_each(|id| reports.write(&format!("r {name} {id}")));
-    match tube.restore_many(tasks) {
+    match tube.admin().restore_many(tasks) {
         Ok(_) => ids.for_each(|id| reports.write(&format!("F {name} {id}"))),
         Err(Error::IdUsed { .. }) => {}
         Err(other) => panic!("restore: {other}"),
@@ -259,7 +259,7 @@ pub fn run_round_of_callers(path: &Path, rng: &mut Rng, run: u64) -> u64 {
     }
     for tube in store.tubes().unwrap() {
         // The callers of these tasks are gone.
-        store.tube(&tube.name).unwrap().truncate().unwrap();
+        store.tube(&tube.name).unwrap().admin().truncate().unwrap();
     }
     answers
 }

@@ -114,7 +114,7 @@ impl Worker {
         self.note_put(id);
         if !added.is_empty() {
             // Another thread may have ended or moved it.
-            let _ = tube.add_parents(id, tube, &added);
+            let _ = tube.admin().add_parents(id, tube, &added);
         }
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         // Another thread may end it meanwhile.
         if let Some(id) = self.some_recent(rng).first() {
             if rng.one_in(2) {
-                let _ = tube.move_to(*id, &self.tubes[usize::from(rng.one_in(2))]);
+                let _ = tube.admin().move_to(*id, &self.tubes[usize::from(rng.one_in(2))]);
             } else {
                 let _ = tube.bury(*id);
             }
@@ -234,8 +234,8 @@ impl Ledger {
             let wanted: BTreeSet<u64> = task.parents.iter().copied().filter(is_open).collect();
             let may_have: BTreeSet<u64> = task.added.iter().copied().filter(is_open).collect();
             // The children of those that were over at the kill are told by a thread of the store.
-            wait_until(|| tube.parents(*id).unwrap().iter().all(is_open));
-            let parents = BTreeSet::from_iter(tube.parents(*id).unwrap());
+            wait_until(|| tube.query().parents(*id).unwrap().iter().all(is_open));
+            let parents = BTreeSet::from_iter(tube.query().parents(*id).unwrap());
             assert!(parents.is_superset(&wanted), "task {id} waits for {parents:?}");
             assert!(parents.difference(&wanted).all(|id| may_have.contains(id)));
             let state = tube.peek(*id).unwrap().info.state;

@@ -174,7 +174,7 @@ impl Ledger {
                 assert!(there.contains(job) || self.ending.contains(&of_job), "{of_job:?} is lost");
                 if there.contains(job) {
                     assert!(!self.acked.contains(&of_job), "{of_job:?} is there again");
-                    let stored = jobs.steps(*job).unwrap();
+                    let stored = jobs.query().steps(*job).unwrap();
                     assert!(stored.iter().any(|stored| stored.name == format!("step {step}")));
                 }
             }

@@ -241,7 +241,7 @@ impl Ledger {
             return;
         }
         assert!(!self.ended.contains(of), "{of:?} is there again");
-        let stored = jobs.steps(of.1).unwrap();
+        let stored = jobs.query().steps(of.1).unwrap();
         assert!(stored.iter().any(|stored| stored.name == step), "{of:?}: {step} is not stored");
     }
 }

@@ -240,7 +240,7 @@ impl Workload<'_> {
                 claim = self.checkpoint(&mut rng, claim);
             }
             if tube.driver().ends_with("ttl") && rng.one_in(4) {
-                tube.set_priority(claim.id(), u32::try_from(rng.range(0..3)).unwrap()).unwrap();
+                tube.admin().set_priority(claim.id(), u32::try_from(rng.range(0..3)).unwrap()).unwrap();
             }
             match rng.range(0..12) {
                 10.. => self.park(&mut rng, tube, claim, &label),
@@ -254,7 +254,7 @@ impl Workload<'_> {
                     self.with_reports(["f", "F"], &label, call);
                 }
                 4 if rng.one_in(2) => {
-                    let deleted = || tube.delete_many(&[claim.id()]);
+                    let deleted = || tube.admin().delete_many(&[claim.id()]);
                     assert_eq!(self.with_reports(["f", "F"], &label, deleted), 1);
                 }
                 4 => drop(self.with_reports(["f", "F"], &label, || tube.delete(claim.id()))),
@@ -279,7 +279,7 @@ impl Workload<'_> {
             return;
         }
         if rng.one_in(4) {
-            self.with_reports(["u", "U"], label, || tube.revoke(token.id()));
+            self.with_reports(["u", "U"], label, || tube.admin().revoke(token.id()));
             return;
         }
         let claim = self.store.resume_claim(&token).unwrap();
@@ -356,7 +356,7 @@ impl Workload<'_> {
             bulk.put_many(bodies).unwrap();
             self.reports.write(&format!("m {group} {count}"));
             if rng.one_in(3) {
-                self.with_reports(["x", "X"], "bulk", || bulk.truncate());
+                self.with_reports(["x", "X"], "bulk", || bulk.admin().truncate());
             }
         }
     }
@@ -366,7 +366,7 @@ impl Workload<'_> {
         loop {
             for tube in self.store.tubes().unwrap() {
                 let tube = self.store.tube(&tube.name).unwrap();
-                let page = tube.list(TaskState::Ready, None, 20).unwrap();
+                let page = tube.query().list(TaskState::Ready, None, 20).unwrap();
                 for info in page.items {
                     match tube.peek(info.id) {
                         Ok(task) => assert!(body::label(&task.body).is_some()),
@@ -381,7 +381,7 @@ impl Workload<'_> {
 
 /// Takes one of the first ready tasks, which no other thread takes.
 fn claim_by_id(rng: &mut Rng, tube: &Tube) -> Vec<Claim> {
-    let ready = tube.list(TaskState::Ready, None, 5).unwrap().items;
+    let ready = tube.query().list(TaskState::Ready, None, 5).unwrap().items;
     if ready.is_empty() {
         return Vec::new();
     }

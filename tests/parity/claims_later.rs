@@ -120,7 +120,7 @@ fn end_that_is_refused_in_line_releases_the_task() {
 fn snooze_that_is_refused_in_line_forgives_the_attempt() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        small.tube.alter(TubeOptions::new().max_attempts(3)).unwrap();
+        small.tube.admin().alter(TubeOptions::new().max_attempts(3)).unwrap();
         let claims = [(); 2].map(|()| small.put_and_take().into_async());
         let ids = [claims[0].id(), claims[1].id()];
         let tickets = small.fill();

@@ -89,7 +89,7 @@ fn truncate_takes_effect_with_its_flush() {
         let small = SmallBuffer::new();
         small.tube.put_many(["a", "b"]).unwrap();
         let deferred = small.tube.to_async().refuse_when_full();
-        let ticket = small.disk.block_flush_of(|| deferred.truncate());
+        let ticket = small.disk.block_flush_of(|| deferred.admin().truncate());
         assert!(!ticket.is_done());
         small.disk.unblock_flushes();
         ticket.wait().unwrap();
@@ -106,20 +106,20 @@ fn pause_and_alter_take_effect_before_their_flush() {
         let (tube, disk) = (&small.tube, &small.disk);
         tube.put_many(["a", "b"]).unwrap();
         let deferred = tube.to_async().refuse_when_full();
-        let mut ticket = disk.block_flush_of(|| deferred.pause());
+        let mut ticket = disk.block_flush_of(|| deferred.admin().pause());
         assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
         disk.unblock_flushes();
         ticket.wait().unwrap();
-        ticket = disk.block_flush_of(|| deferred.unpause());
+        ticket = disk.block_flush_of(|| deferred.admin().unpause());
         let _ = tube.try_take().unwrap().unwrap().detach();
         disk.unblock_flushes();
         ticket.wait().unwrap();
         let options = tube.info().unwrap().options().max_taken(1);
-        ticket = disk.block_flush_of(|| deferred.alter(options));
+        ticket = disk.block_flush_of(|| deferred.admin().alter(options));
         assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
         disk.unblock_flushes();
         ticket.wait().unwrap();
-        deferred.pause_for(ms(3_600_000)).wait().unwrap();
+        deferred.admin().pause_for(ms(3_600_000)).wait().unwrap();
         let info = tube.info().unwrap();
         assert!(info.paused && info.max_taken == Some(1));
         small.assert_verified();
@@ -139,14 +139,14 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
             deferred.bury(id).wait().map(drop),
             deferred.kick(1).wait().map(drop),
             deferred.delete(id).wait().map(drop),
-            deferred.truncate().wait().map(drop),
-            deferred.pause().wait().map(drop),
-            deferred.pause_for(ms(1)).wait().map(drop),
-            deferred.pause_until(UNIX_EPOCH).wait().map(drop),
-            deferred.unpause().wait().map(drop),
-            deferred.alter(TubeOptions::new()).wait().map(drop),
-            deferred.pause_sub_queue("x", ms(1)).wait().map(drop),
-            deferred.unpause_sub_queue("x").wait().map(drop),
+            deferred.admin().truncate().wait().map(drop),
+            deferred.admin().pause().wait().map(drop),
+            deferred.admin().pause_for(ms(1)).wait().map(drop),
+            deferred.admin().pause_until(UNIX_EPOCH).wait().map(drop),
+            deferred.admin().unpause().wait().map(drop),
+            deferred.admin().alter(TubeOptions::new()).wait().map(drop),
+            deferred.admin().pause_sub_queue("x", ms(1)).wait().map(drop),
+            deferred.admin().unpause_sub_queue("x").wait().map(drop),
         ];
         assert!(refused.iter().all(|answer| *answer == Err(Error::Overloaded)), "{refused:?}");
         small.disk.unblock_flushes();

@@ -124,7 +124,7 @@ fn long_line_is_made_in_the_order_of_its_calls() {
         small.disk.unblock_flushes();
         wait_all(tickets);
         assert_eq!(block_on(last).unwrap().id, before + CALLS - 1);
-        let bodies = small.tube.list_bodies(TaskState::Ready, None, 2_000).unwrap().items;
+        let bodies = small.tube.query().tasks(TaskState::Ready, None, 2_000).unwrap().items;
         let bodies = bodies.iter().skip(usize::try_from(before).unwrap());
         assert!(bodies.enumerate().all(|(n, task)| task.body.text() == n.to_string()));
         small.assert_verified();

@@ -34,12 +34,12 @@ fn list_with_limit_0_returns_where_the_first_page_begins() {
         let (store, _clock) = timed_store();
         let tube = fill(&store, driver);
         for state in STATES {
-            let empty = tube.list(state, None, 0).unwrap();
+            let empty = tube.query().list(state, None, 0).unwrap();
             assert_eq!(empty.items, []);
             let start = empty.next.expect("a page with limit 0 is never the last one");
-            assert_eq!(tube.list(state, Some(start.clone()), 0).unwrap().next, Some(start.clone()));
+            assert_eq!(tube.query().list(state, Some(start.clone()), 0).unwrap().next, Some(start.clone()));
             let (all, from_start) =
-                (tube.list(state, None, 10).unwrap(), tube.list(state, Some(start), 10).unwrap());
+                (tube.query().list(state, None, 10).unwrap(), tube.query().list(state, Some(start), 10).unwrap());
             assert_eq!(all, from_start, "{driver} {state:?}");
         }
     }
@@ -50,10 +50,10 @@ fn list_with_limit_0_returns_where_the_first_page_begins() {
 fn start_cursor_does_not_skip_the_first_task_of_the_store() {
     let (store, _clock) = timed_store();
     let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
-    let start = tube.list(TaskState::Ready, None, 0).unwrap().next;
+    let start = tube.query().list(TaskState::Ready, None, 0).unwrap().next;
     let id = tube.put("first").unwrap().id;
     assert_eq!(id, 0);
-    assert_eq!(tube.list(TaskState::Ready, start, 10).unwrap().items[0].id, id);
+    assert_eq!(tube.query().list(TaskState::Ready, start, 10).unwrap().items[0].id, id);
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn list_with_limit_0_returns_the_given_cursor() {
         let (store, _clock) = timed_store();
         let tube = fill(&store, driver);
         for state in STATES {
-            let Some(cursor) = tube.list(state, None, 2).unwrap().next else { continue };
-            let empty = tube.list(state, Some(cursor.clone()), 0).unwrap();
+            let Some(cursor) = tube.query().list(state, None, 2).unwrap().next else { continue };
+            let empty = tube.query().list(state, Some(cursor.clone()), 0).unwrap();
             assert_eq!((empty.items, empty.next), (Vec::new(), Some(cursor)));
         }
     }
@@ -73,6 +73,6 @@ fn list_with_limit_0_returns_the_given_cursor() {
 fn list_of_done_tasks_is_empty_in_a_tube_that_keeps_none() {
     let (store, _clock) = timed_store();
     let tube = fill(&store, FIFOTTL);
-    let page = tube.list(TaskState::Done, None, 10).unwrap();
+    let page = tube.query().list(TaskState::Done, None, 10).unwrap();
     assert_eq!((page.items, page.next), (Vec::new(), None));
 }

@@ -50,7 +50,7 @@ fn values_come_out_as_they_went_in() {
     deferred.put_many(&[job(7), job(8)]).wait().unwrap();
     assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
     assert_eq!(block_on(jobs.to_async().peek(4)).unwrap().value().unwrap(), job(4));
-    assert_eq!(jobs.list(TaskState::Ready, None, 100).unwrap().items.len(), 9);
+    assert_eq!(jobs.query().list(TaskState::Ready, None, 100).unwrap().items.len(), 9);
 
     let mut claims = vec![jobs.take().unwrap(), jobs.try_take().unwrap().unwrap()];
     claims.extend(jobs.take_many(2, Duration::MAX).unwrap());
@@ -101,7 +101,7 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     }
     jobs.claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
     jobs.claimed(ids[1]).and_then(Claim::ack).unwrap();
-    assert_eq!(jobs.release_all().unwrap(), 1);
+    assert_eq!(jobs.admin().release_all().unwrap(), 1);
     jobs.bury(ids[2]).unwrap();
     assert_eq!(jobs.kick(1).unwrap(), 1);
     deferred.bury(ids[2]).wait().unwrap();
@@ -119,20 +119,20 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     deferred.delete(id).wait().unwrap();
     assert_eq!(jobs.delete(id), Err(Error::NotFound { id }));
     jobs.put(job(4)).unwrap();
-    deferred.truncate().wait().unwrap();
-    jobs.truncate().unwrap();
-    jobs.pause().unwrap();
-    deferred.unpause().wait().unwrap();
-    jobs.pause_for(ms(5)).unwrap();
-    deferred.pause().wait().unwrap();
-    jobs.pause_until(UNIX_EPOCH).unwrap();
-    deferred.pause_until(UNIX_EPOCH).wait().unwrap();
-    deferred.pause_for(ms(9)).wait().unwrap();
+    deferred.admin().truncate().wait().unwrap();
+    jobs.admin().truncate().unwrap();
+    jobs.admin().pause().unwrap();
+    deferred.admin().unpause().wait().unwrap();
+    jobs.admin().pause_for(ms(5)).unwrap();
+    deferred.admin().pause().wait().unwrap();
+    jobs.admin().pause_until(UNIX_EPOCH).unwrap();
+    deferred.admin().pause_until(UNIX_EPOCH).wait().unwrap();
+    deferred.admin().pause_for(ms(9)).wait().unwrap();
     assert_eq!(jobs.info().unwrap().resumes_in, Some(ms(9)));
-    jobs.unpause().unwrap();
-    jobs.alter(TubeOptions::new().max_taken(3)).unwrap();
+    jobs.admin().unpause().unwrap();
+    jobs.admin().alter(TubeOptions::new().max_taken(3)).unwrap();
     assert_eq!(jobs.info().unwrap().max_taken, Some(3));
-    deferred.alter(TubeOptions::new()).wait().unwrap();
+    deferred.admin().alter(TubeOptions::new()).wait().unwrap();
     assert!(!jobs.info().unwrap().paused && jobs.info().unwrap().max_taken.is_none());
     assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
     let of_owner = stores::owner(&store).tube("jobs").unwrap().typed::<Job>();

@@ -137,7 +137,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
             }
         }
         found.groups.insert(info.name.clone(), read_groups(&tube)?);
-        found.paused_sub_queues.insert(info.name.clone(), tube.paused_sub_queues()?);
+        found.paused_sub_queues.insert(info.name.clone(), tube.query().paused_sub_queues()?);
     }
     let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
@@ -153,9 +153,9 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
 
 fn read_groups(tube: &Tube) -> Result<BTreeMap<String, (u64, Vec<u64>)>> {
     let mut found = BTreeMap::new();
-    for group in tube.groups()? {
+    for group in tube.query().groups()? {
         let listed =
-            tube.list(Filter::new().group(&group.name).newest_first(), None, 10_000)?.items;
+            tube.query().list(Filter::new().group(&group.name).newest_first(), None, 10_000)?.items;
         let mut ids: Vec<u64> = listed.into_iter().map(|task| task.id).collect();
         ids.sort_unstable();
         found.insert(group.name, (group.count, ids));
@@ -166,7 +166,7 @@ fn read_groups(tube: &Tube) -> Result<BTreeMap<String, (u64, Vec<u64>)>> {
 fn list(tube: &Tube, state: TaskState) -> Result<Vec<TaskInfo>> {
     let (mut all, mut place): (_, Option<Cursor>) = (Vec::new(), None);
     loop {
-        let page = tube.list(state, place, 10_000)?;
+        let page = tube.query().list(state, place, 10_000)?;
         all.extend(page.items);
         match page.next {
             Some(next) => place = Some(next),

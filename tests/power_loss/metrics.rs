@@ -206,7 +206,7 @@ impl Run {
             written.1 = nth;
         }
         let of_states = [TaskState::Ready, TaskState::Taken, TaskState::Buried].map(|state| {
-            let tasks = self.tube.list(state, None, 1000).unwrap().items;
+            let tasks = self.tube.query().list(state, None, 1000).unwrap().items;
             let after = if state == TaskState::Taken { TaskState::Ready } else { state };
             tasks.into_iter().map(move |task| (task.id, after))
         });
@@ -226,7 +226,7 @@ impl Run {
 }
 
 fn days_of(tube: &Tube, today: Date) -> Days {
-    let days = tube.days(today.plus_days(1 - KEPT)..=today).unwrap().into_iter();
+    let days = tube.query().days(today.plus_days(1 - KEPT)..=today).unwrap().into_iter();
     let days = days.map(|day| {
         let counters = [day.puts, day.takes, day.acks, day.failures, day.lost, day.retried];
         let numbers = Numbers { counters, failed: day.failed, wait: day.wait, run: day.run };
@@ -287,7 +287,7 @@ impl Ledger {
         let found = days_of(&tube, today);
         let mut tasks = BTreeMap::new();
         for state in [TaskState::Ready, TaskState::Taken, TaskState::Buried] {
-            let listed = tube.list(state, None, 1000).unwrap().items;
+            let listed = tube.query().list(state, None, 1000).unwrap().items;
             tasks.extend(listed.into_iter().map(|task| (task.id, state)));
         }
         let fitting =

@@ -118,14 +118,14 @@ impl Load {
                 tube.put(put).map(drop)
             }
             6..11 => tube.try_take().unwrap().map_or(Ok(()), |claim| claim.ack().map(drop)),
-            11 => tube.add_parents(task, &tube, &parents).map(drop),
-            12 => tube.remove_parents(task, None).map(drop),
+            11 => tube.admin().add_parents(task, &tube, &parents).map(drop),
+            12 => tube.admin().remove_parents(task, None).map(drop),
             13 | 14 => tube.bury(task).map(drop),
             15 => tube.kick(20).map(drop),
             16 => tube.delete(task).map(drop),
-            17 => tube.resolve(task, None).map(drop),
-            18 => tube.move_to(task, &self.tubes[self.rng.index(3)]).map(drop),
-            _ if self.rng.one_in(4) => tube.truncate(),
+            17 => tube.admin().resolve(task, None).map(drop),
+            18 => tube.admin().move_to(task, &self.tubes[self.rng.index(3)]).map(drop),
+            _ if self.rng.one_in(4) => tube.admin().truncate(),
             _ => self.store.flush().map(drop),
         };
         if let Err(error) = &called {
@@ -143,8 +143,8 @@ fn contents(tubes: &[Tube]) -> Contents {
     let mut found = Contents::new();
     for (number, tube) in tubes.iter().enumerate() {
         for state in STATES {
-            for info in tube.list(state, None, 10_000).unwrap().items {
-                let parents = tube.parents(info.id).unwrap();
+            for info in tube.query().list(state, None, 10_000).unwrap().items {
+                let parents = tube.query().parents(info.id).unwrap();
                 assert_eq!(parents.len(), info.open_parents as usize);
                 let state = if state == TaskState::Taken { TaskState::Ready } else { state };
                 assert_eq!(found.insert(info.id, (number, state, parents)), None);

@@ -38,7 +38,7 @@ fn runs_in(medium: Medium, advance: bool) -> Option<u64> {
     }
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.tube("tube").ok()?;
-    let schedules = tube.schedules(None, 10).unwrap().items;
+    let schedules = tube.schedules().list(None, 10).unwrap().items;
     let long = schedules.iter().find(|schedule| schedule.key == "long")?.runs;
     for (key, runs) in [("long", long), ("short", 3)] {
         let stored = schedules.iter().find(|schedule| schedule.key == key);
@@ -94,7 +94,7 @@ fn catch_up_after_a_power_cut_puts_each_run_once() {
         let store = StoreOptions::default().clock(&clock).open_on(disk.storage()).unwrap();
         clock.advance(Duration::ZERO);
         let Ok(tube) = store.tube("tube") else { continue };
-        let Some(schedule) = tube.schedules(None, 1).unwrap().items.pop() else { continue };
+        let Some(schedule) = tube.schedules().list(None, 1).unwrap().items.pop() else { continue };
         let ready = tube.statistics().unwrap().tasks.ready;
         assert_eq!((schedule.runs, ready), (u64::from(ROUNDS) + 1, u64::from(ROUNDS) + 1));
         assert_eq!(store.verify().unwrap(), [""; 0]);

@@ -136,7 +136,7 @@ impl Run {
     /// The tasks that the steps have put, each with their number.
     fn children(&self) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
-        for task in self.parts.list(TaskState::Ready, None, 1000).unwrap().items {
+        for task in self.parts.query().list(TaskState::Ready, None, 1000).unwrap().items {
             let words = String::from_utf8(self.parts.peek(task.id).unwrap().body.to_vec()).unwrap();
             let label = words.split(' ').take(2).collect::<Vec<_>>().join(" ");
             *found.entry(label).or_default() += 1;

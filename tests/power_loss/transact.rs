@@ -103,7 +103,7 @@ fn read(store: &Store) -> BTreeMap<u64, u64> {
     let done = done.unwrap();
     let ready = |name: &str| -> BTreeSet<u64> {
         let Ok(tube) = store.tube(name) else { return BTreeSet::new() };
-        let page = tube.list(TaskState::Ready, None, 10_000).unwrap();
+        let page = tube.query().list(TaskState::Ready, None, 10_000).unwrap();
         page.items.iter().map(|task| task.id).collect()
     };
     let (work, next) = (ready("work"), ready("next"));

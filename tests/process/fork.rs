@@ -117,7 +117,7 @@ fn calls<'a>(
         ("wait_ready", tube.wait_ready(Duration::MAX).map(drop)),
         ("peek", tube.peek(1).map(drop)),
         ("statistics", tube.statistics().map(drop)),
-        ("truncate", tube.truncate().map(drop)),
+        ("truncate", tube.admin().truncate().map(drop)),
         ("tubes", store.tubes().map(drop)),
         ("owners", store.owners().map(drop)),
         ("next_id", store.next_id().map(drop)),

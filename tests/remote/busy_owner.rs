@@ -53,7 +53,7 @@ impl Pair {
         let before = self.tube.statistics().unwrap().tasks;
         let claim = self.tube.try_take().unwrap().unwrap();
         claim.renew(Duration::from_secs(60)).unwrap();
-        assert_eq!(self.tube.list(TaskState::Taken, None, 100).unwrap().items.len(), 1);
+        assert_eq!(self.tube.query().list(TaskState::Taken, None, 100).unwrap().items.len(), 1);
         drop(claim);
         assert_eq!(self.tube.statistics().unwrap().tasks, before);
     }

@@ -15,7 +15,7 @@ fn restore_keeps_attempts_and_failures() {
         let options = TubeOptions::new().max_attempts(5);
         let tube = store.create_tube("case", driver, options).unwrap();
         let timeout = failure("timeout", "no answer", 3);
-        tube.restore_many([
+        tube.admin().restore_many([
             named("tried", 1).takes(4).forgiven(1).failure(timeout.clone()),
             named("given up", 2).takes(5).buried(true).group("timeout").failure(timeout.clone()),
             named("set aside", 3).takes(3).buried(true).failure(timeout.clone()),
@@ -68,7 +68,7 @@ fn restored_attempts_and_failures_survive_a_restart_and_a_salvage() {
     let store = open();
     let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
     let task = |id| named("x", id).takes(9).forgiven(2).failure(failure("timeout", "why", 7));
-    tube.restore_many([task(3), task(4).buried(true).group("timeout")]).unwrap();
+    tube.admin().restore_many([task(3), task(4).buried(true).group("timeout")]).unwrap();
     let infos = |tube: &Tube| [3, 4].map(|id| tube.peek(id).unwrap().info);
     let before = infos(&tube);
     drop(tube);
@@ -89,7 +89,7 @@ fn restored_attempts_and_failures_survive_a_restart_and_a_salvage() {
         let task = task.forgiven(info.takes - info.attempts).failure(info.failure.unwrap());
         info.group.into_iter().fold(task, Restore::group)
     });
-    tube.restore_many(again).unwrap();
+    tube.admin().restore_many(again).unwrap();
     assert_eq!(infos(&tube), before);
     assert_sound(&other);
 }
@@ -101,7 +101,7 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
     let options = TubeOptions::new().keep_buried(Keep::new().age(secs(100)));
     let tube = store.create_tube("case", FIFOTTL, options).unwrap();
     let old = failure("timeout", "", 1);
-    tube.restore_many([
+    tube.admin().restore_many([
         named("failed", 1).buried(true).group("timeout").failure(old.clone()),
         named("set aside", 2).buried(true).failure(old),
         named("plain", 3).buried(true),
@@ -109,7 +109,7 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
     .unwrap();
     assert_sound(&store);
     let left =
-        || tube.list(TaskState::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect();
+        || tube.query().list(TaskState::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect();
     let left = || -> Vec<u64> { left() };
     clock.advance(secs(39));
     assert_eq!(left(), [1, 2, 3]);
@@ -131,11 +131,11 @@ fn restored_tasks_are_trimmed_to_the_newest_that_their_tube_keeps() {
         failure.ago = secs(100 * (id + 1));
         named("x", id).buried(true).group("timeout").failure(failure)
     };
-    let receipts = tube.restore_many((0..10).rev().map(buried)).unwrap();
+    let receipts = tube.admin().restore_many((0..10).rev().map(buried)).unwrap();
     assert_eq!(receipts.len(), 10);
-    let page = tube.list(TaskState::Buried, None, 99).unwrap().items;
+    let page = tube.query().list(TaskState::Buried, None, 99).unwrap().items;
     assert_eq!(page.iter().map(|task| task.id).collect::<Vec<_>>(), [2, 1, 0]);
-    assert_eq!(tube.groups().unwrap()[0].count, 3);
+    assert_eq!(tube.query().groups().unwrap()[0].count, 3);
     assert_sound(&store);
 }
 
@@ -154,14 +154,14 @@ fn wrong_attempts_and_failures_refuse_the_whole_call() {
         (named("x", 1).failure(failure("", "", 1)), "not 0"),
         (named("x", 1).failure(owner), "the owner of a failure must have at most 255 bytes"),
     ] {
-        let refused = tube.restore_many([named("y", 0), task]);
+        let refused = tube.admin().restore_many([named("y", 0), task]);
         let text = refused.clone().map_err(|error| error.to_string());
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         assert!(text.unwrap_err().contains(why), "{why}");
     }
     assert_eq!((store.next_id().unwrap(), tube.statistics().unwrap().tasks.total), (0, 0));
     let wordy = named("x", 1).failure(failure("x", &"é".repeat(10_000), 1));
-    tube.restore_many([wordy]).unwrap();
+    tube.admin().restore_many([wordy]).unwrap();
     assert_eq!(tube.peek(1).unwrap().info.failure.unwrap().message.len(), 10_000);
     assert_sound(&store);
 }

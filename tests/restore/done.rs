@@ -20,7 +20,7 @@ fn result(text: &str) -> Option<Vec<u8>> {
 }
 
 fn ids_of(tube: &Tube, state: TaskState) -> Vec<u64> {
-    tube.list(state, None, 99).unwrap().items.iter().map(|task| task.id).collect()
+    tube.query().list(state, None, 99).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let events = store.subscribe(100).unwrap();
         let large = "large ".repeat(1000);
         let receipts = tube
-            .restore_many([
+            .admin().restore_many([
                 named("plain", 4).done(None),
                 named(&large, 9).done(result("two")).takes(3).forgiven(1),
                 named("failed once", 2).takes(2).done(result("")).failure(failure("x", "why", 1)),
@@ -66,8 +66,8 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let info = tube.peek(2).unwrap().info;
         assert_eq!((info.failure.unwrap().message.as_str(), info.ttl_left), ("why", None));
         assert_eq!(ids_in_take_order(&tube), [7]);
-        tube.forget(9).unwrap();
-        tube.truncate().unwrap();
+        tube.admin().forget(9).unwrap();
+        tube.admin().truncate().unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.kept, 0);
         assert_sound(&store);
     }
@@ -80,7 +80,7 @@ fn restored_done_task_is_kept_for_its_ttl_or_as_long_as_its_tube_says() {
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = keeping(&store, driver, Keep::new().age(secs(100)));
         let task = |id, ttl| Restore::new(Put::new("x").ttl(ttl)).id(id).done(result("y"));
-        tube.restore_many([
+        tube.admin().restore_many([
             named("the tube's", 1).done(None),
             task(2, secs(30)),
             task(3, secs(500)),
@@ -114,20 +114,20 @@ fn restored_done_tasks_take_no_place_and_are_trimmed_to_the_newest() {
     };
     let mut tasks: Vec<Restore> = (0..10).rev().map(done).collect();
     tasks.extend([named("a", 20), named("b", 21)]);
-    assert_eq!(tube.restore_many(tasks.clone()).unwrap().len(), 12);
+    assert_eq!(tube.admin().restore_many(tasks.clone()).unwrap().len(), 12);
     assert_eq!(ids_of(&tube, TaskState::Done), [7, 8, 9]);
     assert_eq!(tube.statistics().unwrap().calls.forget, 7);
     assert_sound(&store);
     // The tube is full, also for a put that waits.
-    let full = tube.restore_many([named("c", 30), done(31)]);
+    let full = tube.admin().restore_many([named("c", 30), done(31)]);
     assert!(matches!(full, Err(Error::Full { capacity: 2, .. })), "{full:?}");
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| tube.put_timeout("waits", Duration::MAX).unwrap().id);
         while store.tubes().unwrap()[0].waiting_puts == 0 {
             std::thread::yield_now();
         }
-        tube.restore_many([done(40)]).unwrap();
-        let full = tube.restore_many([done(41), named("c", 42)]);
+        tube.admin().restore_many([done(40)]).unwrap();
+        let full = tube.admin().restore_many([done(41), named("c", 42)]);
         assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
         tube.delete(20).unwrap();
         assert_eq!(waits.join().unwrap(), 41);
@@ -144,28 +144,28 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
     let none = TubeOptions::new().keep_done(Keep::new().count(0));
     for (name, options) in [("plain", TubeOptions::new()), ("none", none)] {
         let tube = store.create_tube(name, FIFO, options).unwrap();
-        let refused = tube.restore_many([named("x", 1), named("y", 2).done(None)]).unwrap_err();
+        let refused = tube.admin().restore_many([named("x", 1), named("y", 2).done(None)]).unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
         let why = format!("tube {name:?} keeps no done tasks; leave the task out, or restore it");
         assert!(refused.to_string().starts_with(&why), "{refused}");
     }
     let tube = keeping(&store, FIFO, Keep::new());
     let priority = Restore::new(Put::new("x").priority(1)).done(None);
-    assert!(matches!(tube.restore_many([priority]), Err(Error::Unsupported { .. })));
+    assert!(matches!(tube.admin().restore_many([priority]), Err(Error::Unsupported { .. })));
     let delayed = Restore::new(Put::new("x").delay(secs(1))).done(None);
     for (task, why) in [
         (named("x", 1).done(None).buried(true), "cannot be buried and done"),
         (named("x", 1).done(None).group("x"), "only a buried task"),
         (delayed, "cannot be done and delayed"),
     ] {
-        let text = tube.restore_many([named("y", 0), task]).unwrap_err().to_string();
+        let text = tube.admin().restore_many([named("y", 0), task]).unwrap_err().to_string();
         assert!(text.contains(why), "{text}");
     }
     let small = Store::options().max_body(8).open_in_memory().unwrap();
     let large = keeping(&small, FIFO, Keep::new());
-    let refused = large.restore_many([named("x", 1).done(result("123456789"))]).unwrap_err();
+    let refused = large.admin().restore_many([named("x", 1).done(result("123456789"))]).unwrap_err();
     assert_eq!(refused.to_string(), "the result has 9 bytes, the limit is 8");
-    large.restore_many([named("x", 1).done(result("12345678"))]).unwrap();
+    large.admin().restore_many([named("x", 1).done(result("12345678"))]).unwrap();
     assert_eq!(tube.statistics().unwrap().tasks, tubewell::TaskCounts::default());
     assert_eq!(store.next_id().unwrap(), 0);
     assert_sound(&store);
@@ -200,7 +200,7 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
     StoreOptions::default().clock(&clock).salvage(&path, each).unwrap();
     let other = Store::options().clock(&clock).open_in_memory().unwrap();
     let tube = keeping(&other, UTUBE, Keep::new().age(secs(100)));
-    tube.restore_many(restored).unwrap();
+    tube.admin().restore_many(restored).unwrap();
     assert_eq!(infos(&tube), before);
     assert_eq!(ids_of(&tube, TaskState::Done), [2, 0, 1]);
     assert_sound(&other);

@@ -71,7 +71,7 @@ fn restore_keeps_ids_takes_and_states() {
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
         let events = store.subscribe(100).unwrap();
         let receipts = tube
-            .restore_many([
+            .admin().restore_many([
                 named("ready", 40).takes(3),
                 named("buried", 7).takes(u32::MAX).buried(true),
                 named("first", 2),
@@ -112,7 +112,7 @@ fn restored_delay_and_ttl_elapse() {
         let soon = Restore::new(Put::new("soon").delay(secs(5)).ttl(secs(60)).priority(9)).id(3);
         let never = Restore::new(Put::new("never").delay(Duration::MAX)).id(1);
         let brief = Restore::new(Put::new("brief").ttl(secs(7))).id(2).buried(true);
-        tube.restore_many([soon, never, brief]).unwrap();
+        tube.admin().restore_many([soon, never, brief]).unwrap();
         assert_eq!(tube.peek(3).unwrap().info.due_in, Some(secs(5)));
         assert_eq!(tube.peek(3).unwrap().info.ttl_left, Some(secs(65)));
         clock.advance(secs(6));
@@ -136,7 +136,7 @@ fn restored_tasks_reach_waiting_takers() {
         while store.tubes().unwrap()[0].waiting == 0 {
             std::thread::yield_now();
         }
-        tube.restore_many([named("buried", 1).buried(true), named("ready", 9)]).unwrap();
+        tube.admin().restore_many([named("buried", 1).buried(true), named("ready", 9)]).unwrap();
         assert_eq!(taker.join().unwrap(), 9);
     });
 }
@@ -146,12 +146,12 @@ fn ids_are_restored_in_any_order_and_into_several_tubes() {
     let store = Store::in_memory().unwrap();
     let one = store.create_tube("one", FIFO, TubeOptions::new()).unwrap();
     let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
-    one.restore_many([named("x", 100), named("x", 5), named("x", 50)]).unwrap();
-    other.restore_many([named("x", 7)]).unwrap();
-    one.restore_many([named("x", 6), named("x", 0)]).unwrap();
+    one.admin().restore_many([named("x", 100), named("x", 5), named("x", 50)]).unwrap();
+    other.admin().restore_many([named("x", 7)]).unwrap();
+    one.admin().restore_many([named("x", 6), named("x", 0)]).unwrap();
     for tube in [&one, &other] {
         for id in [0, 5, 6, 7, 50, 100] {
-            assert_eq!(tube.restore_many([named("y", id)]), Err(Error::IdUsed { id }));
+            assert_eq!(tube.admin().restore_many([named("y", id)]), Err(Error::IdUsed { id }));
         }
     }
     assert_eq!(store.next_id().unwrap(), 101);
@@ -159,8 +159,8 @@ fn ids_are_restored_in_any_order_and_into_several_tubes() {
     assert_eq!(ids_in_take_order(&other), [7]);
     // A put of any tube closes the range below it.
     assert_eq!(other.put("z").unwrap().id, 101);
-    assert_eq!(one.restore_many([named("y", 99)]), Err(Error::IdUsed { id: 99 }));
-    one.restore_many([named("y", 200), named("y", 150)]).unwrap();
+    assert_eq!(one.admin().restore_many([named("y", 99)]), Err(Error::IdUsed { id: 99 }));
+    one.admin().restore_many([named("y", 200), named("y", 150)]).unwrap();
     assert_sound(&store);
 }
 
@@ -168,32 +168,32 @@ fn ids_are_restored_in_any_order_and_into_several_tubes() {
 fn used_id_refuses_the_whole_call_and_changes_nothing() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
-    tube.restore_many([named("x", 3)]).unwrap();
+    tube.admin().restore_many([named("x", 3)]).unwrap();
     let twice = [named("a", 8), named("b", 9), named("c", 8)];
-    assert_eq!(tube.restore_many(twice), Err(Error::IdUsed { id: 8 }));
-    assert_eq!(tube.restore_many([named("a", 8), named("b", 3)]), Err(Error::IdUsed { id: 3 }));
+    assert_eq!(tube.admin().restore_many(twice), Err(Error::IdUsed { id: 8 }));
+    assert_eq!(tube.admin().restore_many([named("a", 8), named("b", 3)]), Err(Error::IdUsed { id: 3 }));
     // One without an id gets the next one, which no later task of the call may name.
     let mixed = [named("a", 8), Restore::new("b"), named("c", 9)];
-    assert_eq!(tube.restore_many(mixed), Err(Error::IdUsed { id: 9 }));
+    assert_eq!(tube.admin().restore_many(mixed), Err(Error::IdUsed { id: 9 }));
     assert_eq!((store.next_id().unwrap(), tube.statistics().unwrap().tasks.total), (4, 1));
 
     let delayed = Restore::new(Put::new("x").delay(secs(1))).buried(true);
-    assert!(matches!(tube.restore_many([delayed]), Err(Error::Invalid { .. })));
-    let far = tube.restore_many([named("x", (1 << 60) + 1)]);
+    assert!(matches!(tube.admin().restore_many([delayed]), Err(Error::Invalid { .. })));
+    let far = tube.admin().restore_many([named("x", (1 << 60) + 1)]);
     assert!(matches!(far, Err(Error::Invalid { .. })), "{far:?}");
-    let many = tube.restore_many((0..=100_000).map(|id| named("", id)));
+    let many = tube.admin().restore_many((0..=100_000).map(|id| named("", id)));
     assert!(matches!(many, Err(Error::Invalid { .. })));
     let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
-    let unsupported = plain.restore_many([Restore::new(Put::new("x").priority(1)).id(8)]);
+    let unsupported = plain.admin().restore_many([Restore::new(Put::new("x").priority(1)).id(8)]);
     assert!(matches!(unsupported, Err(Error::Unsupported { .. })));
     let small = TubeOptions::new().capacity(1);
     let small = store.create_tube("small", LIMFIFOTTL, small).unwrap();
-    let full = small.restore_many([named("a", 8), named("b", 9).buried(true)]);
+    let full = small.admin().restore_many([named("a", 8), named("b", 9).buried(true)]);
     assert!(matches!(full, Err(Error::Full { .. })));
-    assert_eq!(tube.restore_many([]).unwrap(), []);
+    assert_eq!(tube.admin().restore_many([]).unwrap(), []);
 
     // All the ids that were refused with their calls are free.
-    tube.restore_many([named("a", 8), Restore::new("b"), named("c", 1 << 60)]).unwrap();
+    tube.admin().restore_many([named("a", 8), Restore::new("b"), named("c", 1 << 60)]).unwrap();
     assert_eq!(tube.put("last").unwrap().id, (1 << 60) + 1);
     assert_sound(&store);
 }
@@ -217,7 +217,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
             let body = if n % 7 == 0 { large.clone() } else { format!("{name}{n}") };
             named(&body, id).takes(u32::try_from(n).unwrap()).buried(n % 5 == 0)
         });
-        let ticket = store.tube(name).unwrap().to_async().restore_many(tasks);
+        let ticket = store.tube(name).unwrap().to_async().admin().restore_many(tasks);
         assert_eq!(ticket.wait().unwrap().len(), 50);
     }
     assert_sound(&store);
@@ -235,8 +235,8 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
     let store = open();
     assert_eq!(store.next_id().unwrap(), next);
     let tube = store.tube("a").unwrap();
-    assert_eq!(tube.restore_many([named("x", 1)]), Err(Error::IdUsed { id: 1 }));
-    tube.restore_many([named("x", next + 5)]).unwrap();
+    assert_eq!(tube.admin().restore_many([named("x", 1)]), Err(Error::IdUsed { id: 1 }));
+    tube.admin().restore_many([named("x", next + 5)]).unwrap();
     assert_eq!(tube.put("x").unwrap().id, next + 6);
     assert_sound(&store);
 }
@@ -247,7 +247,7 @@ fn restored_ids_are_never_given_again_after_a_kill() {
     let store = Store::open(dir.path().join("store")).unwrap();
     let relaxed = Durability::Relaxed { max_delay: Duration::MAX };
     let tube = store.create_tube("case", FIFO, TubeOptions::new().durability(relaxed)).unwrap();
-    tube.restore_many([named("far", 5_000_000), named("near", 3)]).unwrap();
+    tube.admin().restore_many([named("far", 5_000_000), named("near", 3)]).unwrap();
     // A backup is what a kill at this moment would leave.
     let copy = dir.path().join("copy");
     store.backup(&copy).unwrap();

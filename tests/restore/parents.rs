@@ -74,7 +74,7 @@ fn make_store(path: &Path, clock: &ManualClock) {
     a.bury(7).unwrap();
     put(&b, Put::new("early"));
     put(&a, Put::new("late"));
-    b.add_parents(9, &a, &[10]).unwrap();
+    b.admin().add_parents(9, &a, &[10]).unwrap();
     clock.advance(secs(1));
     assert_eq!(b.peek(8).unwrap().info.group.as_deref(), Some("parent-buried"));
     store.close().unwrap();
@@ -106,7 +106,7 @@ fn restore(tasks: &BTreeMap<u64, Child>, store: &Store) {
         for (id, child) in tasks {
             if !done.contains(id) && child.parents.iter().all(|parent| done.contains(parent)) {
                 let parents = child.parents.iter().map(|parent| (tube(parent), *parent));
-                tube(id).restore_many([restored(child, &tube(id), parents)]).unwrap();
+                tube(id).admin().restore_many([restored(child, &tube(id), parents)]).unwrap();
                 done.push(*id);
             }
         }
@@ -135,7 +135,7 @@ fn salvaged_tasks_and_their_parents_are_restored_as_they_were() {
 
     let store = open(&other, &clock);
     let [a, b] = tubes(&store);
-    a.resolve(0, None).unwrap();
+    a.admin().resolve(0, None).unwrap();
     assert_eq!(
         [1, 3].map(|id| b.peek(id).unwrap().info.state),
         [TaskState::Ready, TaskState::Blocked]
@@ -165,7 +165,7 @@ fn backup_and_compact_keep_edges() {
         let store = open(path, &clock);
         assert_sound(&store);
         let [a, b] = tubes(&store);
-        assert_eq!((a.children(0), b.parents(3)), (Ok(vec![1, 2, 5]), Ok(vec![1, 2])));
+        assert_eq!((a.query().children(0), b.query().parents(3)), (Ok(vec![1, 2, 5]), Ok(vec![1, 2])));
         assert_eq!(a.delete(0), Err(Error::HasDependents { id: 0, count: 3 }));
         a.claim(0).unwrap().ack().unwrap();
         assert_eq!(b.peek(1).unwrap().info.state, TaskState::Ready);
@@ -179,7 +179,7 @@ fn salvage_applies_the_ends_of_parents_of_which_children_were_not_told() {
     let ends: [fn(&Store, &Tube); 4] = [
         |_, tube| assert_eq!(tube.claim(0).unwrap().ack().unwrap().id, 0),
         |_, tube| assert_eq!(tube.bury(0).unwrap().id, 0),
-        |_, tube| tube.truncate().unwrap(),
+        |_, tube| tube.admin().truncate().unwrap(),
         |store, tube| store.drop_tube(tube.name()).unwrap(),
     ];
     for (number, end) in ends.into_iter().enumerate() {
@@ -223,14 +223,14 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
     let after = |id, parents: &[u64]| {
         Restore::new(Put::new("child").after(&a, parents.iter().copied())).id(id)
     };
-    assert_eq!(b.restore_many([after(1, &[20])]), Err(Error::NotFound { id: 20 }));
+    assert_eq!(b.admin().restore_many([after(1, &[20])]), Err(Error::NotFound { id: 20 }));
     assert_eq!((store.next_id().unwrap(), b.statistics().unwrap().tasks.total), (0, 0));
-    a.restore_many([named("parent", 20)]).unwrap();
+    a.admin().restore_many([named("parent", 20)]).unwrap();
     // Task 7 was never restored, and its id is below that of a task: it counts as over.
-    let states = b.restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);
+    let states = b.admin().restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);
     let states: Vec<TaskState> = states.unwrap().iter().map(|receipt| receipt.state).collect();
     assert_eq!(states, [TaskState::Blocked, TaskState::Ready, TaskState::Buried]);
-    assert_eq!((b.parents(1), b.parents(3)), (Ok(vec![20]), Ok(vec![20])));
+    assert_eq!((b.query().parents(1), b.query().parents(3)), (Ok(vec![20]), Ok(vec![20])));
     b.kick(1).unwrap();
     assert_eq!(b.peek(3).unwrap().info.state, TaskState::Blocked);
     assert_sound(&store);
@@ -247,9 +247,9 @@ fn lost_edge_is_reported_and_counted() {
     let store = open(&path, &clock);
     let [a, b] = tubes(&store);
     let [near, far, child] = [0x0102_0304, 0x0203_0405, 0x0304_0506_u64];
-    a.restore_many([named("near", near), named("far", far)]).unwrap();
+    a.admin().restore_many([named("near", near), named("far", far)]).unwrap();
     let put = Put::new("child").after(&a, [near, far]);
-    b.restore_many([Restore::new(put).id(child)]).unwrap();
+    b.admin().restore_many([Restore::new(put).id(child)]).unwrap();
     drop((a, b));
     store.close().unwrap();
     Store::options().clock(&clock).compact(&path).unwrap();

@@ -30,7 +30,7 @@ fn take_run(tube: &Tube) -> String {
 /// The schedules of the tube, and the keys of the runs that are ready. They are read by two calls, and the
 /// sweeper may put a run between them.
 fn stored(tube: &Tube) -> (Vec<ScheduleInfo>, Vec<String>) {
-    let schedules = || tube.schedules(None, 10).unwrap().items;
+    let schedules = || tube.schedules().list(None, 10).unwrap().items;
     loop {
         let before = schedules();
         let runs = tube.list(TaskState::Ready, None, 10).unwrap().items;

@@ -183,7 +183,7 @@ impl Simulation {
         let (name, answer, status) = match rng.below(9) {
             0 => ("ack", claim.ack(), None),
             1 => ("snooze", claim.snooze(wait), Some(forgiven)),
-            2 => ("revoke", self.tube(nth).revoke(claim.id()), Some(Status::Ready)),
+            2 => ("revoke", self.tube(nth).admin().revoke(claim.id()), Some(Status::Ready)),
             3 => ("bury_with", claim.bury_with(failure), Some(Status::Buried)),
             4 => ("release", claim.release(wait), Some(after(delay))),
             5 => ("fail_in", claim.fail_in(wait, failure), Some(after(delay))),
@@ -345,7 +345,7 @@ fn state_of(status: Status) -> TaskState {
 
 fn tasks_of(tube: &Tube) -> Vec<TaskInfo> {
     let states = [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried];
-    let list = |state| tube.list(state, None, 10_000).unwrap().items;
+    let list = |state| tube.query().list(state, None, 10_000).unwrap().items;
     states.into_iter().flat_map(list).collect()
 }
 

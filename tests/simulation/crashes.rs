@@ -186,7 +186,7 @@ impl Simulator {
             let tube = self.store().tube(&info.name).unwrap();
             for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
             {
-                for task in tube.list(state, None, 1000).unwrap().items {
+                for task in tube.query().list(state, None, 1000).unwrap().items {
                     let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().body);
                     assert!(self.model.tasks.contains_key(&seq), "no put has this body");
                     self.model.record_id(seq, task.id);
@@ -222,7 +222,7 @@ impl Simulator {
             let mut found = Vec::new();
             for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
             {
-                for task in tube.list(state, None, 1000).unwrap().items {
+                for task in tube.query().list(state, None, 1000).unwrap().items {
                     let Some((seq, body)) = self.read_body(&tube, task.id) else { return };
                     self.model.record_id(seq, task.id);
                     found.push((seq, task.state, self.stored(&task, body)));
@@ -300,7 +300,7 @@ impl Simulator {
             }
         }
         // Detached claims of the store's own session may have no ttr and never expire.
-        tube.release_all().unwrap();
+        tube.admin().release_all().unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             task.claim = None;
         }

@@ -191,18 +191,18 @@ impl Simulation {
                         tags.push(tag.clone());
                     }
                 }
-                let answer = tube.add_tags(id, &wanted);
+                let answer = tube.admin().add_tags(id, &wanted);
                 self.done("add_tags", answer, id, |it| it.set_tags(id, tags))
             }
             3 | 4 => {
                 let mut tags = task.stored.tags;
                 tags.retain(|tag| !wanted.contains(tag));
-                let answer = tube.remove_tags(id, &wanted);
+                let answer = tube.admin().remove_tags(id, &wanted);
                 self.done("remove_tags", answer, id, |it| it.set_tags(id, tags))
             }
             5..8 if self.policies[nth].limit > 0 => {
                 let text = format!("entry {}", self.world.trace.len());
-                let answer = tube.log(id, &text);
+                let answer = tube.admin().log(id, &text);
                 self.done("log", answer, id, |it| it.note(id, EventKind::Log, Some(text)))
             }
             8 if state == TaskState::Buried => {
@@ -212,7 +212,7 @@ impl Simulation {
             8 if rng.one_in(2) => self.done("delete", tube.delete(id), id, |it| it.remove(id)),
             9 if state != TaskState::Done => {
                 let to = (nth + 1 + rng.index(2)) % 3;
-                let answer = tube.move_to(id, &self.world.tubes[to]);
+                let answer = tube.admin().move_to(id, &self.world.tubes[to]);
                 self.done("move", answer, id, |it| it.move_to(id, to))
             }
             _ => false,

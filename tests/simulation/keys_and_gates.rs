@@ -260,10 +260,10 @@ impl Simulation {
                 // The same one again would change nothing, and flush nothing.
                 let by = 1 + u32::try_from(rng.below(u64::from(PRIORITIES) - 1)).unwrap();
                 let priority = (task.priority + by) % PRIORITIES;
-                let answer = tube.set_priority(id, priority);
+                let answer = tube.admin().set_priority(id, priority);
                 self.change("set_priority", answer, id, Task { priority, ..task });
             }
-            (Some(Status::Done), _) => drop(self.change("forget", tube.forget(id), id, gone)),
+            (Some(Status::Done), _) => drop(self.change("forget", tube.admin().forget(id), id, gone)),
             (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
             (Some(Status::Buried), 2..4) => {
                 let ready = Task { status: Some(Status::Ready), ..task };
@@ -272,7 +272,7 @@ impl Simulation {
             (status, _) => {
                 // The claim of a taken task ends.
                 let status = status.map(|it| if it == Status::Taken { Status::Ready } else { it });
-                let answer = tube.move_to(id, &self.world.tubes[to]);
+                let answer = tube.admin().move_to(id, &self.world.tubes[to]);
                 self.change("move", answer, id, Task { tube: to, status, ..task });
             }
         }

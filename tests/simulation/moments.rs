@@ -266,7 +266,7 @@ impl Simulation {
             }
             (Status::Taken, _) => {
                 let before = self.unflushed.clone();
-                self.change("revoke", tube.revoke(id), id, Some(delayed));
+                self.change("revoke", tube.admin().revoke(id), id, Some(delayed));
                 if !task.is_early((now, wall)) {
                     self.unflushed = before; // It is ready again, which only memory knows.
                 }

@@ -170,9 +170,9 @@ impl Simulation {
         let is_done = matches!(self.tasks[&(nth, id)].status, Some(Status::Done(..)));
         let is_buried = matches!(self.tasks[&(nth, id)].status, Some(Status::Buried(_)));
         match rng.below(4) {
-            0 if is_done => self.removed(nth, id, "forget", tube.forget(id)),
+            0 if is_done => self.removed(nth, id, "forget", tube.admin().forget(id)),
             0 | 1 if !is_done => {
-                let answer = tube.resolve(id, Some(result(id).as_bytes()));
+                let answer = tube.admin().resolve(id, Some(result(id).as_bytes()));
                 self.ended(nth, id, "resolve", answer, Status::Done(self.world.now, true));
             }
             2 if is_buried => {
@@ -183,7 +183,7 @@ impl Simulation {
                 }
             }
             2 => {
-                let refused = [tube.kick_task(id).is_err(), tube.forget(id).is_err() || is_done];
+                let refused = [tube.kick_task(id).is_err(), tube.admin().forget(id).is_err() || is_done];
                 self.is_unsure[nth] |= self.world.disk.tripped();
                 assert_eq!(refused, [true; 2]);
                 if is_done {
@@ -323,7 +323,7 @@ fn failure(id: u64) -> Failure {
 }
 
 fn listed(tube: &Tube, state: TaskState) -> Vec<u64> {
-    tube.list(state, None, 10_000).unwrap().items.iter().map(|task| task.id).collect()
+    tube.query().list(state, None, 10_000).unwrap().items.iter().map(|task| task.id).collect()
 }
 
 #[test]

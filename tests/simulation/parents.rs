@@ -194,7 +194,7 @@ impl Simulation {
         match rng.below(5) {
             0 => {
                 let ids = self.some_ids(rng);
-                let answer = tube.add_parents(id, &self.world.tubes[0], &ids);
+                let answer = tube.admin().add_parents(id, &self.world.tubes[0], &ids);
                 let new = self.model.open_of(&ids);
                 let is_refused =
                     matches!(answer, Err(Error::Cycle { .. } | Error::NotReady { .. }));
@@ -209,7 +209,7 @@ impl Simulation {
                 }
             }
             1 => {
-                if self.done("remove_parents", tube.remove_parents(id, None)).is_some() {
+                if self.done("remove_parents", tube.admin().remove_parents(id, None)).is_some() {
                     let task = self.model.tasks.get_mut(&id).unwrap();
                     task.parents.clear();
                     if state == TaskState::Blocked {
@@ -277,7 +277,7 @@ impl Simulation {
     fn move_all(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
         let to = (nth + 1 + rng.index(2)) % 3;
-        let answer = self.world.tubes[nth].move_all(&self.world.tubes[to]);
+        let answer = self.world.tubes[nth].admin().move_all(&self.world.tubes[to]);
         if let Some(moved) = self.done("move_all", answer) {
             let mut tasks: Vec<&mut Task> =
                 self.model.tasks.values_mut().filter(|task| task.tube == nth).collect();
@@ -296,7 +296,7 @@ impl Simulation {
 
     fn kick_where(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
-        let answer = self.world.tubes[nth].kick_where(Filter::new().state(TaskState::Buried));
+        let answer = self.world.tubes[nth].admin().kick(Filter::new().state(TaskState::Buried));
         if let Some(kicked) = self.done("kick_where", answer) {
             let buried = self.model.of(nth, TaskState::Buried);
             assert!(self.world.is_unsure || kicked == buried.len() as u64, "kicked {kicked}");
@@ -313,7 +313,7 @@ impl Simulation {
         if self.world.is_unsure || ids.len() > 500 {
             return;
         }
-        let answer = self.world.tubes[nth].delete_where(Filter::new().state(state));
+        let answer = self.world.tubes[nth].admin().delete(Filter::new().state(state));
         self.deleted("delete_where", nth, &ids, answer);
     }
 
@@ -323,7 +323,7 @@ impl Simulation {
         if self.world.is_unsure {
             return;
         }
-        let answer = self.world.tubes[nth].delete_many(&ids.iter().copied().collect::<Vec<u64>>());
+        let answer = self.world.tubes[nth].admin().delete_many(&ids.iter().copied().collect::<Vec<u64>>());
         let is_there = |id: &u64| self.model.tasks.get(id).is_some_and(|task| task.tube == nth);
         let ids: Vec<u64> = ids.into_iter().filter(is_there).collect();
         self.deleted("delete_many", nth, &ids, answer);
@@ -347,7 +347,7 @@ impl Simulation {
 
     fn truncate(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
-        let answer = self.world.tubes[nth].truncate();
+        let answer = self.world.tubes[nth].admin().truncate();
         if self.done("truncate", answer).is_some() {
             self.model.truncate(nth);
         }
@@ -358,10 +358,10 @@ impl Simulation {
         let mut found = BTreeMap::new();
         for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in STATES {
-                for info in tube.list(state, None, 10_000).unwrap().items {
+                for info in tube.query().list(state, None, 10_000).unwrap().items {
                     let body = tube.peek(info.id).unwrap().body;
                     let rule = RULES.into_iter().find(|rule| body == rule.as_str());
-                    let parents = BTreeSet::from_iter(tube.parents(info.id).unwrap());
+                    let parents = BTreeSet::from_iter(tube.query().parents(info.id).unwrap());
                     assert_eq!(parents.len(), info.open_parents as usize);
                     let rule = rule.unwrap_or(OnParent::Wait);
                     found.insert(info.id, Task { tube: nth, state, parents, rule });

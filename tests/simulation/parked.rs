@@ -231,7 +231,7 @@ impl Simulation {
             return;
         }
         let id = rng.pick(&ids);
-        let answer = self.world.tubes[self.tasks[&id].tube].revoke(id);
+        let answer = self.world.tubes[self.tasks[&id].tube].admin().revoke(id);
         if self.world.done("revoke", answer).1 {
             self.free(id);
         }
@@ -245,7 +245,7 @@ impl Simulation {
         let ids: Vec<u64> = taken.map(|(id, _)| *id).collect();
         // It waits for no flush.
         let flush = |revoked| self.world.store.flush().map(|_| revoked);
-        let answer = self.world.tubes[nth].revoke_all().and_then(flush);
+        let answer = self.world.tubes[nth].admin().revoke_all().and_then(flush);
         let (revoked, _) = self.world.done("revoke_all", answer);
         if let Some(revoked) = revoked {
             assert_eq!(revoked, ids.len() as u64);

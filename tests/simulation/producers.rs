@@ -189,7 +189,7 @@ impl Simulator {
         let Some(tube) = self.tube(no, STORE_SESSION) else { return };
         let edits = self.removals(no);
         if let Outcome::Done(()) | Outcome::Unknown =
-            self.check_flushed_change("truncate", Ok(edits), tube.truncate())
+            self.check_flushed_change("truncate", Ok(edits), tube.admin().truncate())
         {
             for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
                 task.claim = None;
@@ -289,7 +289,7 @@ impl Simulator {
         let Some(no) = self.random_tube(rng) else { return };
         let Some(tube) = self.tube(no, STORE_SESSION) else { return };
         let taken = self.model.taken_count(no) as u64;
-        match self.check_answer("release_all", Ok(Vec::new()), tube.release_all()) {
+        match self.check_answer("release_all", Ok(Vec::new()), tube.admin().release_all()) {
             Outcome::Done(released) => assert_eq!(released, taken),
             _ => return,
         }

@@ -137,7 +137,7 @@ impl Simulation {
     fn reschedule(&mut self, rng: &mut Rng) {
         let (key, tube, rule) = (rng.pick(&KEYS), rng.index(3), draw_rule(rng));
         let tags = rng.one_in(2).then(|| draw_tags(rng));
-        let answer = self.world.tubes[tube].reschedule(key, change(rule, tags.as_deref()));
+        let answer = self.world.tubes[tube].schedules().change(key, change(rule, tags.as_deref()));
         if matches!(answer, Err(Error::KeyNotFound { .. })) {
             return assert!(self.world.is_unsure || !self.model.schedules.contains_key(key));
         }
@@ -149,7 +149,7 @@ impl Simulation {
 
     fn unschedule(&mut self, rng: &mut Rng) {
         let key = rng.pick(&KEYS);
-        let answer = self.world.tubes[0].unschedule(key);
+        let answer = self.world.tubes[0].schedules().remove(key);
         if matches!(answer, Err(Error::KeyNotFound { .. })) {
             return assert!(self.world.is_unsure || !self.model.schedules.contains_key(key));
         }

@@ -50,7 +50,7 @@ fn dropping_last_handle_ends_all_threads() {
         // The file is free and sound.
         let store = stores::open(&path);
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        store.tube("work").unwrap().truncate().unwrap();
+        store.tube("work").unwrap().admin().truncate().unwrap();
         stores::close(&store);
         eventually("the threads have ended", || threads() == before);
     }

@@ -81,14 +81,14 @@ fn takers_get_all_tasks_while_gates_open_and_shut() {
         let store = stores::in_memory();
         let tube = tube(&store, FIFO, TubeOptions::new());
         let change = |tube: &Tube, n: u64| match n % 5 {
-            0 => tube.pause().unwrap(),
-            1 => tube.unpause().unwrap(),
-            2 => tube.alter(TubeOptions::new().max_taken(1 + n % 4)).unwrap(),
-            3 => tube.pause_for(Duration::from_micros(200)).unwrap(),
-            _ => tube.alter(TubeOptions::new().rate(Rate::per(50, ms(1)))).unwrap(),
+            0 => tube.admin().pause().unwrap(),
+            1 => tube.admin().unpause().unwrap(),
+            2 => tube.admin().alter(TubeOptions::new().max_taken(1 + n % 4)).unwrap(),
+            3 => tube.admin().pause_for(Duration::from_micros(200)).unwrap(),
+            _ => tube.admin().alter(TubeOptions::new().rate(Rate::per(50, ms(1)))).unwrap(),
         };
         take_all(&tube, change);
-        tube.unpause().unwrap();
+        tube.admin().unpause().unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.total, 0);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
@@ -101,9 +101,9 @@ fn blocked_takers_are_served_when_a_pause_or_a_rate_ends() {
         let store = stores::in_memory();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         tube.put_many(["a", "b", "c"]).unwrap();
-        tube.pause_for(ms(30)).unwrap();
+        tube.admin().pause_for(ms(30)).unwrap();
         assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 0);
-        tube.alter(TubeOptions::new().rate(Rate::per(1, ms(30)))).unwrap();
+        tube.admin().alter(TubeOptions::new().rate(Rate::per(1, ms(30)))).unwrap();
         assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 1);
         assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 2);
     });

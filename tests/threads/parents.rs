@@ -95,5 +95,5 @@ fn children_of_a_buried_parent_are_buried_beside_callers_that_never_stop() {
 
 #[test]
 fn children_of_a_truncated_tube_are_buried_beside_callers_that_never_stop() {
-    children_are_told_beside_callers(|parents| parents.truncate().unwrap(), 0);
+    children_are_told_beside_callers(|parents| parents.admin().truncate().unwrap(), 0);
 }

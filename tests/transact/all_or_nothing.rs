@@ -125,7 +125,7 @@ fn claim_that_ends_meanwhile_takes_everything_back() {
         tx.ack(&claims[1])?;
         std::thread::scope(|scope| {
             // The end of a claim changes memory only, so this call does not wait.
-            scope.spawn(|| work.revoke_all().unwrap()).join().unwrap();
+            scope.spawn(|| work.admin().revoke_all().unwrap()).join().unwrap();
         });
         Ok(())
     });
@@ -209,7 +209,7 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
     assert_eq!(states, expected);
     let result = Some(b"result".to_vec());
     assert_eq!(work.outcome(ids[0]).unwrap(), Some(Ending::Done { result }));
-    assert_eq!(work.groups().unwrap().len(), 1);
+    assert_eq!(work.query().groups().unwrap().len(), 1);
     let attempts = [2, 3].map(|task| work.peek(ids[task]).unwrap().info.attempts);
     assert_eq!(attempts, [0, 1]);
     assert_eq!(store.verify().unwrap(), [""; 0]);

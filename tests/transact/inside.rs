@@ -25,7 +25,7 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             assert_eq!(work.peek(0).map(drop), refused);
             assert_eq!(work.delete(1).map(drop), refused);
             assert_eq!(work.kick(1).map(drop), refused);
-            assert_eq!(work.truncate(), refused);
+            assert_eq!(work.admin().truncate(), refused);
             assert_eq!(work.to_async().put("d").wait().map(drop), refused);
             assert_eq!(work.to_async().refuse_when_full().put("d").wait().map(drop), refused);
             assert_eq!(
@@ -70,7 +70,7 @@ fn calls_that_do_not_block_work() {
         .transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
             assert_eq!(work.statistics()?.tasks.taken, 2);
-            assert_eq!(work.list(tubewell::TaskState::Taken, None, 9)?.items.len(), 2);
+            assert_eq!(work.query().list(tubewell::TaskState::Taken, None, 9)?.items.len(), 2);
             assert_eq!(store.tube("work")?.name(), "work");
             assert_eq!(served(&store, "ann"), 0);
             one.renew(Duration::from_secs(60))?;
@@ -78,7 +78,7 @@ fn calls_that_do_not_block_work() {
             one.progress_text("a step")?;
             assert!(one.is_current()?);
             drop(two);
-            assert_eq!(other.revoke_all()?, 1);
+            assert_eq!(other.admin().revoke_all()?, 1);
             assert_eq!(work.statistics()?.tasks.taken, 1);
             let client = store.session();
             client.tube("work")?;

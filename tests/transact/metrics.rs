@@ -21,7 +21,7 @@ fn run(plan: Option<Plan>) -> (bool, bool) {
     let [acked, buried] = tube.take_many(2, Duration::ZERO).unwrap().try_into().unwrap();
     store.transact(|tx| serve(tx, "bob")).unwrap();
     let numbers = || {
-        let day = tube.day(store.today().unwrap()).unwrap();
+        let day = tube.query().day(store.today().unwrap()).unwrap();
         [day.puts, day.takes, day.acks, day.run.count, day.failures, day.failed]
     };
     assert_eq!(numbers(), [2, 2, 0, 0, 0, 0]);

@@ -104,11 +104,11 @@ impl Run {
         for (claim, ended) in
             [(kept, TaskState::Done), (late, TaskState::Delayed), (broken, TaskState::Buried)]
         {
-            let last = tube(claim.tube()).history(claim.id()).unwrap().pop().unwrap();
+            let last = tube(claim.tube()).query().history(claim.id()).unwrap().pop().unwrap();
             assert_eq!(last.state == ended, all, "{what}: {last:?}");
         }
         assert_eq!(state(broken) == Ok(TaskState::Buried), all, "{what}");
-        let groups = tube("broken").groups().unwrap();
+        let groups = tube("broken").query().groups().unwrap();
         let name = if all { "second" } else { "first" };
         assert_eq!(groups.iter().map(|it| &*it.name).collect::<Vec<_>>(), [name], "{what}");
         if let Some(put) = self.put {
@@ -406,7 +406,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
         other.ack_with("third").unwrap();
         gone.put("later").unwrap();
         late.delete(released[0].id()).unwrap();
-        drop(gone.to_async().truncate());
+        drop(gone.to_async().admin().truncate());
         go_on.send(()).unwrap();
         assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
     });
@@ -418,7 +418,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
     let again = take(&sub);
     assert_eq!((again.id(), again.body(), again.takes()), (claims[0].id(), &b"a"[..], 2));
     let bodies = |tube: &Tube| {
-        let tasks = tube.list(TaskState::Ready, None, 9).unwrap().items;
+        let tasks = tube.query().list(TaskState::Ready, None, 9).unwrap().items;
         tasks.iter().map(|task| tube.peek(task.id).unwrap().body).collect::<Vec<_>>()
     };
     again.ack().unwrap();
@@ -456,7 +456,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
             })
         });
         has_begun.recv().unwrap();
-        drop(work.to_async().move_to(moved, &other));
+        drop(work.to_async().admin().move_to(moved, &other));
         later = Some(store.next_id().unwrap());
         drop(other.to_async().put(Put::new("later").key("k").tag("all")));
         go_on.send(()).unwrap();
@@ -472,7 +472,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     let tagged: Vec<u64> = tagged.iter().map(|task| task.id).collect();
     assert_eq!(tagged, [Some(moved), Some(named), later].into_iter().flatten().collect::<Vec<_>>());
     let ids = |tube: &Tube| {
-        let tasks = tube.list(TaskState::Ready, None, 9).unwrap().items;
+        let tasks = tube.query().list(TaskState::Ready, None, 9).unwrap().items;
         tasks.iter().map(|task| task.id).collect::<Vec<_>>()
     };
     assert_eq!((ids(&work), ids(&other)), (vec![moved, named], later.into_iter().collect()));

@@ -138,7 +138,7 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
             let children = tubes.put_children(parent);
             assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
             if moves {
-                let moved = tubes.work.to_async().move_to(parent, &tubes.other);
+                let moved = tubes.work.to_async().admin().move_to(parent, &tubes.other);
                 drop(moved);
             }
             children
@@ -163,7 +163,7 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
             let (children, added) = beside_commit(&blocked, fails, calls, || {
                 let children = tubes.put_children(parent);
                 let added = tubes.children.put("added").unwrap().id;
-                tubes.children.add_parents(added, &tubes.work, &[parent]).unwrap();
+                tubes.children.admin().add_parents(added, &tubes.work, &[parent]).unwrap();
                 assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
                 (children, added)
             });
@@ -171,7 +171,7 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
             assert_eq!(tubes.states(children), [state; 3]);
             assert_eq!(tubes.children.peek(added).unwrap().info.state, state);
             if fails {
-                assert_eq!(tubes.work.children(parent).unwrap().len(), 4);
+                assert_eq!(tubes.work.query().children(parent).unwrap().len(), 4);
                 tubes.ack_again(parent, children);
             }
             drop(claim);
@@ -188,7 +188,7 @@ fn children_of_an_acked_task_follow_their_rules_if_its_tube_was_truncated() {
         let calls = |tx: &Transaction<'_>| tx.ack(&claim);
         let children = beside_commit(&blocked, fails, calls, || {
             let children = tubes.put_children(parent);
-            drop(tubes.work.to_async().truncate());
+            drop(tubes.work.to_async().admin().truncate());
             children
         });
         let gone = [TaskState::Buried, TaskState::Ready, TaskState::Buried];
@@ -205,12 +205,12 @@ fn children_of_a_released_task_wait_for_it() {
     type Beside = fn(&Tubes, u64);
     let besides: [Beside; 4] = [
         |_, _| {},
-        |tubes, id| drop(tubes.work.to_async().move_to(id, &tubes.other)),
+        |tubes, id| drop(tubes.work.to_async().admin().move_to(id, &tubes.other)),
         |tubes, id| drop(tubes.work.to_async().bury(id)),
         |tubes, id| {
             let above = tubes.other.put("above").unwrap().id;
             let waits = tubes.work.to_async();
-            drop(waits.add_parents(id, &tubes.other, &[above]));
+            drop(waits.admin().add_parents(id, &tubes.other, &[above]));
         },
     ];
     for beside in besides {
@@ -223,7 +223,7 @@ fn children_of_a_released_task_wait_for_it() {
             children
         });
         assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
-        assert_eq!(tubes.work.children(parent).unwrap(), children);
+        assert_eq!(tubes.work.query().children(parent).unwrap(), children);
         tubes.ack_again(parent, children);
         drop(claim);
         assert_all_can_end(blocked, tubes);
@@ -239,7 +239,7 @@ fn task_that_was_resolved_above_a_failed_release_stays_done() {
         let calls = |tx: &Transaction<'_>| tx.release(&claim, Duration::ZERO);
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
-            drop(tubes.work.to_async().resolve(parent, None));
+            drop(tubes.work.to_async().admin().resolve(parent, None));
             children
         });
         assert_eq!(tubes.states(children), [TaskState::Ready; 3]);
@@ -281,8 +281,8 @@ fn bury_of_a_transaction_forgets_no_task_with_edges() {
                 [TaskState::Blocked, TaskState::Ready, TaskState::Buried]
             );
             let above = if parent_is_acked { vec![] } else { vec![above] };
-            assert_eq!(tubes.work.parents(forgotten.id), Ok(above));
-            assert_eq!(tubes.work.children(forgotten.id).unwrap().len(), 2);
+            assert_eq!(tubes.work.query().parents(forgotten.id), Ok(above));
+            assert_eq!(tubes.work.query().children(forgotten.id).unwrap().len(), 2);
             drop(claim);
             assert_all_can_end(blocked, tubes);
         }

@@ -134,7 +134,7 @@ fn waker_run_by_truncate_may_wait_for_a_commit() {
             let putter =
                 scope.spawn(|| full.put_timeout("waits for space", Duration::MAX).unwrap());
             wait_until(|| store.tubes().unwrap().iter().any(|tube| tube.waiting_puts == 1));
-            full.truncate().unwrap();
+            full.admin().truncate().unwrap();
             putter.join().unwrap();
         });
         assert_eq!(log.statistics().unwrap().tasks.ready, 1);

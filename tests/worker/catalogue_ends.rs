@@ -15,8 +15,8 @@ use super::support::*;
 type Again = fn(&Tube, &Tube, u64) -> Result<Receipt>;
 
 const AGAIN: [(&str, Again); 4] = [
-    ("revoke", |tube, _, id| tube.revoke(id)),
-    ("move", |tube, other, id| tube.move_to(id, other)),
+    ("revoke", |tube, _, id| tube.admin().revoke(id)),
+    ("move", |tube, other, id| tube.admin().move_to(id, other)),
     ("requeue", |tube, _, _| tube.requeue("key", "again")),
     ("replace", |tube, _, _| tube.put(Put::new("again").key("key").on_key(OnKey::Replace))),
 ];
@@ -82,7 +82,7 @@ fn long_message_of_a_panic_is_cut() {
             assert_eq!((&stored.group, &stored.message), (&group, &message));
             assert!(id == 1 || message == "é".repeat(5_000), "{}", message.len());
         }
-        assert_eq!(case.tube.groups().unwrap()[0].count, 2);
+        assert_eq!(case.tube.query().groups().unwrap()[0].count, 2);
     });
 }
 

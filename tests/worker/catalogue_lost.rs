@@ -31,7 +31,7 @@ fn only_the_job_whose_claim_has_ended_is_lost() {
         let next = || [(); 3].map(|()| lost.recv().unwrap());
         assert!(next().iter().all(|(_, is_lost)| !is_lost));
         case.tube.delete(ids[0]).unwrap();
-        case.tube.revoke(ids[2]).unwrap();
+        case.tube.admin().revoke(ids[2]).unwrap();
         gate.open();
         let mut ends = next();
         ends.sort_unstable();
@@ -156,10 +156,10 @@ fn calls_of_a_job_whose_task_has_another_holder_are_refused_and_change_nothing()
         let (store, tube) = (case.store.clone(), case.tube.clone());
         let (send, holder) = shared_channel();
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
-            tube.revoke(id).unwrap();
+            tube.admin().revoke(id).unwrap();
             let session = store.session_named("next").unwrap();
             let claim = session.tube("case").unwrap().claim(id).unwrap();
-            let stored = || (tube.peek(id).unwrap(), tube.history(id), tube.steps(id));
+            let stored = || (tube.peek(id).unwrap(), tube.query().history(id), tube.query().steps(id));
             let before = (stored(), other.statistics().unwrap());
             let stale = Err(Error::NotTaken { id });
             assert_eq!(job.progress(1, 2), stale);

@@ -51,7 +51,7 @@ fn parked_task_is_left_to_the_holder_of_its_token() {
         let session = case.store.session_named("child").unwrap();
         let claim = session.resume_claim(&token).unwrap();
         assert_eq!((claim.id(), claim.attempt()), (film, 1));
-        let owner = case.tube.owner_of(film).unwrap().unwrap();
+        let owner = case.tube.query().owner(film).unwrap().unwrap();
         assert_eq!(owner.label.as_deref(), Some("child"));
         claim.ack().unwrap();
     });

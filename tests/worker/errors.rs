@@ -107,7 +107,7 @@ fn worker_ends_with_an_error_when_its_session_is_ended() {
         let (store, tube) = (case.store.clone(), case.tube.clone());
         let (reports, watch) = reports();
         let end_session = move |job: &Job| {
-            let owner = tube.owner_of(job.id()).unwrap().unwrap();
+            let owner = tube.query().owner(job.id()).unwrap().unwrap();
             store.resume_session(owner.session).unwrap().end().unwrap();
         };
         let worker = form.on(Worker::new(&case.store), &case.tube, end_session).watch(watch);

@@ -46,7 +46,7 @@ fn run_until_idle_does_not_wait_for_the_rate_of_a_paused_tube() {
     with_timeout(|| {
         let case = Case::with(FIFO, TubeOptions::new().rate(Rate::per(1, secs(60))));
         case.put("a");
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         let worker = Worker::new(&case.store).on(&case.tube, |_: &Job| ());
         assert_eq!(worker.run_until_idle().unwrap().jobs(), 0);
     });
@@ -78,7 +78,7 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
         let detach = {
             let (owners, tube) = (owners.clone(), case.tube.clone());
             move |job: &Job| {
-                owners.lock().unwrap().push(tube.owner_of(job.id()).unwrap().unwrap().label);
+                owners.lock().unwrap().push(tube.query().owner(job.id()).unwrap().unwrap().label);
                 Outcome::Detached
             }
         };

@@ -73,7 +73,7 @@ fn every_task_is_in_one_state_and_ends_once_whatever_its_jobs_do() {
             Report::Lost { id, .. } => Some(*id),
             _ => None,
         });
-        let page = case.tube.list(TaskState::Buried, None, 1000).unwrap();
+        let page = case.tube.query().list(TaskState::Buried, None, 1000).unwrap();
         let buried: BTreeSet<u64> = page.items.iter().map(|info| info.id).collect();
         let all: BTreeSet<u64> = (0..case.store.next_id().unwrap()).collect();
         let ends = [&done, &deleted, &buried];
@@ -306,14 +306,14 @@ fn waiting_worker_gets_the_tasks_of_a_paused_tube_when_the_pause_ends() {
         let worker = form.start(worker);
         let waiting = || case.store.tubes().unwrap()[0].waiting;
         wait_until(|| waiting() == 2);
-        case.tube.pause().unwrap();
+        case.tube.admin().pause().unwrap();
         let id = case.put("x");
         assert_eq!((waiting(), case.state(id)), (2, Some(TaskState::Ready)));
         assert!(begun.try_recv().is_err());
-        case.tube.unpause().unwrap();
+        case.tube.admin().unpause().unwrap();
         assert_eq!(begun.recv().unwrap(), id);
         wait_until(|| waiting() == 2);
-        case.tube.pause_for(secs(60)).unwrap();
+        case.tube.admin().pause_for(secs(60)).unwrap();
         let id = case.put("y");
         case.clock.advance(secs(59));
         assert_eq!((waiting(), case.state(id)), (2, Some(TaskState::Ready)));
@@ -334,7 +334,7 @@ fn job_cannot_wait_for_a_task_that_waits_for_it() {
         let grandchild = case.tube.put(grandchild).unwrap().id;
         let tube = case.tube.clone();
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
-            let graph = || [id, child, grandchild].map(|id| (tube.parents(id), tube.children(id)));
+            let graph = || [id, child, grandchild].map(|id| (tube.query().parents(id), tube.query().children(id)));
             let before = graph();
             for own in [id, child, grandchild] {
                 let refused = job.join("all", &tube, &[own]);

@@ -141,7 +141,7 @@ impl StoreFile {
 }
 
 fn ids(tube: &Tube, state: TaskState) -> Vec<u64> {
-    tube.list(state, None, 1000).unwrap().items.iter().map(|info| info.id).collect()
+    tube.query().list(state, None, 1000).unwrap().items.iter().map(|info| info.id).collect()
 }
 
 fn attempt_of(report: &str) -> (u64, u32) {

@@ -122,7 +122,7 @@ fn error_fails_the_attempt_with_the_name_of_its_type_and_its_text() {
         run(fail, ("NoRoute", "no route: invalid digit found in string"));
         let handler: Handler = |_| Err(Failure::new("timeout", "no answer").into());
         run(handler, ("timeout", "no answer"));
-        let groups = case.tube.groups().unwrap();
+        let groups = case.tube.query().groups().unwrap();
         assert_eq!(groups.len(), 2);
     });
     in_every_form(|form| {
@@ -166,13 +166,13 @@ fn groups_tell_the_causes_of_failures_apart() {
     in_every_form(|form| {
         let case = Case::with(FIFO, TubeOptions::new().max_attempts(1));
         let names = || -> Vec<String> {
-            case.tube.groups().unwrap().into_iter().map(|group| group.name).collect()
+            case.tube.query().groups().unwrap().into_iter().map(|group| group.name).collect()
         };
         let bodies = ["status", "not a page", "io", "closed", "a", "b"];
         let _ids = bodies.map(|body| case.put(body));
         form.work(&case, &case.tube, 6, fetch);
         assert_eq!(names(), ["Closed", "ConnectionReset", "Error", "NotAPage", "Status"]);
-        case.tube.truncate().unwrap();
+        case.tube.admin().truncate().unwrap();
         let _ids = bodies.map(|body| case.put(body));
         let named = form.on(Worker::new(&case.store), &case.tube, fetch).limit(6);
         let named = named.failure_group(|error| match error.downcast_ref()? {
@@ -373,7 +373,7 @@ fn session_of_the_worker_has_its_name() {
         let id = case.put("x");
         let tube = case.tube.clone();
         let label = move |job: &Job| {
-            let owner = tube.owner_of(job.id()).unwrap().unwrap();
+            let owner = tube.query().owner(job.id()).unwrap().unwrap();
             assert_eq!(owner.label.as_deref(), Some("encoder"));
         };
         let worker = form.on(Worker::new(&case.store).name("encoder"), &case.tube, label).limit(1);

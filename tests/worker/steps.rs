@@ -218,13 +218,13 @@ fn step_of_a_lost_job_is_refused() {
         let tube = case.tube.clone();
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| -> Result<()> {
             job.step("one", || Ok::<u8, Error>(1))?;
-            let _ = tube.revoke(id)?;
+            let _ = tube.admin().revoke(id)?;
             let stale = job.step("two", || -> Result<u8> { panic!("it must not run") });
             assert_eq!(stale, Err(Error::NotTaken { id }));
             assert_eq!(job.sleep("rest", secs(60)), Err(Error::NotTaken { id }));
             Ok(())
         });
-        assert_eq!((tally.lost, case.tube.steps(id).unwrap().len()), (1, 1));
+        assert_eq!((tally.lost, case.tube.query().steps(id).unwrap().len()), (1, 1));
     });
 }
 

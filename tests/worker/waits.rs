@@ -18,14 +18,14 @@ type End = fn(&Case, u64);
 
 const ENDS: [(&str, End); 6] = [
     ("delete", |case, id| assert_eq!(case.tube.delete(id).unwrap().id, id)),
-    ("revoke", |case, id| assert_eq!(case.tube.revoke(id).unwrap().id, id)),
+    ("revoke", |case, id| assert_eq!(case.tube.admin().revoke(id).unwrap().id, id)),
     ("move", |case, id| {
-        case.tube.move_to(id, &case.another("other")).unwrap();
+        case.tube.admin().move_to(id, &case.another("other")).unwrap();
     }),
-    ("truncate", |case, _| case.tube.truncate().unwrap()),
+    ("truncate", |case, _| case.tube.admin().truncate().unwrap()),
     ("expiry", |case, _| case.clock.advance(secs(60))),
     ("session", |case, id| {
-        let owner = case.tube.owner_of(id).unwrap().unwrap();
+        let owner = case.tube.query().owner(id).unwrap().unwrap();
         case.store.resume_session(owner.session).unwrap().end().unwrap();
     }),
 ];
@@ -74,7 +74,7 @@ fn job_that_waits_is_woken_when_its_claim_ends() {
             other.put("y").unwrap();
             other.try_take().unwrap().unwrap().ack().unwrap();
             assert!(told.try_recv().is_err());
-            let _ = case.tube.pause();
+            let _ = case.tube.admin().pause();
             end(&case, id);
             assert_eq!(told.recv(), Ok(true), "{name}");
             let ended = worker.stop();

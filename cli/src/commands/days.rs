@@ -24,7 +24,7 @@ pub fn run(store: &Store, args: &Days, output: &mut Output) -> CommandResult {
     }
     let today = store.today()?;
     let back = i32::try_from(args.last - 1).unwrap_or(i32::MAX);
-    let days = tube.days(today.plus_days(-back)..=today)?;
+    let days = tube.query().days(today.plus_days(-back)..=today)?;
     if output.json {
         return days.iter().try_for_each(|day| output.object(&DayRecord::new(&args.tube, day)));
     }

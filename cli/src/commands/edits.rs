@@ -29,7 +29,7 @@ pub fn update(store: &Store, args: &Update, output: &mut Output) -> CommandResul
     if let (Some(priority), None, None, None, []) =
         (args.priority, args.delay, args.not_before, &body, &args.tags[..])
     {
-        let set_priority = |tube: &Tube, id| tube.set_priority(id, priority);
+        let set_priority = |tube: &Tube, id| tube.admin().set_priority(id, priority);
         return each(store, &tasks.tube, &tasks.ids, ("updated", set_priority), output);
     }
     let mut update = tubewell::Update::new();
@@ -78,7 +78,7 @@ fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) 
     }
     let ids_found: Vec<u64> = found.iter().copied().collect();
     for together in ids_found.chunks(DELETED_TOGETHER) {
-        tube.delete_many(together)?;
+        tube.admin().delete_many(together)?;
     }
     let deleted = |_: &Tube, id| {
         if found.contains(&id) { Ok(TaskState::Done) } else { Err(Error::NotFound { id }) }
@@ -95,12 +95,12 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
             _ => {}
         }
         let states: Vec<TaskState> = args.only_if.iter().copied().map(TaskState::from).collect();
-        let delete_if = |tube: &Tube, id| tube.delete_if(id, &states);
+        let delete_if = |tube: &Tube, id| tube.admin().delete_if(id, &states);
         return each(store, name, &args.ids, ("deleted", delete_if), output);
     }
     let select = selected(args.group.as_deref(), args.tag.as_deref(), args.limit);
     let select = args.state.map(TaskState::from).into_iter().fold(select, Filter::state);
-    let deleted = store::tube(store, name)?.delete_where(select)?;
+    let deleted = store::tube(store, name)?.admin().delete(select)?;
     if output.json {
         return output.object(&json!({ "tube": name, "deleted": deleted }));
     }

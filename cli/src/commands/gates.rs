@@ -16,7 +16,7 @@ use crate::{moment, store};
 /// Changes the options that are given.
 pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
-    tube.alter(args.options.over(tube.info()?.options())).map_err(unsupported)?;
+    tube.admin().alter(args.options.over(tube.info()?.options())).map_err(unsupported)?;
     let info = tube.info()?;
     if output.json {
         return output.object(&TubeRecord::new(&info, tube.statistics()?.tasks));
@@ -53,7 +53,7 @@ fn set_pause(
     }
     let tube = store::tube(store, name)?;
     let was_paused = tube.info()?.paused;
-    tube.pause_for(time)?;
+    tube.admin().pause_for(time)?;
     let info = tube.info()?;
     if output.json {
         let resumes_in = seconds(info.resumes_in);

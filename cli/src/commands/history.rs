@@ -15,7 +15,7 @@ const COLUMNS: [&str; 7] = ["NUMBER", "TIME", "WHAT", "STATE", "TUBE", "OWNER", 
 pub fn history(store: &Store, args: &OneTask, output: &mut Output) -> CommandResult {
     let (name, id) = (&args.tube, args.id);
     let tube = store::tube(store, name)?;
-    let entries = tube.history(id).map_err(|error| Failure::of_task(error, name, id))?;
+    let entries = tube.query().history(id).map_err(|error| Failure::of_task(error, name, id))?;
     if output.json {
         return entries.iter().try_for_each(|entry| output.object(&EntryRecord::new(entry)));
     }
@@ -44,7 +44,7 @@ pub fn log(store: &Store, args: &Log, output: &mut Output) -> CommandResult {
         return Err(Failure::usage(format!("tube {name} keeps no history"))
             .hint(format!("`tubewell alter {name} --history 20` keeps the last 20 entries")));
     }
-    let receipt = tube.log(id, &args.text).map_err(|error| Failure::of_task(error, name, id))?;
+    let receipt = tube.admin().log(id, &args.text).map_err(|error| Failure::of_task(error, name, id))?;
     let printed = if output.json {
         output.object(&json!({ "id": id, "tube": name, "state": receipt.state.as_str() }))
     } else {

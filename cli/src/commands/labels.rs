@@ -15,13 +15,13 @@ const PAGE: usize = 500;
 
 pub fn add(store: &Store, args: &EditTags, output: &mut Output) -> CommandResult {
     let OneTask { tube, id } = &args.task;
-    let added = store::tube(store, tube)?.add_tags(*id, &args.tags);
+    let added = store::tube(store, tube)?.admin().add_tags(*id, &args.tags);
     print_tags(store, &args.task, added, output)
 }
 
 pub fn remove(store: &Store, args: &EditTags, output: &mut Output) -> CommandResult {
     let OneTask { tube, id } = &args.task;
-    let removed = store::tube(store, tube)?.remove_tags(*id, &args.tags);
+    let removed = store::tube(store, tube)?.admin().remove_tags(*id, &args.tags);
     print_tags(store, &args.task, removed, output)
 }
 

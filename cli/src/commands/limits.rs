@@ -32,7 +32,7 @@ pub fn list(store: &Store, output: &mut Output) -> CommandResult {
     let limits = store.limits()?;
     let mut paused = Vec::new();
     for tube in store.tubes()? {
-        let of_tube = store::tube(store, &tube.name)?.paused_sub_queues()?;
+        let of_tube = store::tube(store, &tube.name)?.query().paused_sub_queues()?;
         paused.extend(of_tube.into_iter().map(|paused| (tube.name.clone(), paused)));
     }
     if output.json {
@@ -74,8 +74,8 @@ pub fn pause(
     output: &mut Output,
 ) -> CommandResult {
     let of = store::tube(store, tube)?;
-    let was_paused = of.paused_sub_queues()?.iter().any(|paused| paused.name == name);
-    of.pause_sub_queue(name, time).map_err(unsupported)?;
+    let was_paused = of.query().paused_sub_queues()?.iter().any(|paused| paused.name == name);
+    of.admin().pause_sub_queue(name, time).map_err(unsupported)?;
     if output.json {
         let left = seconds(Some(time).filter(|time| !time.is_zero()));
         return output.object(&json!({

@@ -44,11 +44,11 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     let limit = args.shown.limit();
     let mut printer = Printer::new(&tube, args, store::now(store)?, output);
     if let Some(name) = &args.group {
-        let pages = |place| tube.list(Filter::new().group(name).newest_first(), place, PAGE);
+        let pages = |place| tube.query().list(Filter::new().group(name).newest_first(), place, PAGE);
         print_pages(pages, &mut printer)?;
     } else if has_conditions || args.newest_first {
         for wanted in wanted(args, &states) {
-            print_pages(|place| tube.list(&wanted, place, PAGE), &mut printer)?;
+            print_pages(|place| tube.query().list(&wanted, place, PAGE), &mut printer)?;
         }
     } else if states == [TaskState::Delayed] {
         let number = args.shown.skip.saturating_add(limit);
@@ -57,7 +57,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
         }
     } else {
         for state in states {
-            print_pages(|place| tube.list(state, place, PAGE), &mut printer)?;
+            print_pages(|place| tube.query().list(state, place, PAGE), &mut printer)?;
         }
     }
     let (damaged, may_have_more) = (printer.damaged, printer.left == 0);
@@ -105,7 +105,7 @@ fn wanted(args: &args::List, states: &[TaskState]) -> Vec<Filter> {
 
 /// How many tasks a failure group has.
 fn group_size(tube: &Tube, name: &str) -> CommandResult<u64> {
-    let groups = tube.groups()?;
+    let groups = tube.query().groups()?;
     Ok(groups.iter().find(|group| group.name == name).map_or(0, |group| group.count))
 }
 
@@ -140,7 +140,7 @@ fn ids_by_due_time(
     let mut first: BinaryHeap<(Duration, u64)> = BinaryHeap::new();
     let mut place = None;
     loop {
-        let page = tube.list(TaskState::Delayed, place, DELAYED_PAGE)?;
+        let page = tube.query().list(TaskState::Delayed, place, DELAYED_PAGE)?;
         *damaged += page.damaged;
         let now = store.clock_report()?.timeline;
         for info in &page.items {

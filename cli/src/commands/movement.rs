@@ -14,14 +14,14 @@ use crate::store;
 pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandResult {
     let to = store::tube(store, &args.to)?;
     if args.all {
-        let moved = store::tube(store, &args.tube)?.move_all(&to)?;
+        let moved = store::tube(store, &args.tube)?.admin().move_all(&to)?;
         if output.json {
             let done = json!({ "tube": args.tube, "to": args.to, "moved": moved });
             return output.object(&done);
         }
         return output.line(format!("moved {} to {}", count(moved, "task"), args.to));
     }
-    let verb = |tube: &Tube, id| tube.move_to(id, &to);
+    let verb = |tube: &Tube, id| tube.admin().move_to(id, &to);
     tasks::each_into(store, (&args.tube, &args.to), &args.ids, ("moved", verb), output)
 }
 

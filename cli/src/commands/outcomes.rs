@@ -68,7 +68,7 @@ struct GroupRecord<'a> {
 
 /// Counts the buried tasks of each failure group.
 pub fn groups(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let groups = store::tube(store, name)?.groups()?;
+    let groups = store::tube(store, name)?.query().groups()?;
     if output.json {
         return groups
             .iter()
@@ -85,7 +85,7 @@ pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandRes
     let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
     let result = bytes::of_result(&args.result)?;
-    let receipt = tube.resolve(id, result.as_deref()).map_err(|error| match error {
+    let receipt = tube.admin().resolve(id, result.as_deref()).map_err(|error| match error {
         Error::NotReady { state: TaskState::Taken, .. } => Failure::from(error)
             .hint(format!("`tubewell revoke {name} {id}` ends the claim of its worker")),
         error => Failure::of_task(error, name, id),

@@ -15,24 +15,24 @@ pub fn add(store: &Store, args: &AddParents, output: &mut Output) -> CommandResu
     let OneTask { tube: name, id } = &args.task;
     let tube = store::tube(store, name)?;
     let of = args.parent_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
-    let added = tube.add_parents(*id, of.as_ref().unwrap_or(&tube), &args.parents);
+    let added = tube.admin().add_parents(*id, of.as_ref().unwrap_or(&tube), &args.parents);
     print_state(&args.task, added, output)
 }
 
 pub fn remove(store: &Store, args: &RemoveParents, output: &mut Output) -> CommandResult {
     let parents = (!args.all).then_some(args.parents.as_slice());
-    let removed = store::tube(store, &args.task.tube)?.remove_parents(args.task.id, parents);
+    let removed = store::tube(store, &args.task.tube)?.admin().remove_parents(args.task.id, parents);
     print_state(&args.task, removed, output)
 }
 
 /// Lists the tasks that a task waits for.
 pub fn parents(store: &Store, task: &OneTask, output: &mut Output) -> CommandResult {
-    list(store, task, ("waits for no task", Tube::parents), output)
+    list(store, task, ("waits for no task", |tube, id| tube.query().parents(id)), output)
 }
 
 /// Lists the tasks that wait for a task.
 pub fn children(store: &Store, task: &OneTask, output: &mut Output) -> CommandResult {
-    list(store, task, ("no task waits for it", Tube::children), output)
+    list(store, task, ("no task waits for it", |tube, id| tube.query().children(id)), output)
 }
 
 fn list(

@@ -31,5 +31,5 @@ fn next(tube: &Tube) -> CommandResult<u64> {
         let why = format!("no task of {} can be taken now", tube.name());
         Failure::new(Exit::NoTask, why)
     };
-    tube.peek_ready(1)?.first().map(|info| info.id).ok_or_else(nothing)
+    tube.query().next(1)?.first().map(|info| info.id).ok_or_else(nothing)
 }

@@ -58,7 +58,7 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
     if let Some(body) = &args.body {
         change = change.body(bytes::of_argument("body", body)?);
     }
-    let receipt = tube.reschedule(&args.key, change).map_err(unknown)?;
+    let receipt = tube.schedules().change(&args.key, change).map_err(unknown)?;
     store::catch_up_now(store)?;
     report(("changed", &args.key), &args.tube, receipt, output)
 }
@@ -67,7 +67,7 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
 pub fn unschedule(store: &Store, args: &Unschedule, output: &mut Output) -> CommandResult {
     let key = args.key.clone();
     let found = store.by_key(&key)?.ok_or_else(|| unknown(Error::KeyNotFound { key }))?;
-    let receipt = store::tube(store, &found.tube)?.unschedule(&args.key).map_err(unknown)?;
+    let receipt = store::tube(store, &found.tube)?.schedules().remove(&args.key).map_err(unknown)?;
     report(("removed", &args.key), &found.tube, receipt, output)
 }
 
@@ -82,7 +82,7 @@ pub fn list(store: &Store, args: &Schedules, output: &mut Output) -> CommandResu
         let tube = store::tube(store, &name)?;
         let mut after = None;
         loop {
-            let page = tube.schedules(after, PAGE)?;
+            let page = tube.schedules().list(after, PAGE)?;
             damaged += page.damaged;
             for schedule in &page.items {
                 if output.json {

@@ -29,18 +29,18 @@ pub fn bury(store: &Store, args: &Bury, output: &mut Output) -> CommandResult {
 }
 
 pub fn forget(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
-    each(store, &args.tube, &args.ids, ("forgot", Tube::forget), output)
+    each(store, &args.tube, &args.ids, ("forgot", |tube, id| tube.admin().forget(id)), output)
 }
 
 pub fn revoke(store: &Store, args: &Revoke, output: &mut Output) -> CommandResult {
     if args.all {
-        let revoked = store::tube(store, &args.tube)?.revoke_all()?;
+        let revoked = store::tube(store, &args.tube)?.admin().revoke_all()?;
         if output.json {
             return output.object(&json!({ "tube": args.tube, "revoked": revoked }));
         }
         return output.line(format!("revoked {}", count(revoked, "task")));
     }
-    each(store, &args.tube, &args.ids, ("revoked", Tube::revoke), output)
+    each(store, &args.tube, &args.ids, ("revoked", |tube, id| tube.admin().revoke(id)), output)
 }
 
 /// Refuses a `kick` that names nothing to kick.
@@ -62,7 +62,7 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
     }
     let tube = store::tube(store, &args.tube)?;
     let kicked = if args.group.is_some() || args.tag.is_some() {
-        tube.kick_where(selected(args.group.as_deref(), args.tag.as_deref(), args.count))?
+        tube.admin().kick(selected(args.group.as_deref(), args.tag.as_deref(), args.count))?
     } else {
         tube.kick(args.count.unwrap_or(u64::MAX))?
     };
@@ -73,7 +73,7 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
 }
 
 pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let released = store::tube(store, name)?.release_all()?;
+    let released = store::tube(store, name)?.admin().release_all()?;
     if output.json {
         return output.object(&json!({ "tube": name, "released": released }));
     }

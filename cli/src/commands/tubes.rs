@@ -57,7 +57,7 @@ pub fn drop(store: &Store, name: &str, output: &mut Output) -> CommandResult {
 pub fn truncate(store: &Store, name: &str, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, name)?;
     let stored = store::stored(&tube.statistics()?);
-    tube.truncate()?;
+    tube.admin().truncate()?;
     if output.json {
         return output.object(&json!({ "tube": name, "removed": stored }));
     }

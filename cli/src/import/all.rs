@@ -41,9 +41,9 @@ impl Import<'_> {
     fn create_tube(&self, tube: ExportedTube) -> tubewell::Result<Tube> {
         let ExportedTube { name, driver, options, pause, paused_sub_queues } = tube;
         let tube = self.store.create_tube(&name, &driver, options)?;
-        pause.map_or(Ok(()), |time| tube.pause_for(time))?;
+        pause.map_or(Ok(()), |time| tube.admin().pause_for(time))?;
         for (name, time) in &paused_sub_queues {
-            tube.pause_sub_queue(name, *time)?;
+            tube.admin().pause_sub_queue(name, *time)?;
         }
         Ok(tube)
     }

@@ -246,7 +246,7 @@ impl Import<'_> {
             return Ok(());
         };
         let (first, last, tube, to) = (first.line, last.line, to.number, to.tube.clone());
-        let ticket = to.restore_many(batch.iter().map(|task| task.restore.clone()));
+        let ticket = to.admin().restore_many(batch.iter().map(|task| task.restore.clone()));
         let ids = batch.iter().map(|task| task.id).collect();
         if !ticket.is_done() {
             let before = self.in_flight.replace(InFlight { ticket, first, last, tube, ids });

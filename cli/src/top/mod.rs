@@ -232,7 +232,7 @@ fn act(store: &Store, action: &Action) -> tubewell::Result<String> {
     match action {
         Action::Kick { tube, id } => store.tube(tube)?.kick_task(*id).map(|_| done),
         Action::KickGroup { tube, group } => {
-            let kicked = store.tube(tube)?.kick_where(Filter::new().group(group))?;
+            let kicked = store.tube(tube)?.admin().kick(Filter::new().group(group))?;
             Ok(format!("kicked {} of {tube}", count(kicked, "task")))
         }
         Action::KickAll { tube } => {
@@ -240,7 +240,7 @@ fn act(store: &Store, action: &Action) -> tubewell::Result<String> {
             Ok(format!("kicked {} of {tube}", count(kicked, "task")))
         }
         Action::Delete { tube, id } => store.tube(tube)?.delete(*id).map(|_| done),
-        Action::Pause { tube } => store.tube(tube)?.pause().map(|()| done),
-        Action::Resume { tube } => store.tube(tube)?.unpause().map(|()| done),
+        Action::Pause { tube } => store.tube(tube)?.admin().pause().map(|()| done),
+        Action::Resume { tube } => store.tube(tube)?.admin().unpause().map(|()| done),
     }
 }

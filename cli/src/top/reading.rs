@@ -123,13 +123,13 @@ fn add(
     let tube = store.tube(name)?;
     // A tube whose driver only the application has gives nothing to this process.
     if counts.tasks.ready > 0 && *usable {
-        let next = tube.peek_ready(1)?.pop();
+        let next = tube.query().next(1)?.pop();
         overview.next.extend(next.map(|next| (name.clone(), next.put_at)));
     }
     let left = MOST.saturating_sub(overview.running.len());
     if counts.tasks.taken > 0 && left > 0 {
-        for info in tube.list(TaskState::Taken, None, left)?.items {
-            let owner = match tube.owner_of(info.id) {
+        for info in tube.query().list(TaskState::Taken, None, left)?.items {
+            let owner = match tube.query().owner(info.id) {
                 // It ended after the list was read.
                 Err(Error::NotFound { .. }) => continue,
                 owner => owner?,
@@ -139,12 +139,12 @@ fn add(
     }
     if counts.tasks.buried > 0 {
         let left = MOST.saturating_sub(overview.groups.len());
-        let groups = tube.groups()?.into_iter().take(left);
+        let groups = tube.query().groups()?.into_iter().take(left);
         overview.groups.extend(groups.map(|group| (name.clone(), group)));
     }
     let left = MOST.saturating_sub(overview.schedules.len());
     if counts.tasks.recurring > 0 && left > 0 {
-        let schedules = tube.schedules(None, left)?.items.into_iter();
+        let schedules = tube.schedules().list(None, left)?.items.into_iter();
         overview.schedules.extend(schedules.map(|schedule| (name.clone(), schedule)));
     }
     Ok(())
@@ -154,9 +154,9 @@ fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Re
     let tube = store.tube(name)?;
     let page = |after: Option<Cursor>, most: usize| -> tubewell::Result<Page<TaskInfo>> {
         match which {
-            Which::State(state) => tube.list(*state, after, most),
+            Which::State(state) => tube.query().list(*state, after, most),
             Which::Group(group) => {
-                tube.list(Filter::new().group(group).newest_first(), after, most)
+                tube.query().list(Filter::new().group(group).newest_first(), after, most)
             }
         }
     };
@@ -173,8 +173,8 @@ fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Re
 
 fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
     let tube = store.tube(name)?;
-    let (task, history) = (tube.peek(id)?, tube.history(id)?);
-    let owner = if task.info.state == TaskState::Taken { tube.owner_of(id)? } else { None };
+    let (task, history) = (tube.peek(id)?, tube.query().history(id)?);
+    let owner = if task.info.state == TaskState::Taken { tube.query().owner(id)? } else { None };
     let steps = crate::record::count_steps(&tube, &task.info)?;
     Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps })))
 }

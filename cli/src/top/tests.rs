@@ -139,7 +139,7 @@ fn busy() -> (Desk, Session) {
     let first =
         std::time::UNIX_EPOCH + store.clock_report().unwrap().wall + Duration::from_secs(600);
     news.schedule(daily.starting(first)).unwrap();
-    news.pause_for(Duration::from_secs(60)).unwrap();
+    news.admin().pause_for(Duration::from_secs(60)).unwrap();
     (Desk::at(clock, store), worker)
 }
 
@@ -312,7 +312,7 @@ fn failed_action_says_why() {
     assert!(desk.footer().contains("not buried"), "{}", desk.footer());
     let (mail, options) = (desk.store.tube("mail").unwrap(), desk.model.view().footer.1);
     assert_eq!(options, Tone::Bad);
-    mail.truncate().unwrap();
+    mail.admin().truncate().unwrap();
     desk.write("dy");
     assert!(desk.footer().contains('3'), "{}", desk.footer());
 }
@@ -495,7 +495,7 @@ fn tube_shows_the_age_of_its_next_task() {
     assert_eq!(age(&mut desk), "", "the tube is busy");
     claim.ack().unwrap();
     assert_eq!(age(&mut desk), "1m2s");
-    jobs.pause().unwrap();
+    jobs.admin().pause().unwrap();
     assert_eq!(age(&mut desk), "");
 }
 
@@ -523,7 +523,7 @@ fn tube_that_was_dropped_is_reported() {
     let (mut desk, _worker) = busy();
     desk.press([Key::Down, Key::Enter]);
     let news = desk.store.tube("news").unwrap();
-    news.unschedule("hourly").unwrap();
+    news.schedules().remove("hourly").unwrap();
     desk.store.drop_tube("news").unwrap();
     desk.change();
     assert!(desk.shown(80, 10).contains("news"), "{}", desk.shown(80, 10));

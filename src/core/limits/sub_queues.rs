@@ -299,10 +299,10 @@ mod tests {
     /// must not get its task.
     #[test]
     fn take_that_waits_for_a_sub_queue_is_served_before_a_later_one() {
-        let pause = |tube: &Tube| tube.pause_sub_queue("x", SECOND).unwrap();
+        let pause = |tube: &Tube| tube.admin().pause_sub_queue("x", SECOND).unwrap();
         let rate = |tube: &Tube| {
             let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND));
-            tube.alter(options.sub_queue_limit(9)).unwrap();
+            tube.admin().alter(options.sub_queue_limit(9)).unwrap();
             tube.try_take().unwrap().unwrap().ack().unwrap();
         };
         for shut in [&pause as &dyn Fn(&Tube), &rate] {

@@ -403,11 +403,11 @@ mod tests {
         write_store_file(&path, header, Counts::default());
         let store = Store::open(&path).unwrap();
         let work = store.tube("work").unwrap();
-        work.truncate().unwrap();
+        work.admin().truncate().unwrap();
         work.put("x").unwrap();
         let claim = work.try_take().unwrap().unwrap();
         for _ in 0..2 {
-            assert!(matches!(work.truncate(), Err(Error::Unavailable { .. })));
+            assert!(matches!(work.admin().truncate(), Err(Error::Unavailable { .. })));
             let refused = store.create_tube("new", crate::FIFO, crate::TubeOptions::new());
             assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         }

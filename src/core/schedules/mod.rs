@@ -35,7 +35,7 @@ mod tests {
         tube.schedule(Schedule::every(DAY * 2).key("tidy").put("x")).unwrap();
         store.inner().run(|core| core.config.calendar = None);
         clock.advance(DAY * 3);
-        let listed = tube.schedules(None, 9).unwrap().items;
+        let listed = tube.schedules().list(None, 9).unwrap().items;
         let [report, tidy] = &listed[..] else { panic!("{listed:?}") };
         assert_eq!((report.runs, tidy.runs), (0, 2));
         assert!(report.stopped.as_ref().unwrap().contains("feature `cron`"), "{report:?}");
@@ -48,7 +48,7 @@ mod tests {
         let store = open();
         let tube = store.tube("jobs").unwrap();
         clock.advance(Duration::ZERO);
-        let listed = tube.schedules(None, 9).unwrap().items;
+        let listed = tube.schedules().list(None, 9).unwrap().items;
         assert_eq!(
             (listed[0].id, listed[0].runs, listed[0].stopped.as_ref()),
             (report.id, 1, None)

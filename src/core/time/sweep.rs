@@ -325,7 +325,7 @@ mod tests {
         for id in 0..20 {
             tube.put(Put::new("x").ttl(SECOND)).unwrap();
             for _ in 0..999 {
-                tube.log(id, "entry").unwrap();
+                tube.admin().log(id, "entry").unwrap();
             }
         }
         store.flush().unwrap();

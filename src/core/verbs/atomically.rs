@@ -76,8 +76,8 @@ mod tests {
             claim.bury_with(Failure::new("crash", "signal 9")).unwrap();
         }
         let listed = || {
-            let page = |state| tube.list(state, None, 10).unwrap().items;
-            (page(TaskState::Ready), page(TaskState::Buried).len(), tube.groups().unwrap())
+            let page = |state| tube.query().list(state, None, 10).unwrap().items;
+            (page(TaskState::Ready), page(TaskState::Buried).len(), tube.query().groups().unwrap())
         };
         let before = listed();
         for steps in 0..4 {

@@ -336,7 +336,7 @@ mod tests {
             let steps = (0..steps).map(|n| Step::new(format!("{n}"), StepKind::Value, "x"));
             let steps = steps.collect();
             let task = Restore::new("x").takes(1).history(history).steps(steps);
-            tube.restore_many([task]).unwrap();
+            tube.admin().restore_many([task]).unwrap();
         }
         (store, tube)
     }
@@ -345,13 +345,13 @@ mod tests {
     fn delete_many_refuses_more_rows_of_history_and_steps_than_one_commit_removes() {
         let (store, tube) = with_rows(51, 1000, 1000);
         let ids: Vec<u64> = (0..51).collect();
-        let refused = tube.delete_many(&ids).unwrap_err();
+        let refused = tube.admin().delete_many(&ids).unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
         assert!(refused.to_string().contains("100000 rows"), "{refused}");
         assert_eq!(tube.statistics().unwrap().tasks.ready, 51);
-        assert_eq!(tube.history(0).unwrap().len(), 1000);
-        assert_eq!(tube.delete_many(&ids[..50]), Ok(50));
-        assert_eq!(tube.delete_many(&ids), Ok(1));
+        assert_eq!(tube.query().history(0).unwrap().len(), 1000);
+        assert_eq!(tube.admin().delete_many(&ids[..50]), Ok(50));
+        assert_eq!(tube.admin().delete_many(&ids), Ok(1));
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 

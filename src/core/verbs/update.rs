@@ -365,7 +365,7 @@ mod tests {
                     continue; // The record is read when the task is taken.
                 }
                 with_unread_take(driver, size, |store, tube, grant| {
-                    tube.set_priority(grant.id, 1).unwrap();
+                    tube.admin().set_priority(grant.id, 1).unwrap();
                     // Now the database has it there, too.
                     assert_eq!(store.verify().unwrap(), [""; 0]);
                     let claim = read_claim(store.local(), grant, None).unwrap().unwrap();
@@ -381,7 +381,7 @@ mod tests {
         for (size, new) in [(1024, 2000), (2000, 1000), (2000, 3000)] {
             with_unread_take(FIFOTTL, size, |store, tube, grant| {
                 let key = grant.key();
-                tube.revoke(grant.id).unwrap();
+                tube.admin().revoke(grant.id).unwrap();
                 let update = Update::new().body(vec![8; new]).priority(1);
                 tube.update(grant.id, update).unwrap();
                 assert_eq!(store.verify().unwrap(), [""; 0]);

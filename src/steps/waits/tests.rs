@@ -68,7 +68,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         let info = jobs.peek(id).unwrap().info;
         assert_eq!((info.state, info.open_parents, info.attempts), (TaskState::Blocked, 2, 0));
         assert!(info.has_steps);
-        assert_eq!((jobs.parents(id), parts.children(ids[0])), (Ok(ids.to_vec()), Ok(vec![id])));
+        assert_eq!((jobs.query().parents(id), parts.query().children(ids[0])), (Ok(ids.to_vec()), Ok(vec![id])));
         assert_eq!(store.verify().unwrap(), [""; 0]);
 
         take(parts).ack().unwrap();
@@ -130,7 +130,7 @@ fn join_of_tasks_that_are_over_keeps_the_claim() {
         // Each name is free again after an error.
         let part = parts.put("part").unwrap().id;
         assert_eq!(job.held.join_step("unknown", parts, &[part, over, part]), Ok(false));
-        assert_eq!(jobs.parents(id), Ok(vec![part]));
+        assert_eq!(jobs.query().parents(id), Ok(vec![part]));
     });
 }
 
@@ -167,7 +167,7 @@ fn joined_task_follows_its_rule_for_parents() {
                 assert_eq!(job.held.join_step("part done", parts, &[part]), Ok(false));
                 parts.claim(part).unwrap().bury().unwrap();
                 if is_gone {
-                    parts.truncate().unwrap();
+                    parts.admin().truncate().unwrap();
                 }
                 store.flush().unwrap();
                 while store.inner().run(Core::tell_children).unwrap() {}

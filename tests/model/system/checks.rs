@@ -226,13 +226,13 @@ impl System {
                 continue;
             }
             let handle = self.store.tube(&tube.name).unwrap();
-            let days = handle.days(today.plus_days(-999)..=today).unwrap();
+            let days = handle.query().days(today.plus_days(-999)..=today).unwrap();
             let sum = |of: fn(&Day) -> u64| days.iter().map(of).map(i128::from).sum::<i128>();
             let calls = |verb| i128::from(self.model.calls(*no, verb));
             let takes = sum(|day| day.takes) - calls(Verb::Take);
             let acks = sum(|day| day.acks) - calls(Verb::Ack) - calls(Verb::Advance);
             let failed = sum(|day| day.failed);
-            let groups = handle.groups().unwrap();
+            let groups = handle.query().groups().unwrap();
             assert!(failed <= groups.iter().map(|it| i128::from(it.count)).sum());
             let before = self.uncounted.insert(*no, (today, [takes, acks]));
             // An old day may be removed when a new one begins.
@@ -249,7 +249,7 @@ impl System {
         let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
         assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
         for (no, tube) in self.model.tubes() {
-            let paused = self.store.tube(&tube.name).unwrap().paused_sub_queues().unwrap();
+            let paused = self.store.tube(&tube.name).unwrap().query().paused_sub_queues().unwrap();
             let got = paused.into_iter().map(|paused| (paused.name, micros(paused.resumes_in)));
             let want = self.model.paused_sub_queues(*no).into_iter();
             let want =
@@ -313,7 +313,7 @@ impl System {
                 _ => state == tubewell::TaskState::Done,
             };
             loop {
-                let page = tube.list(state, after, limit).unwrap();
+                let page = tube.query().list(state, after, limit).unwrap();
                 assert!(page.items.len() <= limit);
                 for info in &page.items {
                     assert_eq!(info.state, state);
@@ -420,7 +420,7 @@ impl System {
         for (tube_no, tube) in self.model.tubes() {
             let handle = self.store.tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
-                let got = handle.owner_of(self.ids[&no]).unwrap();
+                let got = handle.query().owner(self.ids[&no]).unwrap();
                 let got = got.map(|owner| {
                     let label = owner.label.as_deref().map(str::to_owned);
                     (owner.is_parked, micros(owner.expires_in), label)

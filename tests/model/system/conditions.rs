@@ -90,7 +90,7 @@ impl System {
     fn listed(&self, tube: &Tube, wanted: &Filter, limit: usize) -> Vec<TaskNo> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = tube.list(wanted, after, limit).unwrap();
+            let page = tube.query().list(wanted, after, limit).unwrap();
             assert!(page.items.len() <= limit && page.damaged == 0);
             all.extend(page.items.iter().map(|info| self.number(info.id)));
             after = page.next;

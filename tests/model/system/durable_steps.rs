@@ -56,7 +56,7 @@ impl System {
             let handle = self.store.tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
                 let id = self.ids[&no];
-                let got = handle.steps(id).unwrap().into_iter().map(|step| {
+                let got = handle.query().steps(id).unwrap().into_iter().map(|step| {
                     let is_value = step.kind == StepKind::Value;
                     assert_eq!(is_value, step.spawned().is_none(), "{step:?}");
                     (step.spawned(), step.name)

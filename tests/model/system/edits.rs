@@ -14,7 +14,7 @@ impl System {
         let picked = picks.iter().map(|pick| self.pick(pick, tube_no, session));
         let (numbers, ids): (Vec<TaskNo>, Vec<u64>) = picked.unzip();
         let want = self.model.delete_many(tube_no, &numbers);
-        if let Some((got, want)) = agree(tube.delete_many(&ids), want) {
+        if let Some((got, want)) = agree(tube.admin().delete_many(&ids), want) {
             assert_eq!(got, want);
         }
     }
@@ -25,14 +25,14 @@ impl System {
             let is_ordered = state != State::Ready || !model.tubes()[&no].driver.sub_queued();
             let limit = if is_ordered { limit } else { usize::MAX };
             let select = Filter::new().state(library_state(state)).limit(limit as u64);
-            (tube.delete_where(select), model.delete_where(no, state, limit))
+            (tube.admin().delete(select), model.delete_where(no, state, limit))
         });
     }
 
     pub(super) fn kick_group(&mut self, tube: usize, group: Group, limit: usize) {
         let select = Filter::new().group(group.name()).limit(limit as u64);
         self.tube_wide(tube, |tube, model, no| {
-            (tube.kick_where(select), model.kick_group(no, &group.name(), limit))
+            (tube.admin().kick(select), model.kick_group(no, &group.name(), limit))
         });
     }
 }
@@ -70,16 +70,16 @@ pub(super) fn edit(
         ById::SetPriority { priority } => {
             let want = model.set_priority(tube_no, no, *priority);
             let got = if deferred {
-                wait(later.set_priority(id, *priority))
+                wait(later.admin().set_priority(id, *priority))
             } else {
-                tube.set_priority(id, *priority)
+                tube.admin().set_priority(id, *priority)
             };
             (got, want)
         }
         ById::Log => {
             let text = format!("step {step}");
             let want = model.log(tube_no, no, &text);
-            (if deferred { wait(later.log(id, &text)) } else { tube.log(id, &text) }, want)
+            (if deferred { wait(later.admin().log(id, &text)) } else { tube.admin().log(id, &text) }, want)
         }
         ById::EditTags { tags, adds } => {
             let want = model.edit_tags(tube_no, no, tags, *adds);
@@ -93,9 +93,9 @@ pub(super) fn edit(
             let want = model.delete_if(tube_no, no, *state);
             let states = [library_state(*state)];
             let got = if deferred {
-                wait(later.delete_if(id, &states))
+                wait(later.admin().delete_if(id, &states))
             } else {
-                tube.delete_if(id, &states)
+                tube.admin().delete_if(id, &states)
             };
             (got, want)
         }

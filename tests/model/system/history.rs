@@ -11,7 +11,7 @@ impl System {
         for (tube_no, tube) in self.model.tubes() {
             let handle = self.store.tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
-                let got = handle.history(self.ids[&no]).unwrap().into_iter().map(|entry| {
+                let got = handle.query().history(self.ids[&no]).unwrap().into_iter().map(|entry| {
                     let verb = verb_of(entry.what);
                     Entry {
                         number: entry.number,

@@ -35,7 +35,7 @@ impl System {
                 let Ok(tube) = self.store.tube(&of.name) else { continue };
                 let in_tube = want.iter().filter(|task| self.model.peek(*no, **task).is_ok());
                 let wanted = Filter::new().tag(tag).newest_first();
-                let page = tube.list(&wanted, None, 10_000).unwrap();
+                let page = tube.query().list(&wanted, None, 10_000).unwrap();
                 let got: BTreeSet<TaskNo> =
                     page.items.iter().map(|info| self.number(info.id)).collect();
                 assert_eq!(got, in_tube.copied().collect(), "{tag} in {}", of.name);
@@ -53,9 +53,9 @@ pub(super) fn edit_tags(
 ) -> Result<Receipt> {
     let later = tube.to_async();
     match (adds, deferred) {
-        (true, false) => tube.add_tags(id, tags),
-        (true, true) => later.add_tags(id, tags).wait(),
-        (false, false) => tube.remove_tags(id, tags),
-        (false, true) => later.remove_tags(id, tags).wait(),
+        (true, false) => tube.admin().add_tags(id, tags),
+        (true, true) => later.admin().add_tags(id, tags).wait(),
+        (false, false) => tube.admin().remove_tags(id, tags),
+        (false, true) => later.admin().remove_tags(id, tags).wait(),
     }
 }

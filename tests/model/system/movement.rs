@@ -25,9 +25,9 @@ impl System {
     ) {
         let Some((target, to_no, _)) = self.tube(client, to) else { return };
         let got = if deferred {
-            tube.to_async().move_to(id, &target).wait()
+            tube.to_async().admin().move_to(id, &target).wait()
         } else {
-            tube.move_to(id, &target)
+            tube.admin().move_to(id, &target)
         };
         agree_on_receipt(got, self.model.move_to(tube_no, no, to_no), id);
     }
@@ -46,7 +46,7 @@ impl System {
         if is_open || self.model.in_order_of_moves(no).len() > MOST_MOVED {
             return;
         }
-        if let Some((got, want)) = agree(handle.move_all(&target), self.model.move_all(no, to_no)) {
+        if let Some((got, want)) = agree(handle.admin().move_all(&target), self.model.move_all(no, to_no)) {
             assert_eq!(got, want);
         }
     }

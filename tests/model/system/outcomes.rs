@@ -14,7 +14,7 @@ impl System {
     pub(super) fn check_outcomes(&self) {
         for (tube_no, tube) in self.model.tubes() {
             let handle = self.store.tube(&tube.name).unwrap();
-            let got = handle.groups().unwrap();
+            let got = handle.query().groups().unwrap();
             let got: Vec<(String, u64)> = got.into_iter().map(|it| (it.name, it.count)).collect();
             assert_eq!(got, self.model.groups(*tube_no), "the failure groups of {}", tube.name);
             for (name, _) in got {
@@ -39,7 +39,7 @@ impl System {
     fn tasks_of_group(&self, tube: &Tube, name: &str) -> Vec<TaskNo> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = tube.list(Filter::new().group(name).newest_first(), after, 3).unwrap();
+            let page = tube.query().list(Filter::new().group(name).newest_first(), after, 3).unwrap();
             assert!(page.items.len() <= 3);
             assert!(page.items.iter().all(|info| info.group.as_deref() == Some(name)));
             all.extend(page.items.iter().map(|info| self.number(info.id)));
@@ -64,11 +64,11 @@ pub(super) fn resolve(
     result: Option<&[u8]>,
     deferred: bool,
 ) -> Result<Receipt> {
-    if deferred { tube.to_async().resolve(id, result).wait() } else { tube.resolve(id, result) }
+    if deferred { tube.to_async().admin().resolve(id, result).wait() } else { tube.admin().resolve(id, result) }
 }
 
 pub(super) fn forget(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
-    if deferred { tube.to_async().forget(id).wait() } else { tube.forget(id) }
+    if deferred { tube.to_async().admin().forget(id).wait() } else { tube.admin().forget(id) }
 }
 
 pub(super) fn kick_task(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {

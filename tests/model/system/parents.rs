@@ -51,9 +51,9 @@ impl System {
         let (numbers, ids): (Vec<TaskNo>, Vec<u64>) = picked.unzip();
         let got = if deferred {
             let later = tube.to_async();
-            later.add_parents(id, &of_tube, &ids).wait()
+            later.admin().add_parents(id, &of_tube, &ids).wait()
         } else {
-            tube.add_parents(id, &of_tube, &ids)
+            tube.admin().add_parents(id, &of_tube, &ids)
         };
         let want = self.model.add_parents(tube_no, no, of_no, &numbers);
         let is_unknown = ids.contains(&u64::MAX) && id != u64::MAX;
@@ -82,9 +82,9 @@ impl System {
         });
         let got = if deferred {
             let later = tube.to_async();
-            later.remove_parents(id, ids.as_deref()).wait()
+            later.admin().remove_parents(id, ids.as_deref()).wait()
         } else {
-            tube.remove_parents(id, ids.as_deref())
+            tube.admin().remove_parents(id, ids.as_deref())
         };
         let want = self.model.remove_parents(tube_no, no, chosen.as_deref());
         agree_on_receipt(got, want, id);
@@ -104,9 +104,9 @@ impl System {
                 };
                 let id = self.ids[&no];
                 let parents = ids(&mut task.parents.iter().copied());
-                assert_eq!(handle.parents(id), Ok(parents), "the parents of task {no}");
+                assert_eq!(handle.query().parents(id), Ok(parents), "the parents of task {no}");
                 let children = ids(&mut self.model.children(no).into_iter());
-                assert_eq!(handle.children(id), Ok(children), "the children of task {no}");
+                assert_eq!(handle.query().children(id), Ok(children), "the children of task {no}");
             }
         }
     }

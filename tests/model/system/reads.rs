@@ -45,7 +45,7 @@ impl System {
         {
             let (mut got, mut after) = (BTreeMap::<TaskNo, Vec<u8>>::new(), None);
             loop {
-                let page = handle.list_bodies(Filter::new().state(state), after, 40).unwrap();
+                let page = handle.query().tasks(Filter::new().state(state), after, 40).unwrap();
                 got.extend(
                     page.items.into_iter().map(|it| (self.number(it.info.id), it.body.to_vec())),
                 );
@@ -76,8 +76,8 @@ impl System {
                 continue;
             }
             let handle = self.store.tube(held.claim.tube()).unwrap();
-            assert_eq!(owner, handle.owner_of(id).unwrap());
-            assert_eq!(held.claim.steps().unwrap(), handle.steps(id).unwrap());
+            assert_eq!(owner, handle.query().owner(id).unwrap());
+            assert_eq!(held.claim.steps().unwrap(), handle.query().steps(id).unwrap());
             let progress = handle.peek(id).unwrap().info.progress.unwrap();
             assert_eq!((progress.done, progress.total), (self.steps, id));
             assert_eq!(progress.text.as_deref(), Some(text.as_str()));

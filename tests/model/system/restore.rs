@@ -28,9 +28,9 @@ impl System {
             next += 1;
         }
         let got = if deferred {
-            handle.to_async().restore_many(tasks).wait()
+            handle.to_async().admin().restore_many(tasks).wait()
         } else {
-            handle.restore_many(tasks)
+            handle.admin().restore_many(tasks)
         };
         if let Some((receipts, placed)) = agree(got, self.model.restore_many(no, &wanted)) {
             assert_eq!(receipts.len(), placed.len());

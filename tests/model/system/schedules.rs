@@ -88,9 +88,9 @@ impl System {
         let (put, terms) = self.terms(template, no);
         let change = change_of(put, &terms);
         let got = if deferred {
-            handle.to_async().reschedule(key, change).wait()
+            handle.to_async().schedules().change(key, change).wait()
         } else {
-            handle.reschedule(key, change)
+            handle.schedules().change(key, change)
         };
         let want = self.model.reschedule(no, key, &terms);
         if let Some((receipt, placed)) = agree(got, want) {
@@ -166,7 +166,7 @@ impl System {
     ) -> BTreeMap<TaskNo, ScheduleView> {
         let (mut all, mut ids, mut after) = (BTreeMap::new(), Vec::new(), None);
         loop {
-            let page = tube.schedules(after, limit).unwrap();
+            let page = tube.schedules().list(after, limit).unwrap();
             assert!(page.items.len() <= limit && page.damaged == 0);
             for info in page.items {
                 ids.push(info.id);
@@ -272,5 +272,5 @@ fn overlap_of(skips: bool) -> Overlap {
 }
 
 fn unschedule(tube: &Tube, key: &str, deferred: bool) -> Result<Receipt> {
-    if deferred { tube.to_async().unschedule(key).wait() } else { tube.unschedule(key) }
+    if deferred { tube.to_async().schedules().remove(key).wait() } else { tube.schedules().remove(key) }
 }

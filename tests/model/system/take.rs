@@ -13,7 +13,7 @@ impl System {
     pub(super) fn take(&mut self, client: usize, tube: usize, keep: bool) {
         let Some((handle, tube, session)) = self.tube(client, tube) else { return };
         let want = self.model.take(session, &[tube]);
-        let next = handle.peek_ready(1).map(|next| next.first().map(|info| info.id));
+        let next = handle.query().next(1).map(|next| next.first().map(|info| info.id));
         if let Some((got, want)) = agree(handle.try_take(), want) {
             assert_eq!(next.unwrap(), got.as_ref().map(Claim::id), "the task that was shown");
             self.taken(session, got, want, keep);
@@ -27,7 +27,7 @@ impl System {
         let among = if is_kept { Among::Kept } else { Among::Present };
         let pick = Pick { among, ..pick.clone() };
         let (no, id) = self.pick(&pick, tube, session);
-        let owner = handle.owner_of(id).map(|owner| owner.map(|owner| owner.session));
+        let owner = handle.query().owner(id).map(|owner| owner.map(|owner| owner.session));
         let holder = self.model.peek(tube, no).map(|task| task.claim().map(|(_, who)| who));
         if let Some((owner, holder)) = agree(owner, holder) {
             assert_eq!(owner.is_some(), holder.is_some(), "the owner of task {id}");

@@ -56,8 +56,8 @@ impl System {
         let wanted = Options { max_runtime, keep_done, keep_buried, temporary, ..options.clone() };
         let given = options_of(&wanted, durability);
         let got = match by {
-            Alter::Tube => handle.alter(given),
-            Alter::Deferred => handle.to_async().alter(given).wait(),
+            Alter::Tube => handle.admin().alter(given),
+            Alter::Deferred => handle.to_async().admin().alter(given).wait(),
             Alter::Create => {
                 let given = given.or_alter(true);
                 self.store.create_tube(TUBE_NAMES[tube], name_of(driver), given).map(drop)
@@ -72,16 +72,16 @@ impl System {
         let later = handle.to_async();
         let until = self.model.wall().saturating_add(time);
         let got = match (time, deferred) {
-            (0, false) => handle.unpause(),
-            (0, true) => later.unpause().wait(),
-            (NEVER, false) => handle.pause(),
-            (NEVER, true) => later.pause().wait(),
+            (0, false) => handle.admin().unpause(),
+            (0, true) => later.admin().unpause().wait(),
+            (NEVER, false) => handle.admin().pause(),
+            (NEVER, true) => later.admin().pause().wait(),
             // The wall clock was never set, or set right.
             (_, false) if until == self.model.now() + time => {
-                handle.pause_until(library_moment(until))
+                handle.admin().pause_until(library_moment(until))
             }
-            (_, false) => handle.pause_for(duration(time)),
-            (_, true) => later.pause_for(duration(time)).wait(),
+            (_, false) => handle.admin().pause_for(duration(time)),
+            (_, true) => later.admin().pause_for(duration(time)).wait(),
         };
         agree(got, self.model.pause(no, time));
     }
@@ -96,10 +96,10 @@ impl System {
         let Some((handle, no, _)) = self.tube(0, tube) else { return };
         let later = handle.to_async();
         let got = match (time, deferred) {
-            (0, false) => handle.unpause_sub_queue(name),
-            (0, true) => later.unpause_sub_queue(name).wait(),
-            (_, false) => handle.pause_sub_queue(name, duration(time)),
-            (_, true) => later.pause_sub_queue(name, duration(time)).wait(),
+            (0, false) => handle.admin().unpause_sub_queue(name),
+            (0, true) => later.admin().unpause_sub_queue(name).wait(),
+            (_, false) => handle.admin().pause_sub_queue(name, duration(time)),
+            (_, true) => later.admin().pause_sub_queue(name, duration(time)).wait(),
         };
         agree(got, self.model.pause_sub_queue(no, name, time));
     }
@@ -138,45 +138,45 @@ impl System {
             tube.try_take().map(drop),
             tube.claimed(id).and_then(tubewell::Claim::ack).map(drop),
             tube.claimed(id).and_then(|claim| claim.ack_with("result")).map(drop),
-            tube.resolve(id, None).map(drop),
-            tube.forget(id).map(drop),
+            tube.admin().resolve(id, None).map(drop),
+            tube.admin().forget(id).map(drop),
             tube.outcome(id).map(drop),
             tube.wait_done(id, Duration::ZERO).map(drop),
-            tube.groups().map(drop),
-            tube.list(Filter::new().group("timeout").newest_first(), None, 1).map(drop),
+            tube.query().groups().map(drop),
+            tube.query().list(Filter::new().group("timeout").newest_first(), None, 1).map(drop),
             tube.claimed(id).and_then(|claim| claim.release(Duration::ZERO)).map(drop),
             tube.claimed(id).and_then(|claim| claim.touch(Duration::from_secs(1))).map(drop),
             tube.claimed(id).and_then(|claim| claim.renew(Duration::from_secs(1))),
             tube.bury(id).map(drop),
             tube.kick(1).map(drop),
             tube.delete(id).map(drop),
-            tube.set_priority(id, 1).map(drop),
+            tube.admin().set_priority(id, 1).map(drop),
             tube.update(id, tubewell::Update::new()).map(drop),
             tube.cancel(id).map(drop),
-            tube.delete_if(id, &[tubewell::TaskState::Ready]).map(drop),
-            tube.delete_many(&[id]).map(drop),
-            tube.delete_where(tubewell::Filter::new().state(tubewell::TaskState::Ready)).map(drop),
-            tube.kick_where(tubewell::Filter::new()).map(drop),
-            tube.log(id, "text").map(drop),
-            tube.history(id).map(drop),
+            tube.admin().delete_if(id, &[tubewell::TaskState::Ready]).map(drop),
+            tube.admin().delete_many(&[id]).map(drop),
+            tube.admin().delete(tubewell::Filter::new().state(tubewell::TaskState::Ready)).map(drop),
+            tube.admin().kick(tubewell::Filter::new()).map(drop),
+            tube.admin().log(id, "text").map(drop),
+            tube.query().history(id).map(drop),
             tube.peek(id).map(drop),
-            tube.add_parents(id, tube, &[id]).map(drop),
-            tube.remove_parents(id, None).map(drop),
-            tube.parents(id).map(drop),
-            tube.children(id).map(drop),
+            tube.admin().add_parents(id, tube, &[id]).map(drop),
+            tube.admin().remove_parents(id, None).map(drop),
+            tube.query().parents(id).map(drop),
+            tube.query().children(id).map(drop),
             tube.schedule(schedule).map(drop),
-            tube.reschedule("k", tubewell::Reschedule::new()).map(drop),
-            tube.unschedule("k").map(drop),
-            tube.schedules(None, 1).map(drop),
-            tube.release_all().map(drop),
-            tube.truncate(),
-            tube.pause(),
-            tube.unpause(),
-            tube.alter(TubeOptions::new()),
-            tube.pause_sub_queue("x", Duration::ZERO),
-            tube.paused_sub_queues().map(drop),
+            tube.schedules().change("k", tubewell::Reschedule::new()).map(drop),
+            tube.schedules().remove("k").map(drop),
+            tube.schedules().list(None, 1).map(drop),
+            tube.admin().release_all().map(drop),
+            tube.admin().truncate(),
+            tube.admin().pause(),
+            tube.admin().unpause(),
+            tube.admin().alter(TubeOptions::new()),
+            tube.admin().pause_sub_queue("x", Duration::ZERO),
+            tube.query().paused_sub_queues().map(drop),
             tube.info().map(drop),
-            tube.list(tubewell::TaskState::Ready, None, 1).map(drop),
+            tube.query().list(tubewell::TaskState::Ready, None, 1).map(drop),
             tube.statistics().map(drop),
         ];
         for answer in answers {

@@ -185,7 +185,7 @@ impl System {
             ById::Bury => (tube.bury(id), model.bury(tube_no, no)),
             ById::Delete if deferred => (later.delete(id).wait(), model.delete(tube_no, no)),
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
-            ById::Revoke => (tube.revoke(id), model.revoke(tube_no, no)),
+            ById::Revoke => (tube.admin().revoke(id), model.revoke(tube_no, no)),
             ById::EditTags { .. }
             | ById::SetPriority { .. }
             | ById::Log

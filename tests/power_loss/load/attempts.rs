@@ -101,7 +101,7 @@ impl Load {
         let issued = self.disk.position();
         let ended = match held {
             Held::Claim(claim) => claim.snooze(Duration::ZERO),
-            Held::Id(tube) if is_revoked => tube.revoke(id),
+            Held::Id(tube) if is_revoked => tube.admin().revoke(id),
             Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.snooze(Duration::ZERO)),
         };
         let ended = unless_ended(ended)?;

@@ -27,7 +27,7 @@ impl Load {
         let issued = self.disk.position();
         let is_same = self.contents.tasks[&id].priority == priority;
         if !is_same && self.rng.one_in(4) {
-            let ticket = match self.given(&tube, |tube| tube.set_priority(id, priority)) {
+            let ticket = match self.given(&tube, |tube| tube.admin().set_priority(id, priority)) {
                 Err(Error::NotFound { .. }) => return Ok(()),
                 ticket => ticket?,
             };
@@ -35,7 +35,7 @@ impl Load {
             self.deferred("deferred priority", issued, ticket, kind);
             return Ok(());
         }
-        let receipt = match tube.set_priority(id, priority) {
+        let receipt = match tube.admin().set_priority(id, priority) {
             Err(Error::NotFound { .. }) => return Ok(()),
             receipt => receipt?,
         };
@@ -51,7 +51,7 @@ impl Load {
         let number = self.rng.below(u64::MAX);
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
-        let receipt = match tube.log(id, &number.to_string()) {
+        let receipt = match tube.admin().log(id, &number.to_string()) {
             Err(Error::NotFound { .. }) => return Ok(()),
             receipt => receipt?,
         };
@@ -120,7 +120,7 @@ impl Load {
         let mut ids: Vec<u64> = of_tube.map(|(id, _)| *id).take(count).collect();
         ids.push(u64::MAX);
         let issued = self.disk.position();
-        let deleted = self.store.tube(name)?.delete_many(&ids)?;
+        let deleted = self.store.tube(name)?.admin().delete_many(&ids)?;
         for id in &ids {
             self.contents().tasks.remove(id);
         }

@@ -29,30 +29,30 @@ impl Load {
                 let until = self.now().saturating_add(time);
                 gates.sub_queues_paused_until[which] = if time == 0 { 0 } else { until };
                 let time = if time == NEVER { Duration::MAX } else { Duration::from_micros(time) };
-                tube.pause_sub_queue(SUB_QUEUES[which], time)?;
+                tube.admin().pause_sub_queue(SUB_QUEUES[which], time)?;
                 "pause a sub-queue"
             }
             6 if kind.sub_queued() => {
                 let most = u32::try_from(2 + self.rng.below(3)).unwrap();
                 gates.sub_queue_limit = Some(most).filter(|_| gates.sub_queue_limit != Some(most));
-                tube.alter(with(&kind, gates).options())?;
+                tube.admin().alter(with(&kind, gates).options())?;
                 "alter the limit of sub-queues"
             }
             0 => {
                 gates.paused_until = NEVER;
-                tube.pause()?;
+                tube.admin().pause()?;
                 "pause"
             }
             // With the clock of the system it is not known when the pause ends.
             1 if self.clock.is_some() => {
                 let time = 1 + self.rng.below(20_000_000);
                 gates.paused_until = self.now() + time;
-                tube.pause_for(Duration::from_micros(time))?;
+                tube.admin().pause_for(Duration::from_micros(time))?;
                 "pause for a time"
             }
             2 | 3 => {
                 gates.change_limit(&mut self.rng);
-                tube.alter(with(&kind, gates).options())?;
+                tube.admin().alter(with(&kind, gates).options())?;
                 "alter"
             }
             4 => {
@@ -63,12 +63,12 @@ impl Load {
             }
             5 => {
                 gates.paused_until = 0;
-                tube.to_async().unpause().wait()?;
+                tube.to_async().admin().unpause().wait()?;
                 "deferred unpause"
             }
             _ => {
                 gates.paused_until = 0;
-                tube.unpause()?;
+                tube.admin().unpause()?;
                 "unpause"
             }
         };

@@ -54,10 +54,10 @@ impl Load {
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let resolved = if !kind.temporary && self.rng.one_in(3) {
-            let resolved = self.given(&tube, |tube| tube.resolve(id, result.as_deref()));
+            let resolved = self.given(&tube, |tube| tube.admin().resolve(id, result.as_deref()));
             resolved.map(|resolved| ticket = Some(resolved))
         } else {
-            tube.resolve(id, result.as_deref()).map(|resolved| receipt = Some(resolved))
+            tube.admin().resolve(id, result.as_deref()).map(|resolved| receipt = Some(resolved))
         };
         if let Err(Error::NotReady { state, .. }) = resolved {
             let is_taken = || self.may_have_claim(|other| other == (name, id));
@@ -87,11 +87,11 @@ impl Load {
         let (kind, tube) = (self.contents.tubes[name].clone(), self.store.tube(name)?);
         let issued = self.disk.position();
         if self.rng.one_in(4) {
-            let ticket = self.given(&tube, |tube| tube.forget(id))?;
+            let ticket = self.given(&tube, |tube| tube.admin().forget(id))?;
             self.contents().tasks.remove(&id);
             self.deferred("deferred forget", issued, ticket, &kind);
         } else {
-            let receipt = tube.forget(id)?;
+            let receipt = tube.admin().forget(id)?;
             self.contents().tasks.remove(&id);
             self.changed("forget", issued, &kind, &[receipt]);
         }
@@ -106,7 +106,7 @@ impl Load {
         if is_done || !self.contents.tubes.contains_key(name) {
             return Ok(());
         }
-        match self.store.tube(name)?.forget(id) {
+        match self.store.tube(name)?.admin().forget(id) {
             Err(Error::NotDone { .. }) => Ok(()),
             forgotten => {
                 let forgotten = unless_ended(forgotten)?;

@@ -74,7 +74,7 @@ impl Load {
         let Some(kind) = self.contents.tubes.get(token.tube()).cloned() else { return Ok(()) };
         let tube = self.store.tube(token.tube())?;
         let issued = self.disk.position();
-        let receipt = tube.revoke(id)?;
+        let receipt = tube.admin().revoke(id)?;
         self.contents().unpark(id);
         self.changed("revoke", issued, &kind, &[receipt]);
         Ok(())
@@ -120,7 +120,7 @@ impl Load {
             self.drop_claim(claim);
         }
         let issued = self.disk.position();
-        self.store.tube(name)?.release_all()?;
+        self.store.tube(name)?.admin().release_all()?;
         let of_tube = self.contents.tasks.iter().filter(|(_, task)| task.tube == name);
         let has_parked = of_tube.clone().any(|(_, task)| task.parked.is_some());
         let ids: Vec<u64> = of_tube.map(|(id, _)| *id).collect();

@@ -21,7 +21,7 @@ impl Load {
         }
         let has_done = tasks.iter().any(|task| task.state == TaskState::Done);
         let issued = self.disk.position();
-        let receipts = match tube.restore_many(restored) {
+        let receipts = match tube.admin().restore_many(restored) {
             Err(Error::Full { .. }) => return Ok(()),
             Err(Error::Invalid { .. }) if has_done && !kind.keeps_done() => return Ok(()),
             receipts => receipts?,

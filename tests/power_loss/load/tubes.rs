@@ -64,7 +64,7 @@ impl Load {
         let tube = self.store.tube(name)?;
         let issued = self.disk.position();
         self.history.purges = true;
-        tube.truncate()?;
+        tube.admin().truncate()?;
         self.contents().remove_tasks(name);
         self.step("truncate", issued, Answer::durable());
         Ok(())

@@ -16,11 +16,11 @@ impl Script<'_> {
         self.note("update", jobs.update(id, update));
         let update = Update::new().not_before(moment() + HOUR);
         self.note("not_before", jobs.update(id, update));
-        self.note("set_priority", jobs.set_priority(id, 52));
-        self.note("add_tags", jobs.add_tags(id, ["added", "too"]));
-        self.note("remove_tags", jobs.remove_tags(id, ["too"]));
-        self.note("log", jobs.log(id, "said by a caller"));
-        self.note("history", jobs.history(id));
+        self.note("set_priority", jobs.admin().set_priority(id, 52));
+        self.note("add_tags", jobs.admin().add_tags(id, ["added", "too"]));
+        self.note("remove_tags", jobs.admin().remove_tags(id, ["too"]));
+        self.note("log", jobs.admin().log(id, "said by a caller"));
+        self.note("history", jobs.query().history(id));
         self.note("peek", jobs.peek(id));
         self.note("cancel", jobs.cancel(id));
         self.note("not found", jobs.peek(id));
@@ -36,18 +36,18 @@ impl Script<'_> {
             id
         };
         let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
-        self.note("groups", jobs.groups());
-        self.note("list_group", jobs.list(Filter::new().group("broken").newest_first(), None, 2));
+        self.note("groups", jobs.query().groups());
+        self.note("list_group", jobs.query().list(Filter::new().group("broken").newest_first(), None, 2));
         self.note("outcome", jobs.outcome(ids[0]));
         self.note("kick_task", jobs.kick_task(ids[0]));
         self.note("not buried", jobs.kick_task(ids[0]));
         self.note("kick", jobs.kick(1));
-        self.note("kick_where", jobs.kick_where(Filter::new().group("broken").limit(1)));
-        self.note("resolve", jobs.resolve(ids[3], Some(b"by hand")));
-        self.note("forget", jobs.forget(ids[3]));
-        self.note("not done", jobs.forget(ids[4]));
+        self.note("kick_where", jobs.admin().kick(Filter::new().group("broken").limit(1)));
+        self.note("resolve", jobs.admin().resolve(ids[3], Some(b"by hand")));
+        self.note("forget", jobs.admin().forget(ids[3]));
+        self.note("not done", jobs.admin().forget(ids[4]));
         self.note("bury", jobs.bury(ids[0]));
-        self.note("delete", jobs.delete_where(Filter::new().state(TaskState::Buried).tag("dead")));
+        self.note("delete", jobs.admin().delete(Filter::new().state(TaskState::Buried).tag("dead")));
     }
 
     pub fn many(&self) {
@@ -55,26 +55,26 @@ impl Script<'_> {
         let jobs = self.jobs();
         let ids: Vec<u64> = (0..4).map(|n| put(&jobs, format!("deleted {n}"))).collect();
         self.note("delete", jobs.delete(ids[0]));
-        self.note("delete_if", jobs.delete_if(ids[1], &[TaskState::Ready]));
-        self.note("wrong state", jobs.delete_if(ids[2], &[TaskState::Buried]));
-        self.note("delete_many", jobs.delete_many(&ids[2..]));
+        self.note("delete_if", jobs.admin().delete_if(ids[1], &[TaskState::Ready]));
+        self.note("wrong state", jobs.admin().delete_if(ids[2], &[TaskState::Buried]));
+        self.note("delete_many", jobs.admin().delete_many(&ids[2..]));
     }
 
     pub fn gates(&self) {
         self.about("gates");
         let (store, jobs) = (self.store, self.jobs());
-        self.note("pause", jobs.pause());
-        self.note("pause_for", jobs.pause_for(MINUTE));
-        self.note("pause_until", jobs.pause_until(moment()));
+        self.note("pause", jobs.admin().pause());
+        self.note("pause_for", jobs.admin().pause_for(MINUTE));
+        self.note("pause_until", jobs.admin().pause_until(moment()));
         self.note("paused", jobs.try_take());
-        self.note("unpause", jobs.unpause());
-        self.note("pause_sub_queue", jobs.pause_sub_queue("ann", MINUTE));
-        self.note("paused_sub_queues", jobs.paused_sub_queues());
-        self.note("unpause_sub_queue", jobs.unpause_sub_queue("ann"));
+        self.note("unpause", jobs.admin().unpause());
+        self.note("pause_sub_queue", jobs.admin().pause_sub_queue("ann", MINUTE));
+        self.note("paused_sub_queues", jobs.query().paused_sub_queues());
+        self.note("unpause_sub_queue", jobs.admin().unpause_sub_queue("ann"));
         self.note("set_limit", store.set_limit("host", 4));
         self.note("limits", store.limits().unwrap());
         self.note("remove_limit", store.remove_limit("host"));
-        self.note("unsupported", self.plain().pause_sub_queue("ann", MINUTE));
+        self.note("unsupported", self.plain().admin().pause_sub_queue("ann", MINUTE));
     }
 
     pub fn schedules(&self) {
@@ -84,8 +84,8 @@ impl Script<'_> {
         let task = Put::new("run").sub_queue("runs").tag("run").ttr(MINUTE).max_attempts(2);
         self.note("schedule", jobs.schedule(hourly.starting(moment() + HOUR).put(task)));
         let change = Reschedule::new().every(2 * HOUR).body("another run").priority(2);
-        self.note("reschedule", jobs.reschedule("hourly", change));
-        self.note("schedules", jobs.schedules(None, 10));
+        self.note("reschedule", jobs.schedules().change("hourly", change));
+        self.note("schedules", jobs.schedules().list(None, 10));
         self.note("by_key", self.store.by_key("hourly"));
         let minutely = Schedule::every(MINUTE).key("minutely").put(Put::new("soon").priority(0));
         self.note("schedule", jobs.schedule(minutely));
@@ -94,17 +94,17 @@ impl Script<'_> {
         self.note("run", &run);
         self.note("spawned by", jobs.peek(run.id()).map(|task| task.info.spawned_by));
         self.note("ack", run.ack());
-        self.note("unschedule", jobs.unschedule("minutely"));
-        self.note("unschedule again", jobs.unschedule("minutely"));
+        self.note("unschedule", jobs.schedules().remove("minutely"));
+        self.note("unschedule again", jobs.schedules().remove("minutely"));
     }
 
     pub fn movement(&self) {
         self.about("moves");
         let (plain, counted) = (self.plain(), self.tube("counted"));
         let id = put(&plain, "moved");
-        self.note("move_to", plain.move_to(id, &counted));
+        self.note("move_to", plain.admin().move_to(id, &counted));
         self.note("find", self.store.find(id));
-        self.note("move_all", counted.move_all(&plain));
+        self.note("move_all", counted.admin().move_all(&plain));
     }
 
     pub fn deferred(&self) {
@@ -126,7 +126,7 @@ impl Script<'_> {
         let (store, jobs) = (self.store, self.jobs());
         self.note("statistics of a tube", jobs.statistics());
         self.note("statistics", store.statistics().unwrap().len());
-        self.note("days", jobs.days(store.today().unwrap()..=store.today().unwrap()));
+        self.note("days", jobs.query().days(store.today().unwrap()..=store.today().unwrap()));
         self.note("info", jobs.info());
         self.note("tubes", store.tubes().unwrap().len());
         self.note("owners", store.owners().unwrap());
@@ -142,7 +142,7 @@ impl Script<'_> {
         self.note("busy", store.drop_tube("jobs"));
         self.note("left", jobs.peek(held).map(|task| task.info.state));
         self.advance(SECOND);
-        self.note("temporary", self.tube("brief").alter(TubeOptions::new()));
+        self.note("temporary", self.tube("brief").admin().alter(TubeOptions::new()));
         self.note("taken", self.plain().take_many(2, Duration::ZERO).map(|claims| claims.len()));
     }
 }

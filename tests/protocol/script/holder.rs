@@ -18,7 +18,7 @@ impl Script<'_> {
         self.note("steps", claim.steps());
         let id = claim.id();
         self.note("release", claim.release(Duration::ZERO));
-        self.note("steps of a task", jobs.steps(id));
+        self.note("steps of a task", jobs.query().steps(id));
         let claim = jobs.claim(id).unwrap();
         self.note("stored step", claim.step("measure", || Ok::<u32, Error>(99)));
         self.note("ack", claim.ack());
@@ -47,11 +47,11 @@ impl Script<'_> {
             "ack_with",
             jobs.claimed(take("ack_with")).and_then(|claim| claim.ack_with("by id")),
         );
-        self.note("revoke", jobs.revoke(take("revoke")));
+        self.note("revoke", jobs.admin().revoke(take("revoke")));
         self.note("not taken", jobs.claimed(100).and_then(tubewell::Claim::ack));
-        self.note("release_all", jobs.release_all());
+        self.note("release_all", jobs.admin().release_all());
         take("revoke_all");
-        self.note("revoke_all", jobs.revoke_all());
+        self.note("revoke_all", jobs.admin().revoke_all());
     }
 
     pub fn parked(&self) {
@@ -59,7 +59,7 @@ impl Script<'_> {
         let jobs = self.jobs();
         put(&jobs, Put::new("parked").priority(0));
         let token = jobs.try_take().unwrap().unwrap().park(HOUR).unwrap();
-        self.note("owner_of", jobs.owner_of(token.id()));
+        self.note("owner_of", jobs.query().owner(token.id()));
         let claim = self.store.resume_claim(&token);
         self.note("resume_claim", &claim);
         self.note("ack", claim.unwrap().ack());
@@ -83,7 +83,7 @@ impl Script<'_> {
         let _ = claim.detach();
         // The session is in its grace, and its claim stands.
         let resumed = store.resume_session(id).unwrap();
-        self.note("owner of its task", jobs.owner_of(task));
+        self.note("owner of its task", jobs.query().owner(task));
         self.note("claimed", resumed.tube("jobs").unwrap().claimed(task));
         self.note("not claimed", resumed.tube("jobs").unwrap().claimed(task + 1));
         self.note("end", resumed.end());

@@ -8,19 +8,19 @@ impl Script<'_> {
     pub fn lists(&self) {
         self.about("lists");
         let jobs = self.jobs();
-        let first = jobs.list(TaskState::Delayed, None, 2).unwrap();
+        let first = jobs.query().list(TaskState::Delayed, None, 2).unwrap();
         self.note("list", &first);
-        self.note("next page", jobs.list(TaskState::Delayed, first.next, 100));
+        self.note("next page", jobs.query().list(TaskState::Delayed, first.next, 100));
         let wanted = Filter::new().state(TaskState::Ready).newest_first();
-        self.note("list_where", jobs.list(&wanted, None, 3));
+        self.note("list_where", jobs.query().list(&wanted, None, 3));
         let soonest = Filter::new().state(TaskState::Delayed).soonest_first();
-        let first = jobs.list(&soonest, None, 1).unwrap();
+        let first = jobs.query().list(&soonest, None, 1).unwrap();
         self.note("soonest first", &first);
-        self.note("next soonest", jobs.list(&soonest, first.next, 1));
+        self.note("next soonest", jobs.query().list(&soonest, first.next, 1));
         let wanted = Filter::new().tag("green").sub_queue("ann");
-        self.note("list_bodies", jobs.list_bodies(&wanted, None, 10));
-        self.note("by owner", jobs.list(Filter::new().owner("recorder"), None, 10));
-        self.note("peek_ready", jobs.peek_ready(2));
+        self.note("list_bodies", jobs.query().tasks(&wanted, None, 10));
+        self.note("by owner", jobs.query().list(Filter::new().owner("recorder"), None, 10));
+        self.note("peek_ready", jobs.query().next(2));
     }
 
     pub fn labels(&self) {

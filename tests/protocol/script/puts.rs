@@ -42,10 +42,10 @@ impl Script<'_> {
         self.note("kept key", jobs.put(again));
         self.note("requeue", jobs.requeue("all", Put::new("requeued").tag("green")));
         let restored = Restore::new("restored").id(100).takes(2).forgiven(1);
-        self.note("restore", jobs.restore_many([restored]));
+        self.note("restore", jobs.admin().restore_many([restored]));
         let buried = Restore::new("buried before").buried(true).group("timeout");
         let buried = buried.put_at(moment() - HOUR);
-        self.note("restore buried", jobs.restore_many([buried]));
+        self.note("restore buried", jobs.admin().restore_many([buried]));
     }
 
     pub fn refused_puts(&self) {
@@ -53,7 +53,7 @@ impl Script<'_> {
         let (plain, jobs, small) = (self.plain(), self.jobs(), self.tube("small"));
         self.note("unsupported", plain.put(Put::new("x").delay(SECOND)));
         self.note("key in use", jobs.put(Put::new("x").key("all")));
-        self.note("id used", jobs.restore_many([Restore::new("x").id(100)]));
+        self.note("id used", jobs.admin().restore_many([Restore::new("x").id(100)]));
         self.note("no parent", jobs.put(Put::new("x").after_key("nobody")));
         self.note("room", small.put("one"));
         self.note("full", small.put("two"));

@@ -34,7 +34,7 @@ impl Script<'_> {
         let late = take.end().map(|late| late.map(Claim::into_blocking));
         self.note("take", &late);
         self.note("release", late.unwrap().unwrap().release(Duration::ZERO));
-        self.note("truncate", plain.truncate());
+        self.note("truncate", plain.admin().truncate());
         self.note("catch_up", self.store.catch_up());
         let take = begin(plain.to_async().take_timeout(5 * SECOND));
         self.act(Act::Waiting("plain".into(), 1));
@@ -65,7 +65,7 @@ impl Script<'_> {
         self.note("checkpoint", claim.checkpoint("work, done in part"));
         self.note("log", claim.log("said by the worker"));
         self.note("peek", jobs.peek(claim.id()));
-        self.note("owner_of", jobs.owner_of(claim.id()));
+        self.note("owner_of", jobs.query().owner(claim.id()));
         self.note("ack_with", claim.ack_with("the result"));
     }
 

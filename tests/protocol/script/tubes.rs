@@ -43,7 +43,7 @@ impl Script<'_> {
         let asked = TubeOptions::new().keep_done(Keep::new().count(1));
         self.note("asked", store.create_tube("asked", FIFOTTL, asked).map(drop));
         self.note("tube", store.tube("plain").map(drop));
-        self.note("alter", self.tube("counted").alter(TubeOptions::new().max_taken(3)));
+        self.note("alter", self.tube("counted").admin().alter(TubeOptions::new().max_taken(3)));
         self.note("info", self.tube("counted").info());
         self.note("tubes", store.tubes().unwrap().len());
         self.note("drop", store.drop_tube("relaxed"));

@@ -49,7 +49,7 @@ impl Script<'_> {
         self.note("event", events.recv());
         self.note("no more", events.try_recv());
         drop(events);
-        self.note("delete", small.delete_many(&[self.store.next_id().unwrap() - 1]));
+        self.note("delete", small.admin().delete_many(&[self.store.next_id().unwrap() - 1]));
     }
 
     pub fn parents(&self) {
@@ -58,13 +58,13 @@ impl Script<'_> {
         let parent = put(&jobs, Put::new("a parent").priority(0));
         let child = put(&jobs, Put::new("a child").priority(0).after(&jobs, [parent]));
         let other = put(&jobs, Put::new("another parent").priority(9));
-        self.note("add_parents", jobs.add_parents(child, &jobs, &[other]));
-        self.note("parents", jobs.parents(child));
-        self.note("children", jobs.children(parent));
-        self.note("cycle", jobs.add_parents(parent, &jobs, &[child]));
+        self.note("add_parents", jobs.admin().add_parents(child, &jobs, &[other]));
+        self.note("parents", jobs.query().parents(child));
+        self.note("children", jobs.query().children(parent));
+        self.note("cycle", jobs.admin().add_parents(parent, &jobs, &[child]));
         self.note("has dependents", jobs.delete(parent));
         self.note("not ready", jobs.claim(child));
-        self.note("remove_parents", jobs.remove_parents(child, Some(&[other])));
+        self.note("remove_parents", jobs.admin().remove_parents(child, Some(&[other])));
         self.note("ack", jobs.try_take().unwrap().unwrap().ack());
         self.note("child", jobs.peek(child));
         self.note("cancel", jobs.cancel(other));

@@ -100,7 +100,7 @@ impl Simulation {
     fn begin_anew(&mut self) {
         self.world.claims.clear();
         for tube in &self.world.tubes {
-            tube.truncate().unwrap();
+            tube.admin().truncate().unwrap();
         }
         self.world.store.flush().unwrap();
         self.tasks.clear();
@@ -121,10 +121,10 @@ impl Simulation {
     fn stored(&self) -> BTreeMap<u64, (Stored, bool)> {
         let mut all = BTreeMap::new();
         for (tube, handle) in self.world.tubes.iter().enumerate() {
-            for info in STATES.iter().flat_map(|it| handle.list(*it, None, 10_000).unwrap().items) {
+            for info in STATES.iter().flat_map(|it| handle.query().list(*it, None, 10_000).unwrap().items) {
                 let is_taken = info.state == TaskState::Taken;
                 let state = if is_taken { TaskState::Ready } else { info.state };
-                let entries = handle.history(info.id).unwrap().into_iter().map(|entry| Entry {
+                let entries = handle.query().history(info.id).unwrap().into_iter().map(|entry| Entry {
                     number: entry.number,
                     at: since_begin(entry.at),
                     what: entry.what,

@@ -36,11 +36,11 @@ impl Simulation {
         let (verb, answer) = match rng.below(6) {
             0 => {
                 gates.tubes.insert(nth, until);
-                ("pause", if time == 0 { tube.unpause() } else { tube.pause_for(pause) })
+                ("pause", if time == 0 { tube.admin().unpause() } else { tube.admin().pause_for(pause) })
             }
             1..4 => {
                 gates.sub_queues.insert((nth, name), until);
-                ("pause a sub-queue", tube.pause_sub_queue(name, pause))
+                ("pause a sub-queue", tube.admin().pause_sub_queue(name, pause))
             }
             _ if gates.limits.remove(name).is_some() => {
                 ("remove a limit", self.world.store.remove_limit(name))

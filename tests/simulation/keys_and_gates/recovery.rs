@@ -95,7 +95,7 @@ impl Simulation {
         let mut ids = BTreeSet::new();
         let mut tasks = Vec::new();
         for (state, status) in STATES {
-            let listed: Vec<TaskInfo> = tube.list(state, None, 10_000).unwrap().items;
+            let listed: Vec<TaskInfo> = tube.query().list(state, None, 10_000).unwrap().items;
             for info in listed {
                 assert!(ids.insert(info.id), "task {} is listed twice", info.id);
                 let data = String::from_utf8(tube.peek(info.id).unwrap().body.to_vec()).unwrap();
@@ -122,7 +122,7 @@ impl Simulation {
             if info.paused {
                 gates.tubes.insert(nth, until(info.resumes_in));
             }
-            for paused in tube.paused_sub_queues().unwrap() {
+            for paused in tube.query().paused_sub_queues().unwrap() {
                 let name = NAMES.into_iter().find(|name| *name == paused.name).unwrap();
                 gates.sub_queues.insert((nth, name), until(paused.resumes_in));
             }

@@ -109,7 +109,7 @@ impl Simulation {
     fn stored(&self) -> BTreeMap<u64, Stored> {
         let mut all = BTreeMap::new();
         for (nth, (state, status)) in (0..TUBES).flat_map(|nth| STATES.map(|it| (nth, it))) {
-            let page = self.world.tubes[nth].list(state, None, 10_000).unwrap();
+            let page = self.world.tubes[nth].query().list(state, None, 10_000).unwrap();
             for info in page.items {
                 let name = info.sub_queue.unwrap();
                 let stored = Stored {

@@ -22,10 +22,10 @@ impl Simulation {
                 of_group.retain(|id| group_of(*id) == group);
                 of_group.reverse();
                 let page =
-                    tube.list(Filter::new().group(group).newest_first(), None, 10_000).unwrap();
+                    tube.query().list(Filter::new().group(group).newest_first(), None, 10_000).unwrap();
                 let got: Vec<u64> = page.items.iter().map(|task| task.id).collect();
                 assert_eq!(got, of_group, "{group}, {at}");
-                let count = tube.groups().unwrap().into_iter().find(|it| it.name == group);
+                let count = tube.query().groups().unwrap().into_iter().find(|it| it.name == group);
                 assert_eq!(count.map_or(0, |it| it.count), of_group.len() as u64, "{at}");
             }
             if policy.buried.is_none() {

@@ -78,8 +78,8 @@ impl Simulation {
         let mut found = BTreeMap::new();
         for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in [TaskState::Ready, TaskState::Taken] {
-                for info in tube.list(state, None, 10_000).unwrap().items {
-                    let owner = tube.owner_of(info.id).unwrap();
+                for info in tube.query().list(state, None, 10_000).unwrap().items {
+                    let owner = tube.query().owner(info.id).unwrap();
                     assert_eq!(owner.is_some(), state == TaskState::Taken, "{owner:?} of {info:?}");
                     let holder = owner.map(|owner| self.holder(owner));
                     found.insert(info.id, Task { tube: nth, holder });
@@ -88,7 +88,7 @@ impl Simulation {
         }
         for (id, nth) in &self.over {
             if !found.contains_key(id) {
-                let owner = self.world.tubes[*nth].owner_of(*id);
+                let owner = self.world.tubes[*nth].query().owner(*id);
                 assert!(matches!(owner, Err(Error::NotFound { .. })), "{owner:?}");
             }
         }

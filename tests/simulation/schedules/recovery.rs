@@ -40,7 +40,7 @@ impl Checked for Simulation {
     fn compare(&self) {
         let mut schedules = BTreeMap::new();
         for (nth, tube) in self.world.tubes.iter().enumerate() {
-            for stored in tube.schedules(None, 10).unwrap().items {
+            for stored in tube.schedules().list(None, 10).unwrap().items {
                 let counts = (stored.runs, stored.skipped);
                 let view = (since_begin(stored.next), counts, stored.tags, nth);
                 schedules.insert(stored.key, view);
@@ -76,7 +76,7 @@ impl Simulation {
             assert!(next.is_none_or(|(_, next)| next.moment > run.moment), "{run:?}, {next:?}");
         }
         for (nth, tube) in self.world.tubes.iter().enumerate() {
-            for stored in tube.schedules(None, 10).unwrap().items {
+            for stored in tube.schedules().list(None, 10).unwrap().items {
                 let is_put = |no: RunNo| runs.contains_key(&no) || self.ended.contains(&no);
                 for number in 1..=stored.runs {
                     assert!(is_put((stored.id, number)), "run {number} of {stored:?} is lost");
@@ -103,8 +103,8 @@ impl Simulation {
     /// Removes the schedules, and continues with the runs that are there.
     fn begin_anew(&mut self) {
         for tube in &self.world.tubes {
-            for stored in tube.schedules(None, 10).unwrap().items {
-                tube.unschedule(&stored.key).unwrap();
+            for stored in tube.schedules().list(None, 10).unwrap().items {
+                tube.schedules().remove(&stored.key).unwrap();
             }
         }
         self.model.schedules.clear();
@@ -122,7 +122,7 @@ impl Simulation {
     pub(super) fn runs(&self) -> BTreeMap<RunNo, Run> {
         let mut runs = BTreeMap::new();
         for (tube, handle) in self.world.tubes.iter().enumerate() {
-            for info in STATES.iter().flat_map(|it| handle.list(*it, None, 10_000).unwrap().items) {
+            for info in STATES.iter().flat_map(|it| handle.query().list(*it, None, 10_000).unwrap().items) {
                 let by = info.spawned_by.unwrap();
                 let run = Run {
                     id: info.id,

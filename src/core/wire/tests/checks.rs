@@ -101,7 +101,7 @@ fn puts_are_refused_as_by_a_handle() {
         refused(tube.put_many([Put::new(b"work".to_vec()), put.clone()]), &many);
         let restore = Restore::new(put).takes(1);
         let many = PutMany { requests: vec![PutRequest { takes: 1, ..hostile }] };
-        refused(tube.restore_many([restore]), &many);
+        refused(tube.admin().restore_many([restore]), &many);
     }
     let most = PutTask { request: request(|it| it.tags = tags(32)) };
     assert_eq!(most.check(LIMITS), Ok(()));
@@ -136,7 +136,7 @@ fn too_many_puts_are_refused_as_by_a_handle() {
     refused(tube.put_many(vec!["work"; 100_001]), &many);
     let restored = vec![PutRequest { takes: 1, ..request(|_| {}) }; 100_001];
     let tasks = (0..100_001).map(|_| Restore::new("work").takes(1));
-    refused(tube.restore_many(tasks), &PutMany { requests: restored });
+    refused(tube.admin().restore_many(tasks), &PutMany { requests: restored });
     let after = |it: &mut PutRequest| {
         let parents = vec![("jobs".into(), (0..10_000).collect())];
         it.after = Some(Box::new(After { parents, ..After::default() }));
@@ -229,7 +229,7 @@ fn restores_are_refused_as_by_a_handle() {
         ),
     ];
     for (task, hostile) in cases {
-        refused(tube.restore_many([task]), &PutMany { requests: vec![hostile] });
+        refused(tube.admin().restore_many([task]), &PutMany { requests: vec![hostile] });
     }
     for hostile in [
         with(None, &|it| it.result = Some(vec![7])),
@@ -261,22 +261,22 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     refused(tube.update(id, Update::new().tags(names.clone())), &update);
     for hostile in [tags(33), ["".into()].into(), [long(256).into()].into()] {
         let add = AddTags { id, tags: hostile.clone() };
-        refused(tube.add_tags(id, hostile.iter()), &add);
+        refused(tube.admin().add_tags(id, hostile.iter()), &add);
         let remove = RemoveTags { id, tags: hostile.clone() };
-        refused(tube.remove_tags(id, hostile.iter()), &remove);
+        refused(tube.admin().remove_tags(id, hostile.iter()), &remove);
     }
     for filter in [Filter::new(), Filter::new().state(TaskState::Ready).group("net")] {
-        refused(tube.delete_where(filter.clone()), &delete(&filter));
+        refused(tube.admin().delete(filter.clone()), &delete(&filter));
         let none = filter.clone().limit(0);
-        refused(tube.delete_where(none.clone()), &delete(&none));
+        refused(tube.admin().delete(none.clone()), &delete(&none));
     }
     let ready = Filter::new().state(TaskState::Ready);
-    refused(tube.kick_where(ready.clone()), &kick(&ready));
+    refused(tube.admin().kick(ready.clone()), &kick(&ready));
     assert!(kick(&Filter::new().tag("a")).check(LIMITS).is_err());
     accepted(&kick(&Filter::new().tag("a").for_kick().unwrap()));
     let result = vec![7; MAX_BODY + 1];
     let resolve = Resolve { id, result: Some(result.clone()) };
-    refused(tube.resolve(id, Some(&result)), &resolve);
+    refused(tube.admin().resolve(id, Some(&result)), &resolve);
     for key in [String::new(), long(4097)] {
         refused(store.by_key(&key), &ByKey { key: key.into() });
     }
@@ -385,17 +385,17 @@ fn schedules_are_refused_as_by_a_handle() {
 
     let change = |key: &str, request| ChangeSchedule { key: key.into(), request };
     let request = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
-    let by_handle = tube.reschedule("a", Reschedule::new().body(vec![7; 101]));
+    let by_handle = tube.schedules().change("a", Reschedule::new().body(vec![7; 101]));
     refused(by_handle, &change("a", request));
     let request = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
     let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
-    let by_handle = tube.reschedule("a", Reschedule::new().tags(names));
+    let by_handle = tube.schedules().change("a", Reschedule::new().tags(names));
     refused(by_handle, &change("a", request));
     let request = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
-    refused(tube.reschedule("", Reschedule::new()), &change("", request.clone()));
-    let by_handle = tube.reschedule("a", Reschedule::new().max_attempts(0));
+    refused(tube.schedules().change("", Reschedule::new()), &change("", request.clone()));
+    let by_handle = tube.schedules().change("a", Reschedule::new().max_attempts(0));
     refused(by_handle, &change("a", request));
-    refused(tube.unschedule(""), &RemoveSchedule { key: "".into() });
+    refused(tube.schedules().remove(""), &RemoveSchedule { key: "".into() });
     // What is as far below a millisecond is a millisecond in the request.
     let short = Duration::from_nanos(999_001);
     assert!(matches!(tube.schedule(Schedule::every(short).key("a")), Err(Error::Invalid { .. })));
@@ -415,12 +415,12 @@ fn tags_of_a_handle_are_distinct() {
 fn tags_and_tasks_of_a_handle_are_read_up_to_their_limits() {
     let (_store, tube) = store_and_tube();
     let id = tube.put("work").unwrap().id;
-    let refused = tube.add_tags(id, (0..).map(|at: u64| at.to_string())).unwrap_err();
+    let refused = tube.admin().add_tags(id, (0..).map(|at: u64| at.to_string())).unwrap_err();
     assert!(refused.to_string().contains("at most 32 tags"), "{refused}");
     let refused = tube.put_many(std::iter::repeat("work")).unwrap_err();
     assert!(refused.to_string().contains("put_many accepts at most"), "{refused}");
     let restores = std::iter::repeat_with(|| Restore::new("work"));
-    let refused = tube.restore_many(restores).unwrap_err();
+    let refused = tube.admin().restore_many(restores).unwrap_err();
     assert!(refused.to_string().contains("restore_many accepts at most"), "{refused}");
 }
 
@@ -444,7 +444,7 @@ fn take_many_and_release_all_stop_after_a_step() {
     assert_eq!(claims.len(), 600);
     let released = tube.make(ReleaseAll { limit: usize::MAX, forgive: false });
     assert_eq!(released, Ok((512, Ok(()))));
-    assert_eq!(tube.release_all(), Ok(88));
+    assert_eq!(tube.admin().release_all(), Ok(88));
     let session = tube.session();
     let grants = take_many(&store, &tube, session, usize::MAX).unwrap();
     assert_eq!(grants.tasks.len(), 256);
