@@ -88,7 +88,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     clock.advance(Duration::from_secs(3600));
     for group in hooks.query().groups()? {
         println!("{} tasks: {}", group.count, group.name);
-        for task in hooks.query().list(Filter::new().group(&group.name).newest_first(), None, 100)?.items {
+        for task in
+            hooks.query().list(Filter::new().group(&group.name).newest_first(), None, 100)?.items
+        {
             let failure = task.failure.ok_or("no failure was recorded")?;
             let ago = failure.ago.as_secs() / 60;
             println!(

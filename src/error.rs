@@ -512,7 +512,7 @@ impl From<tubewell_drivers::RecordError> for Error {
 /// What to do about a key that a task, or a schedule, in this state has.
 fn key_advice(state: crate::TaskState) -> &'static str {
     match state {
-        crate::TaskState::Recurring => "it is a schedule: use another key, or unschedule it",
+        crate::TaskState::Recurring => "it is a schedule: use another key, or remove the schedule",
         _ => "use another key, or see `Put::on_key` for a put, and delete that task for a schedule",
     }
 }

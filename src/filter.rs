@@ -40,9 +40,9 @@ const COMBINATIONS_MAX: usize = 4096;
 ///
 /// let store = Store::in_memory()?;
 /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
-/// let failures = mails.list(Filter::new().state(TaskState::Buried).tag("customer 7"), None, 100)?;
+/// let failures = mails.query().list(Filter::new().state(TaskState::Buried).tag("customer 7"), None, 100)?;
 /// assert!(failures.items.is_empty());
-/// assert_eq!(mails.kick_where(Filter::new().group("timeout").limit(10))?, 0);
+/// assert_eq!(mails.admin().kick(Filter::new().group("timeout").limit(10))?, 0);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 ///
@@ -218,7 +218,7 @@ impl Filter {
     /// for minutes in [30, 10, 20] {
     ///     mails.put(Put::new("mail").delay(Duration::from_secs(60 * minutes)))?;
     /// }
-    /// let next = mails.list(Filter::new().soonest_first(), None, 2)?.items;
+    /// let next = mails.query().list(Filter::new().soonest_first(), None, 2)?.items;
     /// assert_eq!(next.iter().map(|task| task.id).collect::<Vec<_>>(), [1, 2]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

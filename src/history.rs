@@ -21,14 +21,14 @@ use crate::{Error, EventKind, Result, TaskState};
 /// use tubewell::{EventKind, FIFO, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
-/// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
+/// let films = store.create_tube("films", FIFO, TubeOptions::new().query().history(10))?;
 /// let id = films.put("cut")?.id;
 /// let claim = films.try_take()?.unwrap();
 /// claim.log("half of the scenes are cut")?;
-/// for entry in films.history(id)? {
+/// for entry in films.query().history(id)? {
 ///     println!("{} {} {}", entry.what, entry.tube, entry.text.unwrap_or_default());
 /// }
-/// let kinds: Vec<EventKind> = films.history(id)?.iter().map(|entry| entry.what).collect();
+/// let kinds: Vec<EventKind> = films.query().history(id)?.iter().map(|entry| entry.what).collect();
 /// assert_eq!(kinds, [EventKind::Put, EventKind::Take, EventKind::Log]);
 /// # Ok::<(), tubewell::Error>(())
 /// ```

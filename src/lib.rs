@@ -54,7 +54,7 @@
 //! assert_eq!(task.takes(), 2);
 //! task.bury()?;
 //! assert!(mail.try_take()?.is_none());
-//! assert_eq!(mail.list(TaskState::Buried, None, 10)?.items.len(), 1);
+//! assert_eq!(mail.query().list(TaskState::Buried, None, 10)?.items.len(), 1);
 //!
 //! mail.kick(1)?;
 //! # assert!(mail.try_take()?.is_some());

@@ -125,7 +125,7 @@ impl Summary {
     ///     clock.advance(Duration::from_secs(1));
     ///     jobs.try_take()?.unwrap().ack()?;
     /// }
-    /// let wait = jobs.day(store.today()?)?.wait;
+    /// let wait = jobs.query().day(store.today()?)?.wait;
     /// assert_eq!(wait.mean, Duration::from_millis(50_500));
     /// let median = wait.percentile(0.5).as_secs_f64();
     /// assert!((median / 50.0 - 1.0).abs() < 0.25);

@@ -31,7 +31,7 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 /// let store = Store::in_memory()?;
 /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 /// let child = Put::new("child").after(&jobs, [9]);
-/// jobs.restore_many([Restore::new("parent").id(9), Restore::new(child).id(4)])?;
+/// jobs.admin().restore_many([Restore::new("parent").id(9), Restore::new(child).id(4)])?;
 /// assert_eq!(jobs.peek(4)?.info.state, TaskState::Blocked);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
@@ -172,7 +172,7 @@ impl Restore {
     /// let store = Store::in_memory()?;
     /// let sums = store.create_tube("sums", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
     /// let put = Put::new("1 + 1").ttl(Duration::from_secs(60));
-    /// sums.restore_many([Restore::new(put).id(17).done(Some(b"2".to_vec()))])?;
+    /// sums.admin().restore_many([Restore::new(put).id(17).done(Some(b"2".to_vec()))])?;
     /// assert_eq!(sums.outcome(17)?, Some(Ending::Done { result: Some(b"2".to_vec()) }));
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -478,7 +478,7 @@ impl Store {
     /// let id = jobs.put("work")?.id;
     /// let worker = store.session_named("worker-3")?;
     /// let claim = worker.tube("jobs")?.try_take()?.unwrap();
-    /// assert_eq!(jobs.owner_of(id)?.unwrap().label.as_deref(), Some("worker-3"));
+    /// assert_eq!(jobs.query().owner(id)?.unwrap().label.as_deref(), Some("worker-3"));
     /// # drop(claim);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -274,11 +274,11 @@ impl<'de> serde::Deserialize<'de> for Task {
 /// let store = Store::in_memory()?;
 /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 /// tube.put_many(["a", "b", "c"])?;
-/// let page = tube.list(TaskState::Ready, None, 2)?;
+/// let page = tube.query().list(TaskState::Ready, None, 2)?;
 /// let url = format!("/jobs?after={}", page.next.unwrap());
 ///
 /// let after: Cursor = url.strip_prefix("/jobs?after=").unwrap().parse()?;
-/// let page = tube.list(TaskState::Ready, Some(after), 2)?;
+/// let page = tube.query().list(TaskState::Ready, Some(after), 2)?;
 /// assert_eq!(page.items.len(), 1);
 /// # Ok::<(), tubewell::Error>(())
 /// ```

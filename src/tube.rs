@@ -21,9 +21,9 @@ mod views;
 mod watch;
 
 pub(crate) use take::take_any;
-pub use views::{Admin, Query, Schedules};
 #[cfg(test)]
 pub(crate) use take::take_more;
+pub use views::{Admin, Query, Schedules};
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -123,7 +123,8 @@ impl Queue {
     fn listing(&self) -> Result<Option<Listing>, Failure> {
         let latest = self
             .files
-            .query().list(TaskState::Delayed, None, PAGE)?
+            .query()
+            .list(TaskState::Delayed, None, PAGE)?
             .items
             .into_iter()
             .map(|task| task.id)

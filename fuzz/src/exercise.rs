@@ -64,7 +64,7 @@ fn read_all(tube: &Tube, oracle: Oracle) {
         read_pages(tube, oracle, |after| tube.list(state, after, 7));
     }
     let _ = tube.schedules().list(None, 100);
-    let _ = tube.peek_ready(100);
+    let _ = tube.query().next(100);
     for tag in TAGS {
         read_pages(tube, oracle, |after| tube.list(Filter::new().tag(tag), after, 2));
     }
@@ -209,10 +209,10 @@ fn edit(tube: &Tube) {
         }
         let ids: Vec<u64> = page.items.iter().take(1).map(|info| info.id).collect();
         let _ = tube.delete_many(&ids);
-        let _ = tube.delete_where(Filter::new().state(state).limit(1));
+        let _ = tube.admin().delete(Filter::new().state(state).limit(1));
     }
     for group in tube.groups().unwrap_or_default() {
-        let _ = tube.kick_where(Filter::new().group(group.name).limit(1));
+        let _ = tube.admin().kick(Filter::new().group(group.name).limit(1));
     }
 }
 

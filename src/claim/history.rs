@@ -20,12 +20,12 @@ impl<T, M: Mode> Claim<T, M> {
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new().query().history(10))?;
     /// let id = films.put("cut")?.id;
     /// let claim = films.try_take()?.unwrap();
     /// claim.log("scene 3 has no sound")?;
     /// drop(claim); // released
-    /// let texts = films.history(id)?.into_iter().filter_map(|entry| entry.text);
+    /// let texts = films.query().history(id)?.into_iter().filter_map(|entry| entry.text);
     /// assert_eq!(texts.collect::<Vec<_>>(), ["scene 3 has no sound"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -387,7 +387,7 @@ macro_rules! tube_options {
     /// let mail = store.create_tube("mail", FIFO, TubeOptions::new().metrics(30))?;
     /// mail.put("to: ann")?;
     /// mail.try_take()?.unwrap().ack()?;
-    /// let today = mail.day(store.today()?)?;
+    /// let today = mail.query().day(store.today()?)?;
     /// assert_eq!((today.puts, today.takes, today.acks), (1, 1, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -1,6 +1,6 @@
 //! Calls that any session may make, whichever session has taken the task.
 
-use super::{Query, Admin, Tube};
+use super::{Admin, Query, Tube};
 use crate::core::KICK_STEP;
 use crate::core::list::{Bury, Delete, Kick, KickTask, OwnerOf, Peek, Revoke, Truncate};
 use crate::in_steps::Steps;
@@ -167,7 +167,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
     /// let hanging = jobs.take()?;
-    /// jobs.revoke(id)?;
+    /// jobs.admin().revoke(id)?;
     /// assert_eq!(hanging.ack(), Err(Error::NotTaken { id }));
     /// jobs.take()?.ack()?;
     /// # Ok::<(), Error>(())
@@ -194,7 +194,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// tube.put_many(["a", "b", "c"])?;
-    /// tube.truncate()?;
+    /// tube.admin().truncate()?;
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -219,9 +219,9 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
-    /// assert_eq!(jobs.owner_of(id)?, None);
+    /// assert_eq!(jobs.query().owner(id)?, None);
     /// let claim = jobs.take()?;
-    /// assert_eq!(jobs.owner_of(id)?.unwrap().session, jobs.session());
+    /// assert_eq!(jobs.query().owner(id)?.unwrap().session, jobs.session());
     /// # drop(claim);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -54,7 +54,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let pages = store.create_tube("pages", FIFOTTL, TubeOptions::new())?;
     /// pages.put(Put::new("/a").priority(5))?;
     /// let id = pages.put(Put::new("/b").priority(5))?.id;
-    /// pages.set_priority(id, 0)?;
+    /// pages.admin().set_priority(id, 0)?;
     /// assert_eq!(pages.try_take()?.unwrap().body(), b"/b");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -80,10 +80,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
     /// let finished = [TaskState::Done, TaskState::Buried];
-    /// let refused = jobs.delete_if(id, &finished).unwrap_err();
+    /// let refused = jobs.admin().delete_if(id, &finished).unwrap_err();
     /// assert!(matches!(refused, Error::WrongState { state: TaskState::Ready, .. }));
     /// jobs.bury(id)?;
-    /// jobs.delete_if(id, &finished)?;
+    /// jobs.admin().delete_if(id, &finished)?;
     /// # Ok::<(), Error>(())
     /// ```
     pub fn delete_if(&self, id: u64, states: &[TaskState]) -> M::Answer<Receipt> {
@@ -112,8 +112,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let ids: Vec<u64> = jobs.put_many(["a", "b", "c"])?.iter().map(|put| put.id).collect();
-    /// assert_eq!(jobs.delete_many(&ids[1..])?, 2);
-    /// assert_eq!(jobs.delete_many(&ids)?, 1);
+    /// assert_eq!(jobs.admin().delete_many(&ids[1..])?, 2);
+    /// assert_eq!(jobs.admin().delete_many(&ids)?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "batch")]
@@ -150,7 +150,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// jobs.put("work")?;
     /// jobs.try_take()?.unwrap().bury_with(Failure::new("timeout", "no answer in 30 s"))?;
-    /// assert_eq!(jobs.delete_where(Filter::new().group("timeout"))?, 1);
+    /// assert_eq!(jobs.admin().delete(Filter::new().group("timeout"))?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn delete(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
@@ -183,7 +183,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///     mails.put(to)?;
     ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
     /// }
-    /// assert_eq!(mails.kick_where(Filter::new().group("smtp").limit(1))?, 1);
+    /// assert_eq!(mails.admin().kick(Filter::new().group("smtp").limit(1))?, 1);
     /// assert_eq!(mails.try_take()?.unwrap().body(), b"ann");
     /// # Ok::<(), tubewell::Error>(())
     /// ```

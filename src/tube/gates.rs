@@ -30,10 +30,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// let store = Store::in_memory()?;
     /// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
-    /// mail.pause()?;
+    /// mail.admin().pause()?;
     /// mail.put("to: ann")?;
     /// assert!(mail.info()?.paused && mail.try_take()?.is_none());
-    /// mail.unpause()?;
+    /// mail.admin().unpause()?;
     /// assert!(mail.try_take()?.is_some());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -63,7 +63,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
     /// calls.put("GET /")?;
     /// let retry_after = Duration::from_secs(120);
-    /// calls.pause_for(retry_after)?;
+    /// calls.admin().pause_for(retry_after)?;
     /// assert_eq!(calls.info()?.resumes_in, Some(retry_after));
     /// assert!(calls.try_take()?.is_none());
     /// clock.advance(retry_after);
@@ -94,7 +94,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
     /// let retry_after = UNIX_EPOCH + 24 * 365 * 60 * hour + 2 * hour;
-    /// calls.pause_until(retry_after)?;
+    /// calls.admin().pause_until(retry_after)?;
     /// assert_eq!(calls.info()?.resumes_in, Some(2 * hour));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -118,8 +118,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// tube.pause()?;
-    /// tube.unpause()?;
+    /// tube.admin().pause()?;
+    /// tube.admin().unpause()?;
     /// assert!(!tube.info()?.paused);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -163,7 +163,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let films = store.create_tube("films", FIFO, TubeOptions::new().max_taken(1))?;
     /// films.put_many(["a", "b", "c"])?;
-    /// films.alter(films.info()?.options().max_taken(2))?;
+    /// films.admin().alter(films.info()?.options().max_taken(2))?;
     /// assert_eq!(films.take_many(10, Duration::ZERO)?.len(), 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -1,6 +1,6 @@
 //! The history of a task.
 
-use super::{Query, Admin};
+use super::{Admin, Query};
 use crate::core::list::{HistoryOf, Log};
 use crate::{HistoryEntry, Mode, Receipt};
 
@@ -25,14 +25,14 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// use tubewell::{EventKind, FIFO, Failure, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let options = TubeOptions::new().history(20).max_attempts(2);
+    /// let options = TubeOptions::new().query().history(20).max_attempts(2);
     /// let mails = store.create_tube("mails", FIFO, options)?;
     /// let id = mails.put("to: ann")?.id;
     /// for code in [421, 550] {
     ///     let mail = mails.try_take()?.unwrap();
     ///     mail.fail(Failure::new("smtp", format!("answer {code}")))?;
     /// }
-    /// let history = mails.history(id)?;
+    /// let history = mails.query().history(id)?;
     /// let failures = history.iter().filter(|entry| entry.what == EventKind::Fail);
     /// let texts: Vec<_> = failures.filter_map(|entry| entry.text.as_deref()).collect();
     /// assert_eq!(texts, ["smtp: answer 421", "smtp: answer 550"]);
@@ -64,10 +64,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().history(10))?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().query().history(10))?;
     /// let id = mails.put("to: ann")?.id;
-    /// mails.log(id, "ann asked for it by telephone")?;
-    /// let last = mails.history(id)?.pop().unwrap();
+    /// mails.admin().log(id, "ann asked for it by telephone")?;
+    /// let last = mails.query().history(id)?.pop().unwrap();
     /// assert_eq!(last.text.as_deref(), Some("ann asked for it by telephone"));
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -83,7 +83,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// let id = tube.put("work")?.id;
     /// let hung = tube.try_take()?.unwrap();
-    /// assert_eq!(tube.release_all()?, 1);
+    /// assert_eq!(tube.admin().release_all()?, 1);
     /// assert_eq!(hung.ack(), Err(Error::NotTaken { id }));
     /// # Ok::<(), Error>(())
     /// ```
@@ -105,7 +105,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
     /// jobs.put("work")?;
     /// let worker = jobs.try_take()?;
-    /// assert_eq!(jobs.revoke_all()?, 1);
+    /// assert_eq!(jobs.admin().revoke_all()?, 1);
     /// assert!(jobs.try_take()?.is_some()); // its only attempt is still there
     /// # Ok::<(), tubewell::Error>(())
     /// ```

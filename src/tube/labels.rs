@@ -1,6 +1,6 @@
 //! Tags of the tasks of a tube, and listings on conditions.
 
-use super::{Query, Admin};
+use super::{Admin, Query};
 use crate::core::distinct_tags;
 use crate::core::list::{AddTags, List, ListBodies, PeekReady, RemoveTags};
 use crate::task::{Cursor, Task, TaskInfo};
@@ -28,8 +28,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// let id = mails.put("to: ann")?.id;
-    /// mails.add_tags(id, ["tracked", "ann"])?;
-    /// mails.remove_tags(id, ["ann"])?;
+    /// mails.admin().add_tags(id, ["tracked", "ann"])?;
+    /// mails.admin().remove_tags(id, ["ann"])?;
     /// assert_eq!(mails.peek(id)?.info.tags, ["tracked"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -98,14 +98,14 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// mails.bury(2)?;
     /// let (ready, mut after) = (Filter::new().tag("ann").state(TaskState::Ready), None);
     /// loop {
-    ///     let page = mails.list(&ready, after, 100)?;
+    ///     let page = mails.query().list(&ready, after, 100)?;
     ///     page.items.iter().for_each(|task| assert_eq!(task.id, 0));
     ///     after = page.next;
     ///     if after.is_none() {
     ///         break;
     ///     }
     /// }
-    /// assert_eq!(mails.list(TaskState::Buried, None, 100)?.items[0].id, 2);
+    /// assert_eq!(mails.query().list(TaskState::Buried, None, 100)?.items[0].id, 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "pagination")]
@@ -132,7 +132,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// mails.put_many(["to: ann", "to: bob"])?;
-    /// let page = mails.list_bodies(TaskState::Ready, None, 10)?;
+    /// let page = mails.query().tasks(TaskState::Ready, None, 10)?;
     /// assert_eq!(page.items[1].body, b"to: bob");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -168,7 +168,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// jobs.put_many(["a", "b", "c"])?;
-    /// let next: Vec<u64> = jobs.peek_ready(2)?.iter().map(|task| task.id).collect();
+    /// let next: Vec<u64> = jobs.query().next(2)?.iter().map(|task| task.id).collect();
     /// assert_eq!(jobs.try_take()?.unwrap().id(), next[0]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Query, Admin};
+use super::{Admin, Query};
 use crate::core::list::{PauseSubQueue, PausedSubQueues};
 use crate::micros::micros_ceil;
 use crate::{Mode, PausedSubQueue};
@@ -38,8 +38,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let pages = store.create_tube("pages", UTUBE, TubeOptions::new())?;
     /// pages.put(Put::new("/").sub_queue("example.org"))?;
     /// let retry_after = Duration::from_secs(120);
-    /// pages.pause_sub_queue("example.org", retry_after)?;
-    /// assert_eq!(pages.paused_sub_queues()?[0].resumes_in, Some(retry_after));
+    /// pages.admin().pause_sub_queue("example.org", retry_after)?;
+    /// assert_eq!(pages.query().paused_sub_queues()?[0].resumes_in, Some(retry_after));
     /// assert!(pages.try_take()?.is_none());
     /// clock.advance(retry_after);
     /// assert!(pages.try_take()?.is_some());
@@ -65,9 +65,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # use tubewell::{Store, TubeOptions, UTUBE};
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("pages", UTUBE, TubeOptions::new())?;
-    /// tube.pause_sub_queue("example.org", Duration::MAX)?;
-    /// tube.unpause_sub_queue("example.org")?;
-    /// assert!(tube.paused_sub_queues()?.is_empty());
+    /// tube.admin().pause_sub_queue("example.org", Duration::MAX)?;
+    /// tube.admin().unpause_sub_queue("example.org")?;
+    /// assert!(tube.query().paused_sub_queues()?.is_empty());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "resume")]

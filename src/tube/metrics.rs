@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use tubewell_drivers::DayCounts;
 
-use super::{AsyncTube, Query, Tube};
+use super::{AsyncTube, Query};
 use crate::core::list::{Days, FailedOn};
 use crate::{Date, Day, Error, Mode, Result, Ticket};
 
@@ -52,7 +52,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let mail = store.create_tube("mail", FIFO, TubeOptions::new().metrics(30))?;
     /// mail.put_many(["to: ann", "to: bob"])?;
     /// let today = store.today()?;
-    /// for day in mail.days(today.plus_days(-6)..=today)? {
+    /// for day in mail.query().days(today.plus_days(-6)..=today)? {
     ///     println!("{}: {} put, {} acked, median wait {:?}", day.date, day.puts, day.acks,
     ///         day.wait.percentile(0.5));
     ///     assert_eq!((day.date, day.puts), (today, 2));

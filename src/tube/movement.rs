@@ -43,7 +43,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
     /// let by_hand = store.create_tube("by hand", FIFO, TubeOptions::new())?;
     /// let id = orders.put("order 7")?.id;
-    /// orders.move_to(id, &by_hand)?;
+    /// orders.admin().move_to(id, &by_hand)?;
     /// assert!(orders.try_take()?.is_none());
     /// assert_eq!(by_hand.try_take()?.unwrap().id(), id);
     /// # Ok::<(), tubewell::Error>(())
@@ -72,7 +72,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let old = store.create_tube("mails", FIFO, TubeOptions::new())?;
     /// old.put_many(["to: ann", "to: bob"])?;
     /// let new = store.create_tube("mail", FIFO, TubeOptions::new())?;
-    /// assert_eq!(old.move_all(&new)?, 2);
+    /// assert_eq!(old.admin().move_all(&new)?, 2);
     /// store.drop_tube("mails")?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```

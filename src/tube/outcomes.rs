@@ -1,6 +1,6 @@
 //! Outcomes: how tasks have ended, and the groups of those that have failed.
 
-use super::{Query, Admin, Tube};
+use super::{Admin, Query, Tube};
 use crate::core::list::{EndingOf, Forget, Groups, Resolve};
 use crate::{Ending, FailureGroup, Mode, Receipt};
 
@@ -56,10 +56,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
     /// let id = jobs.put("work")?.id;
     /// jobs.try_take()?.unwrap().fail(Failure::new("timeout", "no answer in 30 s"))?;
-    /// let groups = jobs.groups()?;
+    /// let groups = jobs.query().groups()?;
     /// assert_eq!((groups[0].name.as_str(), groups[0].count), ("timeout", 1));
     /// let last_first = Filter::new().group("timeout").newest_first();
-    /// assert_eq!(jobs.list(last_first, None, 100)?.items[0].id, id);
+    /// assert_eq!(jobs.query().list(last_first, None, 100)?.items[0].id, id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "failed")]
@@ -93,7 +93,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
     /// let id = orders.put("17 chairs")?.id;
     /// orders.bury(id)?; // the shop does not answer
-    /// assert_eq!(orders.resolve(id, Some(b"ordered by telephone"))?.state, TaskState::Done);
+    /// assert_eq!(orders.admin().resolve(id, Some(b"ordered by telephone"))?.state, TaskState::Done);
     /// assert_eq!(orders.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -120,7 +120,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
     /// let id = mails.put("to: ann")?.id;
     /// mails.try_take()?.unwrap().ack()?;
-    /// mails.forget(id)?;
+    /// mails.admin().forget(id)?;
     /// assert_eq!(mails.outcome(id)?, Some(Ending::Gone));
     /// # Ok::<(), tubewell::Error>(())
     /// ```

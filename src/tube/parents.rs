@@ -1,6 +1,6 @@
 //! Parents: tasks that must be done before a task can be taken.
 
-use super::{Query, Admin, Tube};
+use super::{Admin, Query, Tube};
 use crate::core::list::{AddParents, Children, Parents, RemoveParents};
 use crate::core::verb::TubeName;
 use crate::{Error, Mode, Put, Receipt, Result};
@@ -70,8 +70,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let (first, second) = (jobs.put("first")?.id, jobs.put("second")?.id);
-    /// assert_eq!(jobs.add_parents(second, &jobs, &[first])?.state, TaskState::Blocked);
-    /// assert_eq!(jobs.add_parents(first, &jobs, &[second]), Err(Error::Cycle { id: first }));
+    /// assert_eq!(jobs.admin().add_parents(second, &jobs, &[first])?.state, TaskState::Blocked);
+    /// assert_eq!(jobs.admin().add_parents(first, &jobs, &[second]), Err(Error::Cycle { id: first }));
     /// # Ok::<(), Error>(())
     /// ```
     #[doc(alias = "depend")]
@@ -101,7 +101,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let first = jobs.put("first")?.id;
     /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
-    /// assert_eq!(jobs.remove_parents(second, None)?.state, TaskState::Ready);
+    /// assert_eq!(jobs.admin().remove_parents(second, None)?.state, TaskState::Ready);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "undepend")]
@@ -126,8 +126,8 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let first = jobs.put("first")?.id;
     /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
-    /// assert_eq!(jobs.parents(second)?, [first]);
-    /// assert_eq!(jobs.children(first)?, [second]);
+    /// assert_eq!(jobs.query().parents(second)?, [first]);
+    /// assert_eq!(jobs.query().children(first)?, [second]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "dependencies")]

@@ -146,12 +146,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # let store = Store::in_memory()?;
     /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     ///
-    /// tube.restore_many([Restore::new("b").id(17).takes(2), Restore::new("a").id(4).buried(true)])?;
+    /// tube.admin().restore_many([Restore::new("b").id(17).takes(2), Restore::new("a").id(4).buried(true)])?;
     /// assert_eq!(tube.peek(4)?.info.state, TaskState::Buried);
     /// assert_eq!(tube.peek(17)?.info.takes, 2);
     /// assert_eq!(tube.put("c")?.id, 18);
     ///
-    /// let late = tube.restore_many([Restore::new("d").id(5)]);
+    /// let late = tube.admin().restore_many([Restore::new("d").id(5)]);
     /// assert_eq!(late, Err(Error::IdUsed { id: 5 }));
     /// # Ok::<(), Error>(())
     /// ```

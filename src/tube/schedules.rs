@@ -51,7 +51,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// clock.advance(hour);
     /// let fetch = jobs.try_take()?.unwrap();
     /// assert_eq!(fetch.body(), b"fetch the news");
-    /// jobs.unschedule("fetch")?;
+    /// jobs.schedules().remove("fetch")?;
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "cron")]
@@ -96,8 +96,8 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
-    /// jobs.reschedule("fetch", Reschedule::new().every(hour / 2).times(10))?;
-    /// assert_eq!(jobs.schedules().list(None, 1)?.items[0].times, Some(10));
+    /// jobs.schedules().change("fetch", Reschedule::new().every(hour / 2).times(10))?;
+    /// assert_eq!(jobs.schedules().query().list(None, 1)?.items[0].times, Some(10));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn change(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {

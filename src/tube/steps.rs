@@ -26,7 +26,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
     /// let id = films.put("cut")?.id;
     /// films.try_take()?.unwrap().step("scenes", || Ok::<u32, Error>(12))?;
-    /// let names = films.steps(id)?.into_iter().map(|step| step.name);
+    /// let names = films.query().steps(id)?.into_iter().map(|step| step.name);
     /// assert_eq!(names.collect::<Vec<_>>(), ["scenes"]);
     /// # Ok::<(), Error>(())
     /// ```

@@ -202,7 +202,7 @@ impl Worker {
     ///     Some(format!("status {}", answer.0))
     /// });
     /// worker.run_until_idle()?;
-    /// assert_eq!(pages.groups()?[0].name, "status 503");
+    /// assert_eq!(pages.query().groups()?[0].name, "status 503");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn failure_group(

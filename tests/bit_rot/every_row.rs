@@ -135,14 +135,20 @@ pub fn read(store: &Store) -> Found {
     add("list_where".into(), page(None).map(|page| each(page.items, |it| it.id)));
     add("groups".into(), tube.query().groups().map(|all| each(all, |it| it)));
     for group in 0..4 {
-        let page =
-            tube.query().list(Filter::new().group(format!("group-{group}")).newest_first(), None, 1000);
+        let page = tube.query().list(
+            Filter::new().group(format!("group-{group}")).newest_first(),
+            None,
+            1000,
+        );
         add(format!("group {group}"), page.map(|page| each(page.items, |it| it.id)));
     }
     let schedules = tube.schedules().list(None, 10);
     add("schedules".into(), schedules.map(|page| each(page.items, |it| it)));
     let today = store.today().unwrap();
-    add("days".into(), tube.query().days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)));
+    add(
+        "days".into(),
+        tube.query().days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)),
+    );
     add("limits".into(), Ok(each(store.limits().unwrap(), |it| (it.name, it.most))));
     found
 }

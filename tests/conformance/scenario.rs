@@ -90,8 +90,9 @@ impl ScenarioRun {
                 (peeked.map(|task| self.task(&task)), want.as_ref())
             }
             Step::ReleaseAll { session } => {
-                let released =
-                    self.tube_of_session_or_store(*session).and_then(|tube| tube.admin().release_all());
+                let released = self
+                    .tube_of_session_or_store(*session)
+                    .and_then(|tube| tube.admin().release_all());
                 (released.map(Answer::Count), None)
             }
             Step::Stats { session, want } => {
@@ -104,8 +105,9 @@ impl ScenarioRun {
                 (Ok(Answer::None(true)), None)
             }
             Step::Truncate { session } => {
-                let truncated =
-                    self.tube_of_session_or_store(*session).and_then(|tube| tube.admin().truncate());
+                let truncated = self
+                    .tube_of_session_or_store(*session)
+                    .and_then(|tube| tube.admin().truncate());
                 (truncated.map(|()| Answer::None(true)), None)
             }
             Step::Disconnect { session } => (self.disconnect(*session), None),

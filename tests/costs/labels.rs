@@ -37,10 +37,12 @@ fn edit_of_tags_costs_the_record_and_the_tags_that_change() {
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
         let id = tube.put(tagged(3)).unwrap().id;
         let header_and_record = 2;
-        let add = |tags: &[&str]| rows_edited(store, || _ = tube.admin().add_tags(id, tags).unwrap());
+        let add =
+            |tags: &[&str]| rows_edited(store, || _ = tube.admin().add_tags(id, tags).unwrap());
         assert_eq!(add(&["tag 1"]), 0);
         assert_eq!(add(&["tag 1", "a", "b"]), header_and_record + 4);
-        let remove = |tags: &[&str]| rows_edited(store, || _ = tube.admin().remove_tags(id, tags).unwrap());
+        let remove =
+            |tags: &[&str]| rows_edited(store, || _ = tube.admin().remove_tags(id, tags).unwrap());
         assert_eq!(remove(&["tag 1", "other"]), header_and_record + 2);
         assert_eq!(rows_edited(store, || _ = tube.bury(id).unwrap()), 5);
     });

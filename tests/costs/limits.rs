@@ -25,7 +25,10 @@ fn change_of_a_pause_or_a_limit_edits_two_rows_in_one_commit() {
             let rows = rows_edited(store, || cost = flushes_and_commits(store, call));
             assert_eq!((rows, cost), (2, (1, 1)));
         }
-        assert_eq!(flushes_and_commits(store, || tube.admin().unpause_sub_queue("x").unwrap()), (0, 0));
+        assert_eq!(
+            flushes_and_commits(store, || tube.admin().unpause_sub_queue("x").unwrap()),
+            (0, 0)
+        );
         assert_eq!(flushes_and_commits(store, || store.remove_limit("x").unwrap()), (0, 0));
     });
 }

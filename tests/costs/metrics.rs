@@ -108,7 +108,8 @@ fn open_does_not_read_the_numbers() {
             tube.try_take().unwrap().unwrap().ack().unwrap();
         }
         assert_eq!(
-            tube.query().days(store.today().unwrap().plus_days(-2000)..=store.today().unwrap())
+            tube.query()
+                .days(store.today().unwrap().plus_days(-2000)..=store.today().unwrap())
                 .unwrap()
                 .len(),
             days as usize

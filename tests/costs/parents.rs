@@ -40,8 +40,14 @@ fn edges_edit_few_rows_in_the_commit_of_their_call() {
         let first = parent(1)[0];
         let child = tube.put(Put::new("x").after(tube, [first])).unwrap().id;
         let ids = [first, parent(1)[0]];
-        assert_eq!(rows_edited(store, || _ = tube.admin().add_parents(child, tube, &ids).unwrap()), 5);
-        assert_eq!(rows_edited(store, || _ = tube.admin().add_parents(child, tube, &ids).unwrap()), 0);
+        assert_eq!(
+            rows_edited(store, || _ = tube.admin().add_parents(child, tube, &ids).unwrap()),
+            5
+        );
+        assert_eq!(
+            rows_edited(store, || _ = tube.admin().add_parents(child, tube, &ids).unwrap()),
+            0
+        );
         assert_eq!(rows_edited(store, || _ = tube.delete(child).unwrap()), 8);
     });
 }

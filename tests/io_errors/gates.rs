@@ -26,7 +26,9 @@ const CALLS: [(&str, &str, Call); 6] = [
     ("create or alter", "paused", |store| {
         store.create_tube("paused", FIFOTTL, altered().or_alter(true)).map(drop)
     }),
-    ("deferred alter", "open", |store| store.tube("open")?.to_async().admin().alter(altered()).wait()),
+    ("deferred alter", "open", |store| {
+        store.tube("open")?.to_async().admin().alter(altered()).wait()
+    }),
 ];
 
 fn altered() -> TubeOptions {

@@ -85,8 +85,11 @@ fn contents(store: &Store) -> Contents {
         task.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
     }
     let group_of = |group: tubewell::FailureGroup| {
-        let listed =
-            tube.query().list(Filter::new().group(&group.name).newest_first(), None, 1000).unwrap().items;
+        let listed = tube
+            .query()
+            .list(Filter::new().group(&group.name).newest_first(), None, 1000)
+            .unwrap()
+            .items;
         (group.name, group.count, listed.into_iter().map(|task| task.id).collect())
     };
     let done =

@@ -17,7 +17,9 @@ const CALLS: [(&str, Call); 6] = [
         let claim = work.claim(1)?;
         work.admin().move_to(claim.id(), next).map(drop)
     }),
-    ("move of all tasks", |work, next| work.admin().move_all(next).map(|moved| assert_eq!(moved, 8))),
+    ("move of all tasks", |work, next| {
+        work.admin().move_all(next).map(|moved| assert_eq!(moved, 8))
+    }),
     ("advance", |work, next| {
         let put = Put::new(vec![b'n'; 2000]).sub_queue("sub 1");
         work.claim(0)?.advance(next, put).map(drop)

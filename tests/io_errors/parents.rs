@@ -26,11 +26,19 @@ const EDITS: [(&str, Call); 8] = [
         let puts = [&[13][..], &[4, 5], &[]].map(|parents| task(20).after(next, parents.to_vec()));
         work.put_many(puts.map(|put| put.sub_queue("new"))).map(drop)
     }),
-    ("add_parents to a ready task", |work, next| next.admin().add_parents(13, work, &[0, 2, 9]).map(drop)),
-    ("add_parents to a delayed task", |work, _| work.admin().add_parents(14, work, &[12]).map(drop)),
-    ("add_parents to a blocked task", |work, next| next.admin().add_parents(4, work, &[2, 12]).map(drop)),
+    ("add_parents to a ready task", |work, next| {
+        next.admin().add_parents(13, work, &[0, 2, 9]).map(drop)
+    }),
+    ("add_parents to a delayed task", |work, _| {
+        work.admin().add_parents(14, work, &[12]).map(drop)
+    }),
+    ("add_parents to a blocked task", |work, next| {
+        next.admin().add_parents(4, work, &[2, 12]).map(drop)
+    }),
     ("remove_parents", |_, next| next.admin().remove_parents(4, None).map(drop)),
-    ("remove_parents of a buried task", |work, _| work.admin().remove_parents(11, Some(&[1])).map(drop)),
+    ("remove_parents of a buried task", |work, _| {
+        work.admin().remove_parents(11, Some(&[1])).map(drop)
+    }),
     ("remove_parents of a delayed task", |work, _| work.admin().remove_parents(10, None).map(drop)),
 ];
 

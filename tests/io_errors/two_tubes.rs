@@ -79,7 +79,8 @@ fn contents(store: &Store) -> [Contents; 2] {
         let tasks = tasks.collect();
         let done = list(TaskState::Done);
         let done = done.into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
-        let groups = tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count));
+        let groups =
+            tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count));
         Contents(tasks, done.collect(), groups.collect())
     })
 }

@@ -153,7 +153,10 @@ fn limits_of_claims_hold_for_later_takes() {
     for_each_driver(TIMED, |case| {
         case.put_all([0, 1]);
         let before = case.tube.try_take().unwrap().unwrap();
-        case.tube.admin().alter(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2))).unwrap();
+        case.tube
+            .admin()
+            .alter(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2)))
+            .unwrap();
         let after = case.tube.try_take().unwrap().unwrap();
         assert_eq!(
             (before.expires_in().unwrap(), after.expires_in().unwrap()),

@@ -161,7 +161,11 @@ fn resolve_and_forget_during_an_outage_are_refused_and_change_nothing() {
         let unknown = tube.admin().resolve(ids[1], Some(b"by hand"));
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         assert!(matches!(wait.answer(), Err(Error::Unavailable { .. })));
-        let refused = [tube.admin().resolve(ids[2], None), tube.admin().forget(ids[0]), tube.admin().forget(ids[1])];
+        let refused = [
+            tube.admin().resolve(ids[2], None),
+            tube.admin().forget(ids[0]),
+            tube.admin().forget(ids[1]),
+        ];
         for refused in refused {
             assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         }

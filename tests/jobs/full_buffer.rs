@@ -140,7 +140,11 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(first_of(tube.query().list(Filter::new().tag("red"), None, 1).unwrap()), ready);
         assert_eq!(tube.query().tasks(Filter::new(), None, 1).unwrap().items.len(), 1);
         assert_eq!(
-            tube.query().list(Filter::new().group("smtp").newest_first(), None, 1).unwrap().items.len(),
+            tube.query()
+                .list(Filter::new().group("smtp").newest_first(), None, 1)
+                .unwrap()
+                .items
+                .len(),
             1
         );
         assert_eq!(tube.query().next(1).unwrap()[0].id, ready);

@@ -27,7 +27,8 @@ fn bury_next(tube: &Tube, group: &str) -> u64 {
 fn pages(tube: &Tube, group: &str, limit: usize) -> Vec<Vec<u64>> {
     let (mut pages, mut cursor) = (Vec::new(), None::<Cursor>);
     loop {
-        let page = tube.query().list(Filter::new().group(group).newest_first(), cursor, limit).unwrap();
+        let page =
+            tube.query().list(Filter::new().group(group).newest_first(), cursor, limit).unwrap();
         pages.push(ids(&page));
         cursor = page.next;
         if cursor.is_none() {
@@ -74,7 +75,8 @@ fn failure_without_message_is_listed_in_its_group() {
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.bury_with(Failure::new("g", "")).unwrap();
         assert_eq!(groups(&case.tube), [group("g", 1)]);
-        let page = case.tube.query().list(Filter::new().group("g").newest_first(), None, 10).unwrap();
+        let page =
+            case.tube.query().list(Filter::new().group("g").newest_first(), None, 10).unwrap();
         assert_eq!((ids(&page), page.next), (vec![0], None));
         assert_eq!(page.items[0].failure.as_ref().unwrap().message, "");
     });
@@ -215,7 +217,11 @@ fn kick_takes_the_oldest_failed_tasks_and_leaves_the_others_in_their_group() {
             assert_eq!(case.tube.kick(2), Ok(2));
             assert_eq!(ids(&case.tube.query().list(TaskState::Ready, None, 9).unwrap()), [0, 1]);
             assert_eq!(
-                ids(&case.tube.query().list(Filter::new().group("g").newest_first(), None, 9).unwrap()),
+                ids(&case
+                    .tube
+                    .query()
+                    .list(Filter::new().group("g").newest_first(), None, 9)
+                    .unwrap()),
                 [3, 2]
             );
             assert_eq!(groups(&case.tube), [group("g", 2)]);
@@ -306,7 +312,8 @@ fn group_pages_skip_tasks_that_are_kicked_between_them() {
             bury_next(&case.tube, "g");
             case.advance(1);
         }
-        let first = case.tube.query().list(Filter::new().group("g").newest_first(), None, 2).unwrap();
+        let first =
+            case.tube.query().list(Filter::new().group("g").newest_first(), None, 2).unwrap();
         assert_eq!(ids(&first), [7, 6]);
         // The task of the cursor, and tasks of the next page.
         for id in [6, 5, 3] {
@@ -319,8 +326,11 @@ fn group_pages_skip_tasks_that_are_kicked_between_them() {
         let claim = case.tube.claim(5).unwrap();
         claim.bury_with(Failure::new("g", "again")).unwrap();
         case.tube.delete(1).unwrap();
-        let third =
-            case.tube.query().list(Filter::new().group("g").newest_first(), second.next, 2).unwrap();
+        let third = case
+            .tube
+            .query()
+            .list(Filter::new().group("g").newest_first(), second.next, 2)
+            .unwrap();
         assert_eq!((ids(&third), third.next), (vec![0], None));
         assert_eq!(pages(&case.tube, "g", 2).concat(), [5, 7, 4, 2, 0]);
         assert_eq!(groups(&case.tube), [group("g", 5)]);

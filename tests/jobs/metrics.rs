@@ -73,7 +73,9 @@ fn numbers_of_a_new_tube_are_zero() {
             assert!(summary.bins().is_empty());
         }
         assert_eq!(day.date, case.store.today().unwrap());
-        assert!(case.tube.query().days(Date::of(std::time::UNIX_EPOCH)..=day.date).unwrap().is_empty());
+        assert!(
+            case.tube.query().days(Date::of(std::time::UNIX_EPOCH)..=day.date).unwrap().is_empty()
+        );
     });
 }
 
@@ -158,7 +160,8 @@ fn cancelled_task_is_failed_no_more_on_the_day_of_its_failure() {
     clock.advance(DAY);
     assert_eq!(failed(&tube.query().day(first).unwrap()), (1, 1));
     tube.cancel(id).unwrap();
-    let numbers = [first, store.today().unwrap()].map(|date| failed(&tube.query().day(date).unwrap()));
+    let numbers =
+        [first, store.today().unwrap()].map(|date| failed(&tube.query().day(date).unwrap()));
     assert_eq!(numbers, [(0, 1), (0, 0)]);
     assert!(tube.query().groups().unwrap().is_empty());
     assert_sound(&store);

@@ -183,7 +183,8 @@ fn day_is_that_of_the_timeline() {
     assert_eq!(store.today().unwrap().to_string(), "2026-11-22");
     clock.set_wall(begin);
     tube.put("z").unwrap();
-    let days = tube.query().days(store.today().unwrap().plus_days(-9)..=store.today().unwrap()).unwrap();
+    let days =
+        tube.query().days(store.today().unwrap().plus_days(-9)..=store.today().unwrap()).unwrap();
     let puts: Vec<_> = days.iter().map(|day| (day.date.to_string(), day.puts)).collect();
     assert_eq!(puts, [("2026-11-21".to_owned(), 1), ("2026-11-22".to_owned(), 2)]);
 }

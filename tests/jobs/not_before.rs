@@ -293,7 +293,10 @@ fn task_whose_parents_end_waits_for_its_moment() {
         let [early, late, removed] = [secs(9), secs(1), secs(9)].map(|since| child(parent, since));
         assert_eq!(case.info(early).ttl_left, Some(HOUR + secs(9)));
         case.advance(4000);
-        assert_eq!(case.tube.admin().remove_parents(removed, None).unwrap().state, TaskState::Delayed);
+        assert_eq!(
+            case.tube.admin().remove_parents(removed, None).unwrap().state,
+            TaskState::Delayed
+        );
         case.tube.claim(parent).unwrap().ack().unwrap();
         assert_eq!(case.state(late), Some(TaskState::Ready));
         assert_eq!(case.info(late).ttl_left, Some(HOUR - secs(3)));

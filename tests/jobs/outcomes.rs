@@ -213,7 +213,8 @@ fn failure_groups_are_counted_and_listed_newest_first() {
     let page = tube.query().list(Filter::new().group("timeout").newest_first(), None, 2).unwrap();
     assert_eq!(ids(&page), [3, 2]);
     assert_eq!(page.items[0].failure.as_ref().unwrap().message, "it did not work");
-    let page = tube.query().list(Filter::new().group("timeout").newest_first(), page.next, 2).unwrap();
+    let page =
+        tube.query().list(Filter::new().group("timeout").newest_first(), page.next, 2).unwrap();
     assert_eq!((ids(&page), page.next), (vec![0], None));
     assert_eq!(
         ids(&tube.query().list(Filter::new().group("unknown").newest_first(), None, 2).unwrap()),
@@ -295,7 +296,10 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
             tube.put_and_wait("question", Duration::MAX).unwrap()
         });
         assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
-        assert_eq!(kept(&tube), tube.query().list(TaskState::Done, None, 9).unwrap().items.len() as u64);
+        assert_eq!(
+            kept(&tube),
+            tube.query().list(TaskState::Done, None, 9).unwrap().items.len() as u64
+        );
         assert_sound(&store);
     }
 }

@@ -190,7 +190,10 @@ fn chain_of_tasks_is_taken_one_after_the_other() {
 fn parents_are_added_to_tasks_that_wait() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        assert_eq!(case.tube.admin().add_parents(2, &case.tube, &[0]).unwrap().state, TaskState::Blocked);
+        assert_eq!(
+            case.tube.admin().add_parents(2, &case.tube, &[0]).unwrap().state,
+            TaskState::Blocked
+        );
         assert_eq!(
             case.tube.admin().add_parents(2, &case.tube, &[0, 1]).unwrap().state,
             TaskState::Blocked
@@ -224,7 +227,10 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
         for (id, state) in [(1, TaskState::Taken), (2, TaskState::Buried), (3, TaskState::Done)] {
             let refused = case.tube.admin().add_parents(id, &case.tube, &[0]).unwrap_err();
             assert!(matches!(refused, Error::NotReady { state: was, .. } if was == state));
-            assert_eq!(case.tube.admin().remove_parents(id, None).unwrap().state, case.state(id).unwrap());
+            assert_eq!(
+                case.tube.admin().remove_parents(id, None).unwrap().state,
+                case.state(id).unwrap()
+            );
         }
         for id in [4, u64::MAX] {
             assert_not_found(case.tube.admin().add_parents(id, &case.tube, &[0]), id);
@@ -232,8 +238,14 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
             assert_not_found(case.tube.admin().add_parents(0, &case.tube, &[id]), id);
         }
         // Over, and the task itself.
-        assert_eq!(case.tube.admin().add_parents(0, &case.tube, &[3]).unwrap().state, TaskState::Ready);
-        assert_eq!(case.tube.admin().add_parents(0, &case.tube, &[]).unwrap().state, TaskState::Ready);
+        assert_eq!(
+            case.tube.admin().add_parents(0, &case.tube, &[3]).unwrap().state,
+            TaskState::Ready
+        );
+        assert_eq!(
+            case.tube.admin().add_parents(0, &case.tube, &[]).unwrap().state,
+            TaskState::Ready
+        );
         assert_eq!(case.tube.query().parents(0), Ok(vec![]));
     });
 }
@@ -247,7 +259,10 @@ fn task_without_its_parents_is_delayed_until_its_delay_elapses() {
         let parent = case.put("parent");
         let child = case.add(after(case, &[parent]).delay(secs(10)));
         case.advance(4000);
-        assert_eq!(case.tube.admin().remove_parents(child, None).unwrap().state, TaskState::Delayed);
+        assert_eq!(
+            case.tube.admin().remove_parents(child, None).unwrap().state,
+            TaskState::Delayed
+        );
         assert_eq!(case.info(child).due_in, Some(secs(6)));
         case.advance(6000);
         assert_eq!(case.state(child), Some(TaskState::Ready));

@@ -314,7 +314,10 @@ fn replaced_task_keeps_its_parents_unless_it_gets_others() {
         );
         let moved = other.requeue("c", task().after(&case.tube, [1])).unwrap();
         assert_eq!((moved.id, moved.state), (child, TaskState::Blocked));
-        assert_eq!((case.tube.query().children(0), case.tube.query().children(1)), (Ok(vec![]), Ok(vec![child])));
+        assert_eq!(
+            (case.tube.query().children(0), case.tube.query().children(1)),
+            (Ok(vec![]), Ok(vec![child]))
+        );
         assert_eq!(other.query().children(child), Ok(vec![grandchild]));
         assert_sound(&case.store);
         let cycle = other.requeue("c", task().after(&case.tube, [grandchild]));

@@ -61,7 +61,11 @@ fn parent_that_is_trimmed_while_its_children_are_buried_is_not_waited_for() {
         assert!(states(OnParent::Release).eq([TaskState::Ready; 4]));
         assert_eq!(case.tasks(), counts([("ready", 4), ("buried", 2), ("done", 7), ("total", 6)]));
         assert!(
-            children.iter().all(|(_, id)| case.tube.query().parents(*id).is_ok_and(|ids| ids.is_empty())
+            children.iter().all(|(_, id)| case
+                .tube
+                .query()
+                .parents(*id)
+                .is_ok_and(|ids| ids.is_empty())
                 || case.state(*id).is_none())
         );
     });

@@ -233,7 +233,8 @@ fn ends_of_all_parked_claims_are_flushed_within_50_ms() {
             tube.put("x").unwrap();
             let token = park(&tube, secs(100));
             store.flush().unwrap();
-            let ended = if revokes { tube.admin().revoke_all() } else { tube.admin().release_all() };
+            let ended =
+                if revokes { tube.admin().revoke_all() } else { tube.admin().release_all() };
             assert_eq!(ended, Ok(1));
             assert_not_taken(store.resume_claim(&token), 0);
             let (_killed, after) = after_a_kill(&file);

@@ -90,7 +90,12 @@ fn dropped_tube_cannot_be_paused() {
     let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
     store.drop_tube("case").unwrap();
     let dropped = Error::TubeDropped { name: "case".into() };
-    for answer in [tube.admin().pause(), tube.admin().pause_for(secs(1)), tube.admin().unpause(), tube.info().map(drop)] {
+    for answer in [
+        tube.admin().pause(),
+        tube.admin().pause_for(secs(1)),
+        tube.admin().unpause(),
+        tube.info().map(drop),
+    ] {
         assert_eq!(answer, Err(dropped.clone()));
     }
 }

@@ -127,7 +127,10 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
         let claim = case.tube.claim(c).unwrap();
         assert_eq!(case.tube.admin().set_priority(c, 1).unwrap().state, TaskState::Taken);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.query().list(TaskState::Taken, None, 10).unwrap().items[0].priority, 1);
+        assert_eq!(
+            case.tube.query().list(TaskState::Taken, None, 10).unwrap().items[0].priority,
+            1
+        );
         claim.renew(secs(60)).unwrap();
         claim.release(ZERO).unwrap();
         assert_eq!(case.take_all(), [c, a, b]);

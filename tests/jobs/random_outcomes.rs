@@ -322,7 +322,8 @@ impl Run {
             expected.sort_unstable_by(|one, other| other.cmp(one));
             let listed = self
                 .tube
-                .query().list(Filter::new().group(group).newest_first(), None, 1_000)
+                .query()
+                .list(Filter::new().group(group).newest_first(), None, 1_000)
                 .unwrap()
                 .items;
             let listed: Vec<u64> = listed.into_iter().map(|task| task.id).collect();

@@ -23,7 +23,10 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         let ready = plain("ready");
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(case.tube.admin().move_to(ready, &to), full);
-        assert_eq!(case.tube.admin().move_all(&to), full.clone().map(|receipt: Receipt| receipt.id));
+        assert_eq!(
+            case.tube.admin().move_all(&to),
+            full.clone().map(|receipt: Receipt| receipt.id)
+        );
         assert_eq!(
             (case.tasks(), tasks(&to)),
             (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)

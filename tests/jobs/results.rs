@@ -206,7 +206,10 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).priority).collect();
         assert_eq!((pris, listed(case, TaskState::Done)), (vec![9, 1, 5], ids.to_vec()));
         assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
-        assert_eq!((case.tube.admin().release_all(), case.tube.admin().revoke_all()), (Ok(0), Ok(0)));
+        assert_eq!(
+            (case.tube.admin().release_all(), case.tube.admin().revoke_all()),
+            (Ok(0), Ok(0))
+        );
         for refused in [
             case.tube.claimed(ids[0]).and_then(tubewell::Claim::ack),
             case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)),

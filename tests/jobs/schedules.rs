@@ -351,7 +351,11 @@ fn verbs_on_tasks_refuse_schedules() {
         not_ready(case.tube.admin().add_parents(id, &case.tube, &[parent]));
         assert_eq!(case.tube.kick_task(id), Err(Error::NotBuried { id }));
         assert!(case.tube.admin().forget(id).is_err());
-        assert_eq!(case.tube.admin().move_all(&other).unwrap(), 1, "the task, and not the schedule");
+        assert_eq!(
+            case.tube.admin().move_all(&other).unwrap(),
+            1,
+            "the task, and not the schedule"
+        );
         assert_eq!(case.only_schedule().id, id);
     });
 }

@@ -239,7 +239,10 @@ fn refused_changes_change_nothing() {
         assert_eq!(unknown, Err(Error::KeyNotFound { key }));
         let temporary = TubeOptions::new().temporary(true);
         let memory = case.store.create_tube("memory", case.driver, temporary).unwrap();
-        assert!(matches!(memory.schedules().change("R", Reschedule::new()), Err(Error::Invalid { .. })));
+        assert!(matches!(
+            memory.schedules().change("R", Reschedule::new()),
+            Err(Error::Invalid { .. })
+        ));
     });
 }
 

@@ -94,7 +94,8 @@ fn new_tags_of_a_schedule_concern_later_runs_only() {
         case.next_run();
         assert_eq!(case.run(3).1, [""; 0]);
         // A whole new task has its own tags, or none.
-        let whole = |put: Put| case.tube.schedules().change("R", Reschedule::new().put(put)).unwrap();
+        let whole =
+            |put: Put| case.tube.schedules().change("R", Reschedule::new().put(put)).unwrap();
         whole(case.draft("x").tag("third"));
         case.next_run();
         assert_eq!(case.run(4).1, ["third"]);

@@ -207,7 +207,10 @@ fn many_selected_tasks_are_changed_in_steps() {
             tube.bury(put.id).unwrap();
         }
         let before = store.counters().unwrap().commits;
-        assert_eq!(tube.admin().delete(select().state(TaskState::Ready).limit(1199)).unwrap(), 1199);
+        assert_eq!(
+            tube.admin().delete(select().state(TaskState::Ready).limit(1199)).unwrap(),
+            1199
+        );
         let commits = store.counters().unwrap().commits - before;
         assert!((3..=4).contains(&commits), "{commits} commits");
         assert_eq!(tube.admin().delete(select().state(TaskState::Ready)).unwrap(), 1);

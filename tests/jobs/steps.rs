@@ -440,7 +440,9 @@ fn restored_task_has_its_steps() {
         let sleep = Step::new("sleep", StepKind::Sleep, until.to_be_bytes());
         let with_sleep = [steps.clone(), vec![sleep, Step::new("wait", StepKind::Join, [])]];
         let with_sleep = with_sleep.concat();
-        tube.admin().restore_many([Restore::new("x").buried(true).steps(with_sleep.clone())]).unwrap();
+        tube.admin()
+            .restore_many([Restore::new("x").buried(true).steps(with_sleep.clone())])
+            .unwrap();
         assert_eq!(tube.query().steps(0).unwrap(), with_sleep);
         tube.kick(1).unwrap();
         let job = claim(&tube);
@@ -448,7 +450,8 @@ fn restored_task_has_its_steps() {
         assert_eq!(job.spawn("child", &tube, "x"), Ok(child));
         assert_sound(&other);
 
-        let restore = |steps: Vec<Step>| tube.admin().restore_many([Restore::new("x").steps(steps)]);
+        let restore =
+            |steps: Vec<Step>| tube.admin().restore_many([Restore::new("x").steps(steps)]);
         let first = || Step::new("first", StepKind::Value, "");
         assert_invalid(restore(vec![first(), first()]), "named twice");
         assert_invalid(restore(vec![Step::new("", StepKind::Value, "")]), "1 to 255");

@@ -157,7 +157,8 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
 #[test]
 fn altered_rate_counts_the_takes_so_far() {
     for_each_driver_with(SUB_QUEUED, TubeOptions::new().sub_queue_limit(99), |case| {
-        let alter = |options: TubeOptions| case.tube.admin().alter(options.sub_queue_limit(99)).unwrap();
+        let alter =
+            |options: TubeOptions| case.tube.admin().alter(options.sub_queue_limit(99)).unwrap();
         put_into(case, &["x"; 20]);
         assert_eq!(case.take(), Some(0));
         alter(rate(2, secs(10)));

@@ -68,7 +68,11 @@ fn cursor_of_a_tag_is_refused_by_other_listings() {
         let next = || case.store.list(Filter::new().tag("foo"), None, 1).unwrap().next;
         assert_invalid(case.store.list(Filter::new().tag("bar"), next(), 1));
         assert_invalid(case.tube.query().list(TaskState::Ready, next(), 1));
-        assert_invalid(case.tube.query().list(Filter::new().group("foo").newest_first(), next(), 1));
+        assert_invalid(case.tube.query().list(
+            Filter::new().group("foo").newest_first(),
+            next(),
+            1,
+        ));
         let listed = case.tube.query().list(TaskState::Ready, None, 1).unwrap().next;
         assert_invalid(case.store.list(Filter::new().tag("foo"), listed, 1));
         let empty = case.store.list(Filter::new().tag("foo"), None, 0).unwrap();

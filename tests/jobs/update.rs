@@ -206,8 +206,11 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
             case.tube.update(0, Update::new().body(vec![1; 2000]).priority(9)).unwrap();
             assert_eq!(groups(&case.tube), [("timeout".to_owned(), 2)]);
             assert_eq!(failure(&case.tube, 0).unwrap().1, "no answer");
-            let page =
-                case.tube.query().list(Filter::new().group("timeout").newest_first(), None, 10).unwrap();
+            let page = case
+                .tube
+                .query()
+                .list(Filter::new().group("timeout").newest_first(), None, 10)
+                .unwrap();
             assert!(page.items.iter().map(|task| task.id).eq([1, 0]));
             // The wait has its answer, since the task is buried.
             assert!(case.tube.wait_done(0, ZERO).unwrap().is_some());

@@ -226,7 +226,10 @@ impl Run<'_> {
         for id in &ids {
             self.tasks.remove(id);
         }
-        assert_eq!(self.tube.admin().delete_many(&ids).unwrap(), (before - self.tasks.len()) as u64);
+        assert_eq!(
+            self.tube.admin().delete_many(&ids).unwrap(),
+            (before - self.tasks.len()) as u64
+        );
         for id in ids {
             self.forget_claim(id);
         }

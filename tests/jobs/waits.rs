@@ -94,7 +94,10 @@ fn wait_done_returns_how_the_task_ended() {
             DONE,
         ),
         (|case, _| case.tube.admin().truncate().unwrap(), Ending::Gone),
-        (|case, _| assert!(case.take().is_some() && case.tube.admin().truncate().is_ok()), Ending::Gone),
+        (
+            |case, _| assert!(case.take().is_some() && case.tube.admin().truncate().is_ok()),
+            Ending::Gone,
+        ),
         (|case, _| case.store.drop_tube("case").unwrap(), Ending::Gone),
     ];
     for options in [TubeOptions::new(), TubeOptions::new().temporary(true)] {

@@ -412,7 +412,10 @@ impl Ledger {
                 let tasks = page.items.into_iter().filter(|task| task.key.is_none());
                 tasks.map(|task| task.id).collect::<Vec<_>>()
             };
-            tube.admin().delete_many(&without_key(tube.query().list(TaskState::Ready, None, 10_000).unwrap()))
+            tube.admin()
+                .delete_many(&without_key(
+                    tube.query().list(TaskState::Ready, None, 10_000).unwrap(),
+                ))
                 .unwrap();
         }
     }

@@ -240,7 +240,9 @@ impl Workload<'_> {
                 claim = self.checkpoint(&mut rng, claim);
             }
             if tube.driver().ends_with("ttl") && rng.one_in(4) {
-                tube.admin().set_priority(claim.id(), u32::try_from(rng.range(0..3)).unwrap()).unwrap();
+                tube.admin()
+                    .set_priority(claim.id(), u32::try_from(rng.range(0..3)).unwrap())
+                    .unwrap();
             }
             match rng.range(0..12) {
                 10.. => self.park(&mut rng, tube, claim, &label),

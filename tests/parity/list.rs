@@ -37,9 +37,14 @@ fn list_with_limit_0_returns_where_the_first_page_begins() {
             let empty = tube.query().list(state, None, 0).unwrap();
             assert_eq!(empty.items, []);
             let start = empty.next.expect("a page with limit 0 is never the last one");
-            assert_eq!(tube.query().list(state, Some(start.clone()), 0).unwrap().next, Some(start.clone()));
-            let (all, from_start) =
-                (tube.query().list(state, None, 10).unwrap(), tube.query().list(state, Some(start), 10).unwrap());
+            assert_eq!(
+                tube.query().list(state, Some(start.clone()), 0).unwrap().next,
+                Some(start.clone())
+            );
+            let (all, from_start) = (
+                tube.query().list(state, None, 10).unwrap(),
+                tube.query().list(state, Some(start), 10).unwrap(),
+            );
             assert_eq!(all, from_start, "{driver} {state:?}");
         }
     }

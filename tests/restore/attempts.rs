@@ -15,15 +15,20 @@ fn restore_keeps_attempts_and_failures() {
         let options = TubeOptions::new().max_attempts(5);
         let tube = store.create_tube("case", driver, options).unwrap();
         let timeout = failure("timeout", "no answer", 3);
-        tube.admin().restore_many([
-            named("tried", 1).takes(4).forgiven(1).failure(timeout.clone()),
-            named("given up", 2).takes(5).buried(true).group("timeout").failure(timeout.clone()),
-            named("set aside", 3).takes(3).buried(true).failure(timeout.clone()),
-            Restore::new(Put::new("own limit").max_attempts(1)).id(4).takes(7).forgiven(7),
-            named("no note", 5).buried(true).group("lost"),
-            named("spent", 6).takes(5),
-        ])
-        .unwrap();
+        tube.admin()
+            .restore_many([
+                named("tried", 1).takes(4).forgiven(1).failure(timeout.clone()),
+                named("given up", 2)
+                    .takes(5)
+                    .buried(true)
+                    .group("timeout")
+                    .failure(timeout.clone()),
+                named("set aside", 3).takes(3).buried(true).failure(timeout.clone()),
+                Restore::new(Put::new("own limit").max_attempts(1)).id(4).takes(7).forgiven(7),
+                named("no note", 5).buried(true).group("lost"),
+                named("spent", 6).takes(5),
+            ])
+            .unwrap();
         assert_sound(&store);
         let info = |id| tube.peek(id).unwrap().info;
         assert_eq!(attempts(&info(1)), (4, 3, Some(2)), "{driver}");
@@ -101,15 +106,17 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
     let options = TubeOptions::new().keep_buried(Keep::new().age(secs(100)));
     let tube = store.create_tube("case", FIFOTTL, options).unwrap();
     let old = failure("timeout", "", 1);
-    tube.admin().restore_many([
-        named("failed", 1).buried(true).group("timeout").failure(old.clone()),
-        named("set aside", 2).buried(true).failure(old),
-        named("plain", 3).buried(true),
-    ])
-    .unwrap();
+    tube.admin()
+        .restore_many([
+            named("failed", 1).buried(true).group("timeout").failure(old.clone()),
+            named("set aside", 2).buried(true).failure(old),
+            named("plain", 3).buried(true),
+        ])
+        .unwrap();
     assert_sound(&store);
-    let left =
-        || tube.query().list(TaskState::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect();
+    let left = || {
+        tube.query().list(TaskState::Buried, None, 9).unwrap().items.iter().map(|t| t.id).collect()
+    };
     let left = || -> Vec<u64> { left() };
     clock.advance(secs(39));
     assert_eq!(left(), [1, 2, 3]);

@@ -33,7 +33,8 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let events = store.subscribe(100).unwrap();
         let large = "large ".repeat(1000);
         let receipts = tube
-            .admin().restore_many([
+            .admin()
+            .restore_many([
                 named("plain", 4).done(None),
                 named(&large, 9).done(result("two")).takes(3).forgiven(1),
                 named("failed once", 2).takes(2).done(result("")).failure(failure("x", "why", 1)),
@@ -80,14 +81,15 @@ fn restored_done_task_is_kept_for_its_ttl_or_as_long_as_its_tube_says() {
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = keeping(&store, driver, Keep::new().age(secs(100)));
         let task = |id, ttl| Restore::new(Put::new("x").ttl(ttl)).id(id).done(result("y"));
-        tube.admin().restore_many([
-            named("the tube's", 1).done(None),
-            task(2, secs(30)),
-            task(3, secs(500)),
-            task(4, Duration::MAX),
-            task(5, Duration::ZERO),
-        ])
-        .unwrap();
+        tube.admin()
+            .restore_many([
+                named("the tube's", 1).done(None),
+                task(2, secs(30)),
+                task(3, secs(500)),
+                task(4, Duration::MAX),
+                task(5, Duration::ZERO),
+            ])
+            .unwrap();
         let left = [1, 2, 3, 4].map(|id| tube.peek(id).unwrap().info.ttl_left);
         assert_eq!(left, [Some(secs(100)), Some(secs(30)), Some(secs(500)), None], "{driver}");
         clock.advance(Duration::ZERO);
@@ -144,7 +146,8 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
     let none = TubeOptions::new().keep_done(Keep::new().count(0));
     for (name, options) in [("plain", TubeOptions::new()), ("none", none)] {
         let tube = store.create_tube(name, FIFO, options).unwrap();
-        let refused = tube.admin().restore_many([named("x", 1), named("y", 2).done(None)]).unwrap_err();
+        let refused =
+            tube.admin().restore_many([named("x", 1), named("y", 2).done(None)]).unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
         let why = format!("tube {name:?} keeps no done tasks; leave the task out, or restore it");
         assert!(refused.to_string().starts_with(&why), "{refused}");
@@ -163,7 +166,8 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
     }
     let small = Store::options().max_body(8).open_in_memory().unwrap();
     let large = keeping(&small, FIFO, Keep::new());
-    let refused = large.admin().restore_many([named("x", 1).done(result("123456789"))]).unwrap_err();
+    let refused =
+        large.admin().restore_many([named("x", 1).done(result("123456789"))]).unwrap_err();
     assert_eq!(refused.to_string(), "the result has 9 bytes, the limit is 8");
     large.admin().restore_many([named("x", 1).done(result("12345678"))]).unwrap();
     assert_eq!(tube.statistics().unwrap().tasks, tubewell::TaskCounts::default());

@@ -71,7 +71,8 @@ fn restore_keeps_ids_takes_and_states() {
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
         let events = store.subscribe(100).unwrap();
         let receipts = tube
-            .admin().restore_many([
+            .admin()
+            .restore_many([
                 named("ready", 40).takes(3),
                 named("buried", 7).takes(u32::MAX).buried(true),
                 named("first", 2),
@@ -171,7 +172,10 @@ fn used_id_refuses_the_whole_call_and_changes_nothing() {
     tube.admin().restore_many([named("x", 3)]).unwrap();
     let twice = [named("a", 8), named("b", 9), named("c", 8)];
     assert_eq!(tube.admin().restore_many(twice), Err(Error::IdUsed { id: 8 }));
-    assert_eq!(tube.admin().restore_many([named("a", 8), named("b", 3)]), Err(Error::IdUsed { id: 3 }));
+    assert_eq!(
+        tube.admin().restore_many([named("a", 8), named("b", 3)]),
+        Err(Error::IdUsed { id: 3 })
+    );
     // One without an id gets the next one, which no later task of the call may name.
     let mixed = [named("a", 8), Restore::new("b"), named("c", 9)];
     assert_eq!(tube.admin().restore_many(mixed), Err(Error::IdUsed { id: 9 }));

@@ -165,7 +165,10 @@ fn backup_and_compact_keep_edges() {
         let store = open(path, &clock);
         assert_sound(&store);
         let [a, b] = tubes(&store);
-        assert_eq!((a.query().children(0), b.query().parents(3)), (Ok(vec![1, 2, 5]), Ok(vec![1, 2])));
+        assert_eq!(
+            (a.query().children(0), b.query().parents(3)),
+            (Ok(vec![1, 2, 5]), Ok(vec![1, 2]))
+        );
         assert_eq!(a.delete(0), Err(Error::HasDependents { id: 0, count: 3 }));
         a.claim(0).unwrap().ack().unwrap();
         assert_eq!(b.peek(1).unwrap().info.state, TaskState::Ready);
@@ -227,7 +230,8 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
     assert_eq!((store.next_id().unwrap(), b.statistics().unwrap().tasks.total), (0, 0));
     a.admin().restore_many([named("parent", 20)]).unwrap();
     // Task 7 was never restored, and its id is below that of a task: it counts as over.
-    let states = b.admin().restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);
+    let states =
+        b.admin().restore_many([after(1, &[20, 7]), after(2, &[7]), after(3, &[20]).buried(true)]);
     let states: Vec<TaskState> = states.unwrap().iter().map(|receipt| receipt.state).collect();
     assert_eq!(states, [TaskState::Blocked, TaskState::Ready, TaskState::Buried]);
     assert_eq!((b.query().parents(1), b.query().parents(3)), (Ok(vec![20]), Ok(vec![20])));

@@ -47,14 +47,14 @@ fn schedule_that_is_removed_beside_its_run_puts_this_run_or_none() {
     explore_few("schedule_that_is_removed_beside_its_run_puts_this_run_or_none", || {
         let store = sweeper_store();
         let tube = scheduled(&store);
-        let removes = spawn_with(&tube, |tube| tube.unschedule("R").map(drop));
+        let removes = spawn_with(&tube, |tube| tube.schedules().remove("R").map(drop));
         pass(ms(1000));
         removes.join().unwrap().unwrap();
         let (schedules, runs) = stored(&tube);
         assert!(schedules.is_empty() && (runs.is_empty() || runs == ["R-2"]), "{runs:?}");
         pass(ms(5000));
         assert_eq!(stored(&tube).1, runs, "a schedule that is gone puts nothing");
-        assert!(matches!(tube.unschedule("R"), Err(Error::KeyNotFound { .. })));
+        assert!(matches!(tube.schedules().remove("R"), Err(Error::KeyNotFound { .. })));
         verify_and_close(&store);
     });
 }
@@ -65,7 +65,7 @@ fn schedule_that_is_changed_beside_its_run_goes_on_with_the_next_number() {
         let store = sweeper_store();
         let tube = scheduled(&store);
         let changes = spawn_with(&tube, |tube| {
-            tube.reschedule("R", Reschedule::new().every(ms(60_000))).map(drop)
+            tube.schedules().change("R", Reschedule::new().every(ms(60_000))).map(drop)
         });
         pass(ms(1000));
         changes.join().unwrap().unwrap();
@@ -92,7 +92,8 @@ fn close_beside_a_run_stores_it_with_its_number_or_not_at_all() {
             let store = store.clone();
             thread::spawn(move || store.close())
         };
-        let changes = spawn_with(&tube, |tube| tube.reschedule("R", Reschedule::new().body("new")));
+        let changes =
+            spawn_with(&tube, |tube| tube.schedules().change("R", Reschedule::new().body("new")));
         pass(ms(1000));
         closes.join().unwrap().unwrap();
         let changed = changes.join().unwrap();

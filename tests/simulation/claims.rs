@@ -42,7 +42,9 @@ impl Simulator {
             Some(_) => Ok(Vec::new()),
         };
         // A revoke changes memory only: it writes nothing to the file.
-        if let Outcome::Done(receipt) = self.check_answer("revoke", expected, tube.admin().revoke(id)) {
+        if let Outcome::Done(receipt) =
+            self.check_answer("revoke", expected, tube.admin().revoke(id))
+        {
             assert_eq!(receipt.id, id);
             self.model.tasks.get_mut(&seq).unwrap().claim = None;
         }

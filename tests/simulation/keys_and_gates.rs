@@ -263,7 +263,9 @@ impl Simulation {
                 let answer = tube.admin().set_priority(id, priority);
                 self.change("set_priority", answer, id, Task { priority, ..task });
             }
-            (Some(Status::Done), _) => drop(self.change("forget", tube.admin().forget(id), id, gone)),
+            (Some(Status::Done), _) => {
+                drop(self.change("forget", tube.admin().forget(id), id, gone))
+            }
             (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
             (Some(Status::Buried), 2..4) => {
                 let ready = Task { status: Some(Status::Ready), ..task };

@@ -183,7 +183,8 @@ impl Simulation {
                 }
             }
             2 => {
-                let refused = [tube.kick_task(id).is_err(), tube.admin().forget(id).is_err() || is_done];
+                let refused =
+                    [tube.kick_task(id).is_err(), tube.admin().forget(id).is_err() || is_done];
                 self.is_unsure[nth] |= self.world.disk.tripped();
                 assert_eq!(refused, [true; 2]);
                 if is_done {

@@ -323,7 +323,8 @@ impl Simulation {
         if self.world.is_unsure {
             return;
         }
-        let answer = self.world.tubes[nth].admin().delete_many(&ids.iter().copied().collect::<Vec<u64>>());
+        let answer =
+            self.world.tubes[nth].admin().delete_many(&ids.iter().copied().collect::<Vec<u64>>());
         let is_there = |id: &u64| self.model.tasks.get(id).is_some_and(|task| task.tube == nth);
         let ids: Vec<u64> = ids.into_iter().filter(is_there).collect();
         self.deleted("delete_many", nth, &ids, answer);

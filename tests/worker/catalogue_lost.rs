@@ -159,7 +159,8 @@ fn calls_of_a_job_whose_task_has_another_holder_are_refused_and_change_nothing()
             tube.admin().revoke(id).unwrap();
             let session = store.session_named("next").unwrap();
             let claim = session.tube("case").unwrap().claim(id).unwrap();
-            let stored = || (tube.peek(id).unwrap(), tube.query().history(id), tube.query().steps(id));
+            let stored =
+                || (tube.peek(id).unwrap(), tube.query().history(id), tube.query().steps(id));
             let before = (stored(), other.statistics().unwrap());
             let stale = Err(Error::NotTaken { id });
             assert_eq!(job.progress(1, 2), stale);

@@ -334,7 +334,10 @@ fn job_cannot_wait_for_a_task_that_waits_for_it() {
         let grandchild = case.tube.put(grandchild).unwrap().id;
         let tube = case.tube.clone();
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
-            let graph = || [id, child, grandchild].map(|id| (tube.query().parents(id), tube.query().children(id)));
+            let graph = || {
+                [id, child, grandchild]
+                    .map(|id| (tube.query().parents(id), tube.query().children(id)))
+            };
             let before = graph();
             for own in [id, child, grandchild] {
                 let refused = job.join("all", &tube, &[own]);

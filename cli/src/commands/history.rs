@@ -44,7 +44,8 @@ pub fn log(store: &Store, args: &Log, output: &mut Output) -> CommandResult {
         return Err(Failure::usage(format!("tube {name} keeps no history"))
             .hint(format!("`tubewell alter {name} --history 20` keeps the last 20 entries")));
     }
-    let receipt = tube.admin().log(id, &args.text).map_err(|error| Failure::of_task(error, name, id))?;
+    let receipt =
+        tube.admin().log(id, &args.text).map_err(|error| Failure::of_task(error, name, id))?;
     let printed = if output.json {
         output.object(&json!({ "id": id, "tube": name, "state": receipt.state.as_str() }))
     } else {

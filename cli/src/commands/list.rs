@@ -44,7 +44,8 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     let limit = args.shown.limit();
     let mut printer = Printer::new(&tube, args, store::now(store)?, output);
     if let Some(name) = &args.group {
-        let pages = |place| tube.query().list(Filter::new().group(name).newest_first(), place, PAGE);
+        let pages =
+            |place| tube.query().list(Filter::new().group(name).newest_first(), place, PAGE);
         print_pages(pages, &mut printer)?;
     } else if has_conditions || args.newest_first {
         for wanted in wanted(args, &states) {

@@ -21,7 +21,8 @@ pub fn add(store: &Store, args: &AddParents, output: &mut Output) -> CommandResu
 
 pub fn remove(store: &Store, args: &RemoveParents, output: &mut Output) -> CommandResult {
     let parents = (!args.all).then_some(args.parents.as_slice());
-    let removed = store::tube(store, &args.task.tube)?.admin().remove_parents(args.task.id, parents);
+    let removed =
+        store::tube(store, &args.task.tube)?.admin().remove_parents(args.task.id, parents);
     print_state(&args.task, removed, output)
 }
 

@@ -67,7 +67,8 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
 pub fn unschedule(store: &Store, args: &Unschedule, output: &mut Output) -> CommandResult {
     let key = args.key.clone();
     let found = store.by_key(&key)?.ok_or_else(|| unknown(Error::KeyNotFound { key }))?;
-    let receipt = store::tube(store, &found.tube)?.schedules().remove(&args.key).map_err(unknown)?;
+    let receipt =
+        store::tube(store, &found.tube)?.schedules().remove(&args.key).map_err(unknown)?;
     report(("removed", &args.key), &found.tube, receipt, output)
 }
 

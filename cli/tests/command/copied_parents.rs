@@ -170,11 +170,11 @@ fn chains_of_blocked_tasks_are_imported() {
         Restore::new(Put::new("x").after(&tubes[tube], [parent])).id(id)
     };
     // Each waits for the task with the next higher id; then some that wait across two tubes.
-    tubes[0].restore_many([Restore::new("last").id(3000)]).unwrap();
-    tubes[0].restore_many((0..3000).rev().map(|id| waits(id, 0, id + 1))).unwrap();
+    tubes[0].admin().restore_many([Restore::new("last").id(3000)]).unwrap();
+    tubes[0].admin().restore_many((0..3000).rev().map(|id| waits(id, 0, id + 1))).unwrap();
     for id in 3001..3080 {
         let [tube, other] = if id % 2 == 0 { [0, 1] } else { [1, 0] };
-        tubes[tube].restore_many([waits(id, other, id - 1)]).unwrap();
+        tubes[tube].admin().restore_many([waits(id, other, id - 1)]).unwrap();
     }
     drop(tubes);
     store.close().unwrap();

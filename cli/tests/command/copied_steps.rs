@@ -30,8 +30,10 @@ fn store_with_steps() -> Sandbox {
     let other = Step::new("other", StepKind::Spawned, id.to_be_bytes());
     // What an earlier program has stored need not be text.
     let zip = Step::new("zip", StepKind::Value, [0xff; 3]);
-    jobs.restore_many([Restore::new("blocked").steps(vec![sleep, join, other, zip])]).unwrap(); // 5
-    jobs.add_parents(5, &parts, &[behind]).unwrap();
+    jobs.admin()
+        .restore_many([Restore::new("blocked").steps(vec![sleep, join, other, zip])])
+        .unwrap(); // 5
+    jobs.admin().add_parents(5, &parts, &[behind]).unwrap();
     store.close().unwrap();
     sandbox
 }
@@ -42,7 +44,7 @@ fn steps(sandbox: &Sandbox, body: &str) -> Vec<Value> {
     let jobs = store.tube("jobs").unwrap();
     let listed = sandbox_tasks(&store);
     let (id, _) = listed.iter().rev().find(|(_, text)| text == body).unwrap();
-    let found = jobs.steps(*id).unwrap().into_iter().map(|step| {
+    let found = jobs.query().steps(*id).unwrap().into_iter().map(|step| {
         let child = step.spawned().map(|child| {
             let found = listed.iter().find(|(id, _)| *id == child);
             found.map_or("none".to_owned(), |(_, text)| text.clone())
@@ -62,7 +64,7 @@ fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
     for info in store.tubes().unwrap() {
         let tube = store.tube(&info.name).unwrap();
         for state in [tubewell::TaskState::Ready, tubewell::TaskState::Blocked] {
-            for task in tube.list(state, None, 100).unwrap().items {
+            for task in tube.query().list(state, None, 100).unwrap().items {
                 let body = tube.peek(task.id).unwrap().body.to_vec();
                 tasks.push((task.id, String::from_utf8(body).unwrap()));
             }

@@ -77,7 +77,7 @@ fn list_shows_how_long_ago_tasks_were_put() {
         let put_at = UNIX_EPOCH + now.saturating_sub(Duration::from_secs(age));
         Restore::new(Put::new("x").tag("t")).put_at(put_at)
     };
-    mail.restore_many([restore(200_000), restore(7300)]).unwrap();
+    mail.admin().restore_many([restore(200_000), restore(7300)]).unwrap();
     drop(mail);
     store.close().unwrap();
     for (words, column) in [("list mail", 2), ("tagged t", 3)] {

@@ -54,8 +54,8 @@ fn hostile() -> Sandbox {
     tube.schedule(Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new(HOSTILE)))
         .unwrap();
     store.set_limit(HOSTILE, 5).unwrap();
-    tube.pause_sub_queue(HOSTILE, Duration::MAX).unwrap();
-    tube.log(10, HOSTILE).unwrap();
+    tube.admin().pause_sub_queue(HOSTILE, Duration::MAX).unwrap();
+    tube.admin().log(10, HOSTILE).unwrap();
     drop(tube);
     store.close().unwrap();
     sandbox

@@ -104,7 +104,7 @@ fn peek_shows_what_a_take_would_get_while_others_work() {
     let claim = mail.try_take().unwrap().unwrap();
     assert_eq!(claim.body(), b"taken");
     assert_eq!(sandbox.ok("peek mail --body"), "free");
-    mail.pause().unwrap();
+    mail.admin().pause().unwrap();
     let why = sandbox.fails("peek mail", 3);
     assert!(why.contains("no task of mail can be taken now"), "{why}");
     store.close().unwrap();

@@ -1,4 +1,4 @@
-//! The verbs on schedules: schedule, reschedule, unschedule, and their restore.
+//! The verbs on schedules: their store, their change, their removal and their restore.
 
 use std::sync::Arc;
 
@@ -344,7 +344,7 @@ impl Core {
             recur.fired = None;
         }
         if recur.next == NEVER {
-            return Err(Error::invalid("the schedule would have no further run; unschedule it"));
+            return Err(Error::invalid("the schedule would have no further run; remove it"));
         }
         Ok(())
     }
@@ -360,7 +360,7 @@ fn apply_terms(recur: &mut Recur, request: &ScheduleRequest) -> Result<()> {
     if let Some(times) = request.times {
         if times.is_some_and(|times| times <= recur.runs) {
             return Err(Error::invalid(format!(
-                "the schedule has put {} runs already; unschedule it to end it now",
+                "the schedule has put {} runs already; remove it to end it now",
                 recur.runs
             )));
         }

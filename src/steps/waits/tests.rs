@@ -68,7 +68,10 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         let info = jobs.peek(id).unwrap().info;
         assert_eq!((info.state, info.open_parents, info.attempts), (TaskState::Blocked, 2, 0));
         assert!(info.has_steps);
-        assert_eq!((jobs.query().parents(id), parts.query().children(ids[0])), (Ok(ids.to_vec()), Ok(vec![id])));
+        assert_eq!(
+            (jobs.query().parents(id), parts.query().children(ids[0])),
+            (Ok(ids.to_vec()), Ok(vec![id]))
+        );
         assert_eq!(store.verify().unwrap(), [""; 0]);
 
         take(parts).ack().unwrap();

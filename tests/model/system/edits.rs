@@ -79,7 +79,14 @@ pub(super) fn edit(
         ById::Log => {
             let text = format!("step {step}");
             let want = model.log(tube_no, no, &text);
-            (if deferred { wait(later.admin().log(id, &text)) } else { tube.admin().log(id, &text) }, want)
+            (
+                if deferred {
+                    wait(later.admin().log(id, &text))
+                } else {
+                    tube.admin().log(id, &text)
+                },
+                want,
+            )
         }
         ById::EditTags { tags, adds } => {
             let want = model.edit_tags(tube_no, no, tags, *adds);

@@ -322,12 +322,15 @@ impl System {
                 self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
             }
             Action::ReleaseAll { tube, forgive } => self.tube_wide(tube, |tube, model, no| {
-                let got = if forgive { tube.admin().revoke_all() } else { tube.admin().release_all() };
+                let got =
+                    if forgive { tube.admin().revoke_all() } else { tube.admin().release_all() };
                 (got, model.release_all(no, forgive))
             }),
             Action::MoveAll { tube, to } => self.move_all(tube, to),
             Action::Truncate { tube } => {
-                self.tube_wide(tube, |tube, model, no| (tube.admin().truncate(), model.truncate(no)));
+                self.tube_wide(tube, |tube, model, no| {
+                    (tube.admin().truncate(), model.truncate(no))
+                });
             }
             Action::Pause { tube, time, deferred } => self.pause(tube, time, deferred),
             Action::PauseSubQueue { tube, name, time, deferred } => {

@@ -46,7 +46,9 @@ impl System {
         if is_open || self.model.in_order_of_moves(no).len() > MOST_MOVED {
             return;
         }
-        if let Some((got, want)) = agree(handle.admin().move_all(&target), self.model.move_all(no, to_no)) {
+        if let Some((got, want)) =
+            agree(handle.admin().move_all(&target), self.model.move_all(no, to_no))
+        {
             assert_eq!(got, want);
         }
     }

@@ -39,7 +39,8 @@ impl System {
     fn tasks_of_group(&self, tube: &Tube, name: &str) -> Vec<TaskNo> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let page = tube.query().list(Filter::new().group(name).newest_first(), after, 3).unwrap();
+            let page =
+                tube.query().list(Filter::new().group(name).newest_first(), after, 3).unwrap();
             assert!(page.items.len() <= 3);
             assert!(page.items.iter().all(|info| info.group.as_deref() == Some(name)));
             all.extend(page.items.iter().map(|info| self.number(info.id)));
@@ -64,7 +65,11 @@ pub(super) fn resolve(
     result: Option<&[u8]>,
     deferred: bool,
 ) -> Result<Receipt> {
-    if deferred { tube.to_async().admin().resolve(id, result).wait() } else { tube.admin().resolve(id, result) }
+    if deferred {
+        tube.to_async().admin().resolve(id, result).wait()
+    } else {
+        tube.admin().resolve(id, result)
+    }
 }
 
 pub(super) fn forget(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {

@@ -272,5 +272,9 @@ fn overlap_of(skips: bool) -> Overlap {
 }
 
 fn unschedule(tube: &Tube, key: &str, deferred: bool) -> Result<Receipt> {
-    if deferred { tube.to_async().schedules().remove(key).wait() } else { tube.schedules().remove(key) }
+    if deferred {
+        tube.to_async().schedules().remove(key).wait()
+    } else {
+        tube.schedules().remove(key)
+    }
 }

@@ -155,7 +155,9 @@ impl System {
             tube.cancel(id).map(drop),
             tube.admin().delete_if(id, &[tubewell::TaskState::Ready]).map(drop),
             tube.admin().delete_many(&[id]).map(drop),
-            tube.admin().delete(tubewell::Filter::new().state(tubewell::TaskState::Ready)).map(drop),
+            tube.admin()
+                .delete(tubewell::Filter::new().state(tubewell::TaskState::Ready))
+                .map(drop),
             tube.admin().kick(tubewell::Filter::new()).map(drop),
             tube.admin().log(id, "text").map(drop),
             tube.query().history(id).map(drop),

@@ -71,7 +71,8 @@ impl Load {
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let moved = if !kind.temporary && self.rng.one_in(3) {
-            self.given(&tube, |tube| tube.admin().move_to(id, &target)).map(|moved| ticket = Some(moved))
+            self.given(&tube, |tube| tube.admin().move_to(id, &target))
+                .map(|moved| ticket = Some(moved))
         } else {
             tube.admin().move_to(id, &target).map(|moved| receipt = Some(moved))
         };

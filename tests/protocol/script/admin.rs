@@ -37,7 +37,10 @@ impl Script<'_> {
         };
         let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
         self.note("groups", jobs.query().groups());
-        self.note("list_group", jobs.query().list(Filter::new().group("broken").newest_first(), None, 2));
+        self.note(
+            "list_group",
+            jobs.query().list(Filter::new().group("broken").newest_first(), None, 2),
+        );
         self.note("outcome", jobs.outcome(ids[0]));
         self.note("kick_task", jobs.kick_task(ids[0]));
         self.note("not buried", jobs.kick_task(ids[0]));
@@ -47,7 +50,10 @@ impl Script<'_> {
         self.note("forget", jobs.admin().forget(ids[3]));
         self.note("not done", jobs.admin().forget(ids[4]));
         self.note("bury", jobs.bury(ids[0]));
-        self.note("delete", jobs.admin().delete(Filter::new().state(TaskState::Buried).tag("dead")));
+        self.note(
+            "delete",
+            jobs.admin().delete(Filter::new().state(TaskState::Buried).tag("dead")),
+        );
     }
 
     pub fn many(&self) {

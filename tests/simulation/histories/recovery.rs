@@ -121,17 +121,20 @@ impl Simulation {
     fn stored(&self) -> BTreeMap<u64, (Stored, bool)> {
         let mut all = BTreeMap::new();
         for (tube, handle) in self.world.tubes.iter().enumerate() {
-            for info in STATES.iter().flat_map(|it| handle.query().list(*it, None, 10_000).unwrap().items) {
+            for info in
+                STATES.iter().flat_map(|it| handle.query().list(*it, None, 10_000).unwrap().items)
+            {
                 let is_taken = info.state == TaskState::Taken;
                 let state = if is_taken { TaskState::Ready } else { info.state };
-                let entries = handle.query().history(info.id).unwrap().into_iter().map(|entry| Entry {
-                    number: entry.number,
-                    at: since_begin(entry.at),
-                    what: entry.what,
-                    state: entry.state,
-                    text: entry.text.filter(|_| entry.what == EventKind::Log),
-                    tube: entry.tube.parse().unwrap(),
-                });
+                let entries =
+                    handle.query().history(info.id).unwrap().into_iter().map(|entry| Entry {
+                        number: entry.number,
+                        at: since_begin(entry.at),
+                        what: entry.what,
+                        state: entry.state,
+                        text: entry.text.filter(|_| entry.what == EventKind::Log),
+                        tube: entry.tube.parse().unwrap(),
+                    });
                 let mut entries: Vec<Entry> = entries.collect();
                 // The take that is under way is in memory: it is stored with the next change.
                 entries.pop_if(|last| is_taken && last.what == EventKind::Take);

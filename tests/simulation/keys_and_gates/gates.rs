@@ -36,7 +36,10 @@ impl Simulation {
         let (verb, answer) = match rng.below(6) {
             0 => {
                 gates.tubes.insert(nth, until);
-                ("pause", if time == 0 { tube.admin().unpause() } else { tube.admin().pause_for(pause) })
+                (
+                    "pause",
+                    if time == 0 { tube.admin().unpause() } else { tube.admin().pause_for(pause) },
+                )
             }
             1..4 => {
                 gates.sub_queues.insert((nth, name), until);

@@ -21,8 +21,10 @@ impl Simulation {
                 let mut of_group = buried.clone();
                 of_group.retain(|id| group_of(*id) == group);
                 of_group.reverse();
-                let page =
-                    tube.query().list(Filter::new().group(group).newest_first(), None, 10_000).unwrap();
+                let page = tube
+                    .query()
+                    .list(Filter::new().group(group).newest_first(), None, 10_000)
+                    .unwrap();
                 let got: Vec<u64> = page.items.iter().map(|task| task.id).collect();
                 assert_eq!(got, of_group, "{group}, {at}");
                 let count = tube.query().groups().unwrap().into_iter().find(|it| it.name == group);

@@ -122,7 +122,9 @@ impl Simulation {
     pub(super) fn runs(&self) -> BTreeMap<RunNo, Run> {
         let mut runs = BTreeMap::new();
         for (tube, handle) in self.world.tubes.iter().enumerate() {
-            for info in STATES.iter().flat_map(|it| handle.query().list(*it, None, 10_000).unwrap().items) {
+            for info in
+                STATES.iter().flat_map(|it| handle.query().list(*it, None, 10_000).unwrap().items)
+            {
                 let by = info.spawned_by.unwrap();
                 let run = Run {
                     id: info.id,
