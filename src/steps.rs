@@ -134,7 +134,7 @@ impl<T> Claim<T> {
         self.held.spawn(name, self.held.child(tube, task))
     }
 
-    /// Returns the steps of the task that are stored, by name. As [`Query::steps`].
+    /// Returns the steps of the task that are stored, by name. As [`Query::steps`](crate::Query::steps).
     ///
     /// # Errors
     /// [`NotTaken`](Error::NotTaken): the claim had ended; [`Corrupt`](Error::Corrupt) if the task

@@ -461,7 +461,7 @@ impl Store {
     }
 
     /// As [`session`](Store::session), with a label that people know the session by: the name of a
-    /// worker, a host, a client. [`Query::owner`] and errors show it. Labels need not be unique,
+    /// worker, a host, a client. [`Query::owner`](crate::Query::owner) and errors show it. Labels need not be unique,
     /// and the store derives no rights from them.
     ///
     /// # Errors

@@ -61,17 +61,17 @@ fn read_all(tube: &Tube, oracle: Oracle) {
     for state in
         unended.into_iter().chain([TaskState::Buried, TaskState::Done, TaskState::Recurring])
     {
-        read_pages(tube, oracle, |after| tube.list(state, after, 7));
+        read_pages(tube, oracle, |after| tube.query().list(state, after, 7));
     }
     let _ = tube.schedules().list(None, 100);
     let _ = tube.query().next(100);
     for tag in TAGS {
-        read_pages(tube, oracle, |after| tube.list(Filter::new().tag(tag), after, 2));
+        read_pages(tube, oracle, |after| tube.query().list(Filter::new().tag(tag), after, 2));
     }
-    read_pages(tube, oracle, |after| tube.list(Filter::new().soonest_first(), after, 2));
-    for group in tube.groups().unwrap_or_default() {
+    read_pages(tube, oracle, |after| tube.query().list(Filter::new().soonest_first(), after, 2));
+    for group in tube.query().groups().unwrap_or_default() {
         read_pages(tube, oracle, |after| {
-            tube.list(Filter::new().group(&group.name).newest_first(), after, 2)
+            tube.query().list(Filter::new().group(&group.name).newest_first(), after, 2)
         });
     }
 }
@@ -130,7 +130,7 @@ fn read_task(tube: &Tube, info: &TaskInfo, oracle: Oracle) {
     if let Some(failure) = &info.failure {
         assert_reported(info.id, failure);
     }
-    for found in tube.history(info.id).unwrap_or_default() {
+    for found in tube.query().history(info.id).unwrap_or_default() {
         let text = found.text.filter(|_| found.what == EventKind::Log);
         assert!(
             text.is_none_or(|text| text == entry(info.id)),
@@ -154,22 +154,24 @@ fn assert_reported(id: u64, found: &LastFailure) {
 
 fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.put("new");
-    let _ = tube.restore_many([Restore::new("new"), Restore::new("new").done(Some("new".into()))]);
-    let _ = tube.restore_many([Restore::new("new").buried(true)]);
+    let _ = tube
+        .admin()
+        .restore_many([Restore::new("new"), Restore::new("new").done(Some("new".into()))]);
+    let _ = tube.admin().restore_many([Restore::new("new").buried(true)]);
     let _ = tube.kick(1);
     end_without_claim(tube);
     edit(tube);
     let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
-    let _ = tube.revoke_all();
-    let _ = tube.release_all();
+    let _ = tube.admin().revoke_all();
+    let _ = tube.admin().release_all();
     if let Ok(other) =
         store.create_tube("moved", tube.driver(), TubeOptions::new().if_not_exists(true))
     {
-        let _ = tube.move_all(&other);
-        let _ = other.move_all(tube);
+        let _ = tube.admin().move_all(&other);
+        let _ = other.admin().move_all(tube);
     }
     match tube.name().len() % 3 {
-        0 => drop(tube.truncate()),
+        0 => drop(tube.admin().truncate()),
         1 => drop(store.drop_tube(tube.name())),
         _ => {}
     }
@@ -178,18 +180,19 @@ fn change_tubes(store: &Store, tube: &Tube) {
 
 /// Ends tasks as an administrator does, and forgets some of the kept ones.
 fn end_without_claim(tube: &Tube) {
-    for group in tube.groups().unwrap_or_default() {
-        let Ok(page) = tube.list(Filter::new().group(&group.name).newest_first(), None, 2) else {
+    for group in tube.query().groups().unwrap_or_default() {
+        let Ok(page) = tube.query().list(Filter::new().group(&group.name).newest_first(), None, 2)
+        else {
             continue;
         };
         for info in &page.items {
-            let _ = tube.resolve(info.id, Some(&result(info.id)));
+            let _ = tube.admin().resolve(info.id, Some(&result(info.id)));
         }
     }
-    if let Ok(page) = tube.list(TaskState::Done, None, 3) {
+    if let Ok(page) = tube.query().list(TaskState::Done, None, 3) {
         for info in &page.items {
             let _ = tube.wait_done(info.id, Duration::ZERO);
-            let _ = tube.forget(info.id);
+            let _ = tube.admin().forget(info.id);
         }
     }
 }
@@ -199,19 +202,19 @@ fn edit(tube: &Tube) {
     for state in
         [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried, TaskState::Done]
     {
-        let Ok(page) = tube.list(state, None, 3) else { continue };
+        let Ok(page) = tube.query().list(state, None, 3) else { continue };
         for info in &page.items {
-            let _ = tube.set_priority(info.id, info.priority ^ 1);
+            let _ = tube.admin().set_priority(info.id, info.priority ^ 1);
             let _ = tube.update(info.id, Update::new().delay(Duration::ZERO));
-            let _ = tube.add_tags(info.id, ["red", "new"]);
-            let _ = tube.remove_tags(info.id, ["green"]);
-            let _ = tube.log(info.id, &entry(info.id));
+            let _ = tube.admin().add_tags(info.id, ["red", "new"]);
+            let _ = tube.admin().remove_tags(info.id, ["green"]);
+            let _ = tube.admin().log(info.id, &entry(info.id));
         }
         let ids: Vec<u64> = page.items.iter().take(1).map(|info| info.id).collect();
-        let _ = tube.delete_many(&ids);
+        let _ = tube.admin().delete_many(&ids);
         let _ = tube.admin().delete(Filter::new().state(state).limit(1));
     }
-    for group in tube.groups().unwrap_or_default() {
+    for group in tube.query().groups().unwrap_or_default() {
         let _ = tube.admin().kick(Filter::new().group(group.name).limit(1));
     }
 }

@@ -98,7 +98,7 @@ fn build() -> History {
     builder.save_image();
     // The sweeper has not removed the rows of the dropped tube yet.
     builder.store.drop_tube("dropped").unwrap();
-    builder.store.tube("relaxed").unwrap().truncate().unwrap();
+    builder.store.tube("relaxed").unwrap().admin().truncate().unwrap();
     builder.put("relaxed", 20, |put| put);
     builder.store.flush().unwrap();
     builder.save_image();
@@ -161,7 +161,7 @@ fn label(builder: &mut HistoryBuilder) {
         let tags = TAGS.into_iter().take(1 + n % TAGS.len());
         let id =
             builder.put("labelled", 40, |put| tags.fold(put.key(format!("key-{n}")), Put::tag));
-        tube.log(id, &entry(id)).unwrap();
+        tube.admin().log(id, &entry(id)).unwrap();
     }
     for end in [|claim: Claim| claim.ack().unwrap(), |claim: Claim| claim.release(MS).unwrap()] {
         let claim = tube.try_take().unwrap().unwrap();

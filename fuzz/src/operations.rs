@@ -252,7 +252,11 @@ impl Source<'_> {
     fn clock_move(&mut self) -> Result<ClockMove> {
         // Schedules would put as many tasks as fit into the time.
         if self.1.tokens && !self.1.schedules && self.once_in(3)? {
-            return self.0.choose(&[IDEMPOTENCY_KEY_TIME, IDEMPOTENCY_KEY_TIME - 1, 1]).copied().map(ClockMove::By);
+            return self
+                .0
+                .choose(&[IDEMPOTENCY_KEY_TIME, IDEMPOTENCY_KEY_TIME - 1, 1])
+                .copied()
+                .map(ClockMove::By);
         }
         if self.once_in(3)? {
             return self

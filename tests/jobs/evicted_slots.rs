@@ -52,7 +52,7 @@ const GATES: [Gate; 7] = [
         what: "pauses that elapse",
         options: || limit(2),
         shut: |case| {
-            for_each_name(|name| case.tube.admin().pause_sub_queue(name, secs(5)).unwrap())
+            for_each_name(|name| case.tube.admin().pause_sub_queue(name, secs(5)).unwrap());
         },
         open: |case| case.advance(5_000),
     },

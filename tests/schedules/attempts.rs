@@ -77,7 +77,7 @@ fn revoke_beside_counted_take_forgives_it() {
             let tube = tube(&store, FIFO, counting);
             let id = tube.put("x").unwrap().id;
             let takes = taker(&tube);
-            let revokes = spawn_with(&tube, move |tube| tube.revoke(id));
+            let revokes = spawn_with(&tube, move |tube| tube.admin().revoke(id));
             let puts = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
             let revoked = match revokes.join().unwrap() {
                 Ok(receipt) => receipt.state == TaskState::Ready,

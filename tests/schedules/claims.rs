@@ -61,7 +61,7 @@ fn revoke_beside_ack_has_one_winner() {
         let id = tube.put("x").unwrap().id;
         let claim = tube.claim(id).unwrap();
         let acks = thread::spawn(move || claim.ack());
-        let revokes = spawn_with(&tube, move |tube| tube.revoke(id));
+        let revokes = spawn_with(&tube, move |tube| tube.admin().revoke(id));
         let other = spawn_with(&tube, |tube| tube.put("y").unwrap().id);
         let (acked, revoked) = (acks.join().unwrap(), revokes.join().unwrap());
         let other = other.join().unwrap();
@@ -98,7 +98,7 @@ fn taker_after_revoke_gets_the_last_body_that_was_stored() {
             let stored = claim.checkpoint(large(1));
             (stored, claim)
         });
-        let revokes = spawn_with(&tube, move |tube| tube.revoke(id).unwrap());
+        let revokes = spawn_with(&tube, move |tube| tube.admin().revoke(id).unwrap());
         let next = waits.join().unwrap();
         revokes.join().unwrap();
         let (stored, claim) = stores.join().unwrap();

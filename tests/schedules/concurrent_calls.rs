@@ -73,7 +73,7 @@ fn drop_tube_succeeds_or_is_refused_while_a_take_waits() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         tube.put("x").unwrap();
-        tube.truncate().unwrap();
+        tube.admin().truncate().unwrap();
         let takes = spawn_with(&tube, |tube| {
             tube.take_timeout(NO_TIMEOUT).map(|claim| claim.map(|c| body(&c)))
         });

@@ -33,7 +33,7 @@ fn stored(tube: &Tube) -> (Vec<ScheduleInfo>, Vec<String>) {
     let schedules = || tube.schedules().list(None, 10).unwrap().items;
     loop {
         let before = schedules();
-        let runs = tube.list(TaskState::Ready, None, 10).unwrap().items;
+        let runs = tube.query().list(TaskState::Ready, None, 10).unwrap().items;
         let after = schedules();
         let runs_of = |all: &[ScheduleInfo]| all.iter().map(|info| info.runs).collect::<Vec<_>>();
         if runs_of(&before) == runs_of(&after) {

@@ -199,7 +199,7 @@ fn future_that_waits_for_the_end_of_its_job_is_woken() {
         let future = Worker::new(&store).on_async(&tube, wait).limit(1).run_async();
         let runs = thread::spawn(move || block_on(future).unwrap());
         let revokes = spawn_with(&tube, move |tube| {
-            while tube.revoke(id).is_err() {
+            while tube.admin().revoke(id).is_err() {
                 thread::yield_now();
             }
         });

@@ -264,7 +264,7 @@ impl Simulation {
                 self.change("set_priority", answer, id, Task { priority, ..task });
             }
             (Some(Status::Done), _) => {
-                drop(self.change("forget", tube.admin().forget(id), id, gone))
+                self.change("forget", tube.admin().forget(id), id, gone);
             }
             (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
             (Some(Status::Buried), 2..4) => {

@@ -29,7 +29,7 @@ impl Picture {
             let tube = store.tube(&info.name).unwrap();
             let statistics = tube.statistics().unwrap();
             writeln!(picture.text, "{info:?}\n{statistics:?}").unwrap();
-            let tasks = tube.list(Filter::new(), None, usize::MAX).unwrap();
+            let tasks = tube.query().list(Filter::new(), None, usize::MAX).unwrap();
             let schedules = tube.schedules().list(None, usize::MAX).unwrap();
             picture.has_frequent_schedules |= schedules.items.iter().any(|it| {
                 matches!(it.recurrence, Recurrence::Every(every) if every < Duration::from_secs(60))

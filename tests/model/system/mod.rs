@@ -287,15 +287,7 @@ impl System {
             }
             Action::Unschedule { tube, key, deferred } => self.unschedule(tube, &key, deferred),
             Action::PutBatch { client, tube, templates, count } => {
-                let mut batch: Vec<TaskTemplate> =
-                    templates.iter().cycle().take(count).cloned().collect();
-                for template in &mut batch {
-                    template.key = None;
-                }
-                for (n, template) in batch.iter_mut().enumerate().step_by(2) {
-                    template.sub_queue = Some(format!("{}", n * 7 % 30));
-                }
-                self.put_many(client, tube, &batch);
+                self.put_many(client, tube, &repeated(&templates, count));
             }
             Action::Take { client, tube, keep } => self.take(client, tube, keep),
             Action::Claim { client, pick, keep } => self.claim(client, &pick, keep),
@@ -447,4 +439,16 @@ impl System {
         let no = *pick.index.get(&choices);
         (no, self.ids[&no])
     }
+}
+
+/// A batch of these templates, over and over: without keys, and each second one in a sub-queue.
+fn repeated(templates: &[TaskTemplate], count: usize) -> Vec<TaskTemplate> {
+    let mut batch: Vec<TaskTemplate> = templates.iter().cycle().take(count).cloned().collect();
+    for template in &mut batch {
+        template.key = None;
+    }
+    for (n, template) in batch.iter_mut().enumerate().step_by(2) {
+        template.sub_queue = Some(format!("{}", n * 7 % 30));
+    }
+    batch
 }

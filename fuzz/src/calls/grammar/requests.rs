@@ -1,7 +1,7 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Among, Body, ByTime, Count, Count32, Day, Driver, Epoch, Flag, Id, Instead, Key, Label,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Flag, Id, Instead, Key, Label,
     Limit, List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time,
     Tube, TubeName, TubeNumber,
 };
