@@ -63,7 +63,7 @@ macro_rules! tube_options {
     }
     /// The priority of tasks that are put without one. Default: 0, the most urgent. Timed drivers
     /// only.
-        priority(priority: u32) -> u32 {
+    priority(priority: u32) -> u32 {
         /// The priority of tasks that are put without one.
         named "priority",
         needs timed "a priority",

@@ -45,7 +45,7 @@ impl Script<'_> {
         self.note("kick_task", jobs.kick_task(ids[0]));
         self.note("not buried", jobs.kick_task(ids[0]));
         self.note("kick", jobs.kick(1));
-        self.note("kick_where", jobs.admin().kick(Filter::new().group("broken").limit(1)));
+        self.note("kick of a filter", jobs.admin().kick(Filter::new().group("broken").limit(1)));
         self.note("resolve", jobs.admin().resolve(ids[3], Some(b"by hand")));
         self.note("forget", jobs.admin().forget(ids[3]));
         self.note("not done", jobs.admin().forget(ids[4]));
@@ -90,7 +90,7 @@ impl Script<'_> {
         let task = Put::new("run").sub_queue("runs").tag("run").ttr(MINUTE).max_attempts(2);
         self.note("schedule", jobs.schedule(hourly.starting(moment() + HOUR).put(task)));
         let change = Reschedule::new().every(2 * HOUR).body("another run").priority(2);
-        self.note("reschedule", jobs.schedules().change("hourly", change));
+        self.note("change of a schedule", jobs.schedules().change("hourly", change));
         self.note("schedules", jobs.schedules().list(None, 10));
         self.note("by_key", self.store.by_key("hourly"));
         let minutely = Schedule::every(MINUTE).key("minutely").put(Put::new("soon").priority(0));
@@ -100,8 +100,8 @@ impl Script<'_> {
         self.note("run", &run);
         self.note("spawned by", jobs.peek(run.id()).map(|task| task.info.spawned_by));
         self.note("ack", run.ack());
-        self.note("unschedule", jobs.schedules().remove("minutely"));
-        self.note("unschedule again", jobs.schedules().remove("minutely"));
+        self.note("removed schedule", jobs.schedules().remove("minutely"));
+        self.note("removed again", jobs.schedules().remove("minutely"));
     }
 
     pub fn movement(&self) {

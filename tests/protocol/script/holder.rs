@@ -59,7 +59,7 @@ impl Script<'_> {
         let jobs = self.jobs();
         put(&jobs, Put::new("parked").priority(0));
         let token = jobs.try_take().unwrap().unwrap().park(HOUR).unwrap();
-        self.note("owner_of", jobs.query().owner(token.id()));
+        self.note("owner", jobs.query().owner(token.id()));
         let claim = self.store.resume_claim(&token);
         self.note("resume_claim", &claim);
         self.note("ack", claim.unwrap().ack());

@@ -12,15 +12,15 @@ impl Script<'_> {
         self.note("list", &first);
         self.note("next page", jobs.query().list(TaskState::Delayed, first.next, 100));
         let wanted = Filter::new().state(TaskState::Ready).newest_first();
-        self.note("list_where", jobs.query().list(&wanted, None, 3));
+        self.note("list of a filter", jobs.query().list(&wanted, None, 3));
         let soonest = Filter::new().state(TaskState::Delayed).soonest_first();
         let first = jobs.query().list(&soonest, None, 1).unwrap();
         self.note("soonest first", &first);
         self.note("next soonest", jobs.query().list(&soonest, first.next, 1));
         let wanted = Filter::new().tag("green").sub_queue("ann");
-        self.note("list_bodies", jobs.query().tasks(&wanted, None, 10));
+        self.note("tasks", jobs.query().tasks(&wanted, None, 10));
         self.note("by owner", jobs.query().list(Filter::new().owner("recorder"), None, 10));
-        self.note("peek_ready", jobs.query().next(2));
+        self.note("next", jobs.query().next(2));
     }
 
     pub fn labels(&self) {

@@ -65,7 +65,7 @@ impl Script<'_> {
         self.note("checkpoint", claim.checkpoint("work, done in part"));
         self.note("log", claim.log("said by the worker"));
         self.note("peek", jobs.peek(claim.id()));
-        self.note("owner_of", jobs.query().owner(claim.id()));
+        self.note("owner", jobs.query().owner(claim.id()));
         self.note("ack_with", claim.ack_with("the result"));
     }
 
