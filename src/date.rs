@@ -29,7 +29,7 @@ const LAST_DAY: u32 = 2_932_896;
 /// use tubewell::Date;
 ///
 /// let date: Date = "2026-11-23".parse()?;
-/// assert_eq!((date.year(), date.month(), date.query().day()), (2026, 11, 23));
+/// assert_eq!((date.year(), date.month(), date.day()), (2026, 11, 23));
 /// assert_eq!(date.plus_days(8).to_string(), "2026-12-01");
 /// assert_eq!(Date::of(date.begin() + Duration::from_secs(86_399)), date);
 /// assert!(date > Date::of(UNIX_EPOCH));

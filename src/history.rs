@@ -21,7 +21,7 @@ use crate::{Error, EventKind, Result, TaskState};
 /// use tubewell::{EventKind, FIFO, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
-/// let films = store.create_tube("films", FIFO, TubeOptions::new().query().history(10))?;
+/// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
 /// let id = films.put("cut")?.id;
 /// let claim = films.try_take()?.unwrap();
 /// claim.log("half of the scenes are cut")?;

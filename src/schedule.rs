@@ -252,7 +252,7 @@ impl<P> Schedule<P> {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
     /// jobs.schedule(hourly.restored(17, 4, 1))?;
-    /// let stored = &jobs.schedules().query().list(None, 10)?.items[0];
+    /// let stored = &jobs.schedules().list(None, 10)?.items[0];
     /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -375,7 +375,7 @@ impl Reschedule {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
     /// jobs.schedules().change("report", Reschedule::new().tags(["checked", "ann"]))?;
-    /// assert_eq!(jobs.schedules().query().list(None, 9)?.items[0].tags, ["checked", "ann"]);
+    /// assert_eq!(jobs.schedules().list(None, 9)?.items[0].tags, ["checked", "ann"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]

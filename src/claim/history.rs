@@ -20,7 +20,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new().query().history(10))?;
+    /// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
     /// let id = films.put("cut")?.id;
     /// let claim = films.try_take()?.unwrap();
     /// claim.log("scene 3 has no sound")?;

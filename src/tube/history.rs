@@ -25,7 +25,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// use tubewell::{EventKind, FIFO, Failure, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let options = TubeOptions::new().query().history(20).max_attempts(2);
+    /// let options = TubeOptions::new().history(20).max_attempts(2);
     /// let mails = store.create_tube("mails", FIFO, options)?;
     /// let id = mails.put("to: ann")?.id;
     /// for code in [421, 550] {
@@ -64,7 +64,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// use tubewell::{FIFO, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().query().history(10))?;
+    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().history(10))?;
     /// let id = mails.put("to: ann")?.id;
     /// mails.admin().log(id, "ann asked for it by telephone")?;
     /// let last = mails.query().history(id)?.pop().unwrap();

@@ -97,7 +97,7 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
     /// jobs.schedules().change("fetch", Reschedule::new().every(hour / 2).times(10))?;
-    /// assert_eq!(jobs.schedules().query().list(None, 1)?.items[0].times, Some(10));
+    /// assert_eq!(jobs.schedules().list(None, 1)?.items[0].times, Some(10));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn change(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {

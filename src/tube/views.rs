@@ -69,9 +69,9 @@ pub struct Admin<'a, T: 'static = Bytes, M: Mode = Blocking> {
 ///
 /// let schedules = reports.schedules();
 /// schedules.change("report", Reschedule::new().every(hour * 24))?;
-/// assert_eq!(schedules.query().list(None, 10)?.items[0].key, "report");
+/// assert_eq!(schedules.list(None, 10)?.items[0].key, "report");
 /// schedules.remove("report")?;
-/// assert!(schedules.query().list(None, 10)?.items.is_empty());
+/// assert!(schedules.list(None, 10)?.items.is_empty());
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[must_use = "this view does nothing by itself; call one of its methods"]
