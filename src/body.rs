@@ -6,4 +6,4 @@ mod coder;
 
 pub use bytes::Bytes;
 pub use codec::{Bincode, BoxError, Codec, Json, Text};
-pub(crate) use coder::Coder;
+pub(crate) use coder::{Coder, Decoded};

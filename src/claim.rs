@@ -7,6 +7,7 @@ mod history;
 mod outcomes;
 mod progress;
 mod read;
+mod refusals;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, Value};
 
-use crate::body::Coder;
+use crate::body::{Coder, Decoded};
 use crate::core::list::{
     Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Renew, Touch,
 };
@@ -26,6 +27,7 @@ use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Res
 pub(crate) use collected::Collected;
 pub(crate) use held::Held;
 pub(crate) use read::{UNDECODABLE, Undecodable};
+pub(crate) use refusals::{Refusals, is_of_store};
 
 /// A taken task, with its body as a value of `T`, and the claim (lease) on it.
 ///
@@ -107,6 +109,16 @@ impl Claim {
         let value = Bytes::tail(grant.row.take().unwrap_or_default(), grant.header.size);
         let held = Held::found(handle, guard, grant);
         Claim { held, value, body: None, coder: Coder::BYTES, mode: PhantomData }
+    }
+
+    /// The same claim, as a job shows it to its handler.
+    pub(crate) fn shown<T, M: Mode>(
+        &self,
+        (value, body): Decoded<T>,
+        coder: Coder<T>,
+        refusals: Arc<Refusals>,
+    ) -> Claim<T, M> {
+        Claim { held: self.held.shown(refusals), value, body, coder, mode: PhantomData }
     }
 
     /// The task, for a holder in another process. Its row has the body.
@@ -497,11 +509,11 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "heartbeat")]
     pub fn checkpoint(&mut self, value: impl Into<T>) -> M::Answer<Receipt> {
         let value = value.into();
-        let body = match self.coder.encode(&value) {
-            Ok(body) => Body::new(body),
+        let body = match self.encode(&value) {
+            Ok(body) => body,
             Err(error) => return M::answer(Err(error)),
         };
-        let stored = M::make(self.held.call(), Ok(Checkpoint { body: body.clone() }));
+        let stored = self.held.change::<M, _>(Ok(Checkpoint { body: body.clone() }));
         if !M::is_refused(&stored) {
             self.set_body(value, body);
         }
@@ -592,6 +604,10 @@ impl<T, M: Mode> Claim<T, M> {
     }
 
     /// The body: the value, or beside it.
+    pub(crate) fn encode(&self, value: &T) -> Result<Body> {
+        self.coder.encode(value).map(Body::new)
+    }
+
     fn bytes(&self) -> Option<&Bytes> {
         self.body.as_ref().or_else(|| self.coder.bytes(&self.value))
     }

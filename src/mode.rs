@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::call;
+use crate::claim::Refusals;
 use crate::connection::{Mode as Sent, answered_already};
 use crate::core::verb::{Begin, Begun, InStore, Named, Target};
 use crate::core::{Decided, FILE, Wait};
@@ -44,6 +45,13 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     where
         A: Send + 'static,
         R: 'static;
+
+    /// The same answer, of which `refusals` learns when it is known.
+    #[doc(hidden)]
+    fn noted<R: Send + 'static>(
+        answer: Self::Answer<R>,
+        refusals: &Arc<Refusals>,
+    ) -> Self::Answer<R>;
 
     /// The answer of a future, for what takes several calls and is not worth two bodies.
     #[doc(hidden)]
@@ -116,6 +124,11 @@ impl Mode for Blocking {
         answer.map(with)
     }
 
+    fn noted<R: Send + 'static>(answer: Result<R>, refusals: &Arc<Refusals>) -> Result<R> {
+        refusals.note(&answer);
+        answer
+    }
+
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Result<R> {
         block_on(future)
     }
@@ -162,6 +175,15 @@ impl Mode for Async {
         R: 'static,
     {
         answer.map(with)
+    }
+
+    fn noted<R: Send + 'static>(answer: Ticket<R>, refusals: &Arc<Refusals>) -> Ticket<R> {
+        let refusals = refusals.clone();
+        Ticket::of_future(async move {
+            let answer = answer.await;
+            refusals.note(&answer);
+            answer
+        })
     }
 
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {

@@ -72,7 +72,7 @@
 //! hides a job that hangs. [`Worker::max_runtime`] limits it. A job that works in a loop calls
 //! [`Job::check`] with `?`, so that it returns when its worker stops or when its task was deleted;
 //! one that waits has [`Job::cancelled`] or [`Job::wait_cancelled`]. A job of several steps names
-//! them with [`Job::step`], so that the next attempt goes on where this one was; it can
+//! them with [`step`](crate::Claim::step), so that the next attempt goes on where this one was; it can
 //! [sleep](Job::sleep) for days and [join](Job::join) other tasks without a worker.
 //!
 //! # Tubes without delays
@@ -86,10 +86,10 @@
 //! itself, or hands them to [`Worker::spawn_with`], such as `tokio::spawn`.
 //!
 //! ```
-//! use tubewell::worker::{Job, Worker};
+//! use tubewell::worker::{AsyncJob, Worker};
 //! use tubewell::{FIFO, Result, Store, TubeOptions};
 //!
-//! async fn fetch(job: Job<String>) -> Result<()> {
+//! async fn fetch(job: AsyncJob<String>) -> Result<()> {
 //!     // ... with an asynchronous client
 //! #   let _ = job;
 //!     Ok(())
@@ -142,7 +142,7 @@ mod stopper;
 pub use builder::Worker;
 pub use future::WorkerFuture;
 pub use handle::WorkerHandle;
-pub use job::{Cancelled, Job};
+pub use job::{AsyncJob, Cancelled, Job};
 pub use order::Order;
 pub use outcome::{IntoOutcome, Outcome};
 pub use report::{Ended, Left, Report, Tally};

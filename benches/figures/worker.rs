@@ -5,7 +5,7 @@ use std::future::ready;
 use std::time::{Duration, Instant};
 
 use tokio::runtime;
-use tubewell::worker::{Job, Worker};
+use tubewell::worker::{AsyncJob, Job, Worker};
 use tubewell::{Claim, Durability, FIFO, Store, Tube, TubeOptions};
 
 use super::pair;
@@ -133,7 +133,7 @@ fn take_with_futures(tube: &Tube, futures: usize) -> Outcome {
 }
 
 fn work_with_futures(store: &Store, tube: &Tube, futures: usize, tasks: u64) -> Outcome {
-    let worker = Worker::new(store).on_async(tube, |_: Job| ready(()));
+    let worker = Worker::new(store).on_async(tube, |_: AsyncJob| ready(()));
     let worker = worker.concurrency(futures).limit(tasks).run_async();
     let tally = runtime::Builder::new_current_thread().build()?.block_on(worker)?;
     assert_eq!(tally.done, tasks);

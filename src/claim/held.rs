@@ -5,11 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell_drivers::Body;
-
+use super::refusals::Refusals;
 use crate::call;
 use crate::connection::Mode;
-use crate::core::list::{Checkpoint, Limit, OwnerOfClaim, Park, Renew, Snooze};
+use crate::core::list::{Limit, OwnerOfClaim, Renew, Snooze};
 use crate::core::verb::{Begin, Named, OfClaim, Verb};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
@@ -19,7 +18,7 @@ use crate::park::block_on_for;
 use crate::signal::Signal;
 use crate::sync::Mutex;
 use crate::when_full::WhenFull;
-use crate::{ClaimToken, Error, Owner, Receipt, Result};
+use crate::{ClaimToken, Error, Owner, Result};
 
 /// A claim as its session holds it. Dropping it releases the task.
 pub(crate) struct Held {
@@ -32,12 +31,15 @@ pub(crate) struct Held {
     pub(super) is_found: bool,
     /// The names of the steps of this claim, so that none is named twice.
     pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
+    /// Of the claim that a job shows its handler: which calls the store could not carry out.
+    refusals: Option<Arc<Refusals>>,
 }
 
 impl Held {
     pub(super) fn new(handle: StoreHandle, guard: Option<Arc<SessionGuard>>, grant: Grant) -> Held {
         let step_names = Mutex::new(BTreeSet::new());
-        Held { handle, guard, grant, release_on_drop: true, is_found: false, step_names }
+        let (release_on_drop, is_found, refusals) = (true, false, None);
+        Held { handle, guard, grant, release_on_drop, is_found, step_names, refusals }
     }
 
     /// The claim that a session has, found by the id of its task.
@@ -48,6 +50,15 @@ impl Held {
     ) -> Held {
         let mut held = Held::new(handle, guard, grant);
         (held.release_on_drop, held.is_found) = (false, true);
+        held
+    }
+
+    /// The same claim for the handler of a job: its drop releases nothing, and its refused calls are
+    /// noted.
+    pub(super) fn shown(&self, refusals: Arc<Refusals>) -> Held {
+        let grant = Grant { key: Vec::new(), ..self.grant.clone() };
+        let mut held = Held::found(self.handle.clone(), self.guard.clone(), grant);
+        held.refusals = Some(refusals);
         held
     }
 
@@ -75,7 +86,28 @@ impl Held {
     /// Makes a call of the claim.
     #[inline]
     pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        self.handle.make(self.grant.buffer, self.key(), verb)
+        let answer = self.handle.make(self.grant.buffer, self.key(), verb);
+        self.note(&answer);
+        answer
+    }
+
+    fn note<R>(&self, answer: &Result<R>) {
+        if let Some(refusals) = &self.refusals {
+            refusals.note(answer);
+        }
+    }
+
+    /// Makes a change of the claim that leaves it as it is.
+    #[inline]
+    pub(crate) fn change<M: crate::Mode, V: Begin<On = OfClaim>>(
+        &self,
+        verb: Result<V>,
+    ) -> M::Answer<V::Answer> {
+        let answer = M::make(self.call(), verb);
+        match &self.refusals {
+            None => answer,
+            Some(refusals) => M::noted(answer, refusals),
+        }
     }
 
     /// A call of the claim, which is never refused for space: its caller would have to keep the claim.
@@ -108,7 +140,9 @@ impl Held {
 
     /// As `make`, as a future that blocks no thread.
     pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
-        call::make(&self.handle, self.grant.buffer, self.key(), verb).await
+        let answer = call::make(&self.handle, self.grant.buffer, self.key(), verb).await;
+        self.note(&answer);
+        answer
     }
 
     /// Whether the claim stands, as a future that blocks no thread.
@@ -144,17 +178,6 @@ impl Held {
     /// The claim lasts at most so long from now on: the `max_runtime` of a worker.
     pub(crate) fn limit(&self, most: Duration) -> Result<()> {
         self.make(&Limit { most: micros_ceil(most) })
-    }
-
-    /// Parks the claim, and leaves what becomes of it to the caller.
-    pub(crate) fn park(&self, hold: Duration) -> Result<ClaimToken> {
-        let epoch = self.make(&Park { hold: micros_ceil(hold) })?;
-        Ok(self.token(epoch))
-    }
-
-    /// Stores another body, and leaves that of the claim as it is.
-    pub(crate) fn checkpoint(&self, body: Vec<u8>) -> Result<Receipt> {
-        self.make(&Checkpoint { body: Body::new(body) })
     }
 
     /// Releases the task, if the claim has not ended. `forgive`: the attempt does not count.

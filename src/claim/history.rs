@@ -30,6 +30,6 @@ impl<T, M: Mode> Claim<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn log(&self, text: &str) -> M::Answer<Receipt> {
-        M::make(self.held.call(), Ok(LogHeld { text: text.into() }))
+        self.held.change::<M, _>(Ok(LogHeld { text: text.into() }))
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::future::WorkerFuture;
 use super::groups::{GroupOf, Groups};
 use super::handle::WorkerHandle;
-use super::job::Job;
+use super::job::{AsyncJob, Job};
 use super::order::Order;
 use super::outcome::IntoOutcome;
 use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
@@ -133,7 +133,7 @@ impl Worker {
     pub fn on_async<T: Send + Sync + 'static, F>(
         mut self,
         tube: &Tube<T>,
-        handler: impl Fn(Job<T>) -> F + Send + Sync + 'static,
+        handler: impl Fn(AsyncJob<T>) -> F + Send + Sync + 'static,
     ) -> Worker
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
@@ -159,7 +159,7 @@ impl Worker {
     /// holds the task until the handler has returned. No heartbeat is needed.
     ///
     /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another
-    /// worker may get the task. The job [is lost](Job::is_lost), and its thread works on until the
+    /// worker may get the task. The [claim](crate::Claim::is_current) of the job has ended, and its thread works on until the
     /// handler returns. The tubes need a driver with a ttr; those with
     /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured
     /// on the running time of the store's clock. `most` must be above zero.

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::job::{Interrupt, JobCore, is_of_store};
+use super::job::{Interrupt, JobCore};
 use super::outcome::{Handled, Outcome};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
 use crate::claim::UNDECODABLE;
+use crate::claim::is_of_store;
 use crate::core::list::{Ack, BuryHeld, Fail, FinishTask, Release, ReleaseIn, Snooze, SnoozeIn};
 use crate::core::verb::{Begin, OfClaim};
 use crate::handle::StoreHandle;

@@ -1,30 +1,35 @@
 //! A job: a task that a worker has taken, as its handler sees it.
 
-mod calls;
-mod refusal;
+mod full_disk;
 mod steps;
 mod waits;
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub(super) use refusal::{disk_full, is_of_store};
+pub(super) use full_disk::disk_full;
 pub use waits::Cancelled;
 
 use super::groups::Groups;
-use crate::body::Coder;
-use crate::micros::duration;
+use crate::body::{Coder, Decoded};
+use crate::claim::Refusals;
+use crate::core::list::{Checkpoint, Park};
+use crate::micros::{duration, micros_ceil};
 use crate::signal::Signal;
 use crate::sync::Mutex;
-use crate::{Bytes, Claim, ClaimToken, Error, Receipt, Result};
+use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Result};
 
 /// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.
 ///
-/// `T` is the type of the bodies of its tube. The claim on the task belongs to the worker: the value that the handler returns ends it. After the handler
-/// has returned, or after the claim was lost, the calls of a job that is still there are refused
-/// with [`NotTaken`](Error::NotTaken).
+/// `T` is the type of the bodies of its tube. A job derefs to the [`Claim`] on its task: it has the
+/// calls of a claim that leave the claim as it is, such as [`value`](Claim::value),
+/// [`step`](Claim::step), [`spawn`](Claim::spawn), [`progress`](Claim::progress) and
+/// [`log`](Claim::log). The claim belongs to the worker: the value that the handler returns ends it.
+/// After the handler has returned, or after the claim was lost, the calls of a job that is still there
+/// are refused with [`NotTaken`](Error::NotTaken).
 ///
 /// # Example: a loop that can be stopped
 /// ```
@@ -48,126 +53,38 @@ use crate::{Bytes, Claim, ClaimToken, Error, Receipt, Result};
 /// assert_eq!(Worker::new(&store).on(&books, copy).run_until_idle()?.done, 1);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
-pub struct Job<T: 'static = Bytes> {
+pub struct Job<T: 'static = Bytes, M: Mode = Blocking> {
     core: Arc<JobCore>,
-    value: T,
-    coder: Coder<T>,
+    claim: Claim<T, M>,
 }
 
-impl<T> Job<T> {
-    pub(super) fn new(core: Arc<JobCore>, value: T, coder: Coder<T>) -> Job<T> {
-        Job { core, value, coder }
-    }
+/// A job of a handler that is a future: its calls return a [`Ticket`](crate::Ticket), and block no
+/// thread. From [`Worker::on_async`](super::Worker::on_async).
+pub type AsyncJob<T = Bytes> = Job<T, Async>;
 
-    /// The body, as a value.
-    #[must_use]
-    pub fn value(&self) -> &T {
-        &self.value
-    }
+impl<T, M: Mode> Deref for Job<T, M> {
+    type Target = Claim<T, M>;
 
-    /// The body, as bytes.
-    #[must_use]
-    pub fn body(&self) -> &[u8] {
-        self.core.claim.body()
+    fn deref(&self) -> &Claim<T, M> {
+        &self.claim
     }
+}
 
-    /// The id of the task.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        self.core.claim.id()
-    }
-
-    /// The name of its tube.
-    #[must_use]
-    pub fn tube(&self) -> &str {
-        self.core.claim.tube()
-    }
-
-    /// Its key, if it was put with one.
-    #[must_use]
-    pub fn key(&self) -> Option<&str> {
-        self.core.claim.key()
-    }
-
-    /// Its tags when it was taken, in the order in which they were added.
-    pub fn tags(&self) -> impl Iterator<Item = &str> {
-        self.core.claim.tags()
-    }
-
-    /// Which attempt this is; the first one is 1. As [`Claim::attempt`].
-    #[must_use]
-    pub fn attempt(&self) -> u32 {
-        self.core.claim.attempt()
-    }
-
-    /// How many attempts are left after this one; `None` without a limit. As
-    /// [`Claim::attempts_left`].
-    #[must_use]
-    pub fn attempts_left(&self) -> Option<u32> {
-        self.core.claim.attempts_left()
-    }
-
-    /// How often the task was taken, this time included. As [`Claim::takes`].
-    #[must_use]
-    pub fn takes(&self) -> u32 {
-        self.core.claim.takes()
-    }
-
-    /// Its priority. 0 is the most urgent.
-    #[must_use]
-    pub fn priority(&self) -> u32 {
-        self.core.claim.priority()
-    }
-
-    /// Its sub-queue, if it has one.
-    #[must_use]
-    pub fn sub_queue(&self) -> Option<&str> {
-        self.core.claim.sub_queue()
-    }
-
-    /// Reports how far the work is: `done` of `total`. As [`Claim::progress`].
-    ///
-    /// # Errors
-    /// Those of [`Claim::progress`].
-    pub fn progress(&self, done: u64, total: u64) -> Result<()> {
-        self.core.claim.progress(done, total)
-    }
-
-    /// Reports what the work is at. As [`Claim::progress_text`].
-    ///
-    /// # Errors
-    /// Those of [`Claim::progress_text`].
-    pub fn progress_text(&self, text: &str) -> Result<()> {
-        self.core.claim.progress_text(text)
-    }
-
-    /// Adds an entry to the history of the task. As [`Claim::log`]; the call blocks as that does.
-    ///
-    /// # Errors
-    /// Those of [`Claim::log`].
-    pub fn log(&self, text: &str) -> Result<Receipt> {
-        self.core.note(self.core.claim.log(text))
+impl<T, M: Mode> Job<T, M> {
+    pub(super) fn new(core: Arc<JobCore>, decoded: Decoded<T>, coder: Coder<T>) -> Job<T, M> {
+        let claim = core.claim.shown(decoded, coder, core.refusals.clone());
+        Job { core, claim }
     }
 
     /// Stores a new body of the task, for the next attempt if this one is lost. As
     /// [`Claim::checkpoint`], and the call blocks as that does; but
-    /// [`body`](Job::body) and [`value`](Job::value) stay as they are.
+    /// [`body`](Claim::body) and [`value`](Claim::value) stay as they are.
     ///
     /// # Errors
     /// Those of [`Claim::checkpoint`].
-    pub fn checkpoint(&self, value: impl Into<T>) -> Result<Receipt> {
-        let body = self.coder.encode(&value.into())?;
-        self.core.note(self.core.claim.held.checkpoint(body))
-    }
-
-    /// Whether the claim on the task has ended: the claim or the task has expired, or a caller has
-    /// deleted, moved or revoked it. What the handler returns is ignored then. Blocks as
-    /// [`Claim::is_current`] does: only through a connection.
-    ///
-    /// # Errors
-    /// Those of [`Claim::owner`]: whether the claim has ended is not known.
-    pub fn is_lost(&self) -> Result<bool> {
-        Ok(!self.core.claim.is_current()?)
+    pub fn checkpoint(&self, value: impl Into<T>) -> M::Answer<Receipt> {
+        let body = self.claim.encode(&value.into());
+        self.claim.held.change::<M, _>(body.map(|body| Checkpoint { body }))
     }
 
     /// Whether the worker stops: the handler should return soon. Does not block.
@@ -180,16 +97,22 @@ impl<T> Job<T> {
     /// for loops, with `?`. Blocks as [`Claim::is_current`] does: only through a connection.
     ///
     /// The job goes on while the owner of the store does not answer the connection: its claim may
-    /// stand, and the end of the job is repeated until it is stored. An async handler calls
-    /// [`check_async`](Job::check_async).
+    /// stand, and the end of the job is repeated until it is stored.
     ///
     /// If the handler then returns an error, whatever error that is, the attempt does not fail: a
     /// task whose worker stops is snoozed, so that the attempt does not count, and is ready again.
     ///
     /// # Errors
     /// [`Interrupted`](Error::Interrupted).
-    pub fn check(&self) -> Result<()> {
-        self.core.check(self.core.claim.is_current())
+    pub fn check(&self) -> M::Answer<()> {
+        M::either(
+            &self.core,
+            |core| core.check(core.claim.is_current()),
+            |core| {
+                let core = core.clone();
+                async move { core.check(core.claim.held.is_current_async().await) }
+            },
+        )
     }
 
     /// Parks the claim, so that it outlives the job, the worker and the process. As
@@ -221,14 +144,27 @@ impl<T> Job<T> {
     /// assert_eq!(films.peek(id)?.info.state, TaskState::Taken);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn park(&self, hold: Duration) -> Result<ClaimToken> {
-        let token = self.core.note(self.core.claim.held.park(hold))?;
-        self.core.parked();
-        Ok(token)
+    pub fn park(&self, hold: Duration) -> M::Answer<ClaimToken> {
+        let core = self.core.clone();
+        let parked = self.claim.held.change::<M, _>(Ok(Park { hold: micros_ceil(hold) }));
+        M::map(parked, move |epoch| {
+            core.interrupt(Interrupt::Parked);
+            core.keep();
+            core.claim.held.token(epoch)
+        })
     }
 }
 
-impl<T> fmt::Debug for Job<T> {
+impl<T> AsyncJob<T> {
+    /// The same job with calls that block, for the part of a handler that runs on a thread of its own,
+    /// such as one from `tokio::task::spawn_blocking`.
+    #[must_use = "the handler calls its methods"]
+    pub fn into_blocking(self) -> Job<T> {
+        Job { core: self.core, claim: self.claim.into_blocking() }
+    }
+}
+
+impl<T, M: Mode> fmt::Debug for Job<T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
             .field("tube", &self.tube())
@@ -250,7 +186,7 @@ pub(super) struct JobCore {
     began: u64,
     interrupt: Mutex<Interrupt>,
     /// Why the store could not carry out the last call of the handler.
-    refusal: Mutex<Option<Error>>,
+    refusals: Arc<Refusals>,
     /// The claim has ended, or is left to the session: dropping it must not release the task.
     is_kept: AtomicBool,
     /// The handler has given it back, and the attempt does not count.
@@ -293,7 +229,7 @@ impl JobCore {
             is_snoozed: AtomicBool::new(false),
             began,
             interrupt: Mutex::new(Interrupt::None),
-            refusal: Mutex::new(None),
+            refusals: Arc::default(),
             is_kept: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             claim_end: Mutex::new(None),
@@ -309,9 +245,13 @@ impl JobCore {
     }
 
     /// Decodes the body for a handler.
-    pub(super) fn decode<T>(&self, coder: &Coder<T>) -> Result<T> {
-        let decoded = coder.decode(self.claim.value().clone());
-        decoded.map(|(value, _)| value).map_err(|(_, error)| error)
+    pub(super) fn decode<T>(&self, coder: &Coder<T>) -> Result<Decoded<T>> {
+        coder.decode(self.claim.value().clone()).map_err(|(_, error)| error)
+    }
+
+    /// Why the store could not carry out the last call of the handler.
+    pub(super) fn refusal(&self) -> Option<Error> {
+        self.refusals.last()
     }
 
     pub(super) fn tube(&self) -> Arc<str> {

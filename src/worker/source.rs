@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::job::{Job, JobCore};
+use super::job::{AsyncJob, Job, JobCore};
 use super::outcome::sealed::IntoOutcome as _;
 use super::outcome::{Handled, IntoOutcome};
 use crate::{Error, Result, Tube};
@@ -36,9 +36,9 @@ impl Registered {
     ) -> Registered {
         let coder = tube.coder().clone();
         let handle = move |core: Arc<JobCore>| match core.decode(&coder) {
-            Ok(value) => {
+            Ok(decoded) => {
                 let groups = core.groups().clone();
-                handler(&Job::new(core, value, coder.clone())).into_handled(&groups)
+                handler(&Job::new(core, decoded, coder.clone())).into_handled(&groups)
             }
             Err(error) => Handled::Undecodable(error),
         };
@@ -47,7 +47,7 @@ impl Registered {
 
     pub(super) fn future<T: Send + Sync + 'static, F>(
         tube: &Tube<T>,
-        handler: impl Fn(Job<T>) -> F + Send + Sync + 'static,
+        handler: impl Fn(AsyncJob<T>) -> F + Send + Sync + 'static,
     ) -> Registered
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
@@ -58,7 +58,7 @@ impl Registered {
             Box::pin(async move {
                 let groups = core.groups().clone();
                 let future = match core.decode(&coder) {
-                    Ok(value) => handler(Job::new(core, value, coder)),
+                    Ok(decoded) => handler(Job::new(core, decoded, coder)),
                     Err(error) => return Handled::Undecodable(error),
                 };
                 future.await.into_handled(&groups)

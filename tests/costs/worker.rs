@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tubewell::worker::{Job, Worker};
+use tubewell::worker::{AsyncJob, Job, Worker};
 use tubewell::{Durability, FIFO, FIFOTTL, TubeOptions};
 
 use crate::{allocations, flushes_and_commits, with_tube};
@@ -52,7 +52,7 @@ fn job_of_a_future_allocates_once_more_than_a_take_and_an_ack() {
             });
         };
         let work = || {
-            let worker = Worker::new(store).on_async(tube, |_: Job| ready(())).limit(JOBS);
+            let worker = Worker::new(store).on_async(tube, |_: AsyncJob| ready(())).limit(JOBS);
             assert_eq!(runtime.block_on(worker.run_async()).unwrap().done, JOBS);
         };
         let count = |all: &dyn Fn()| {

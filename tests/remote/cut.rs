@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tubewell::worker::{Job, Worker};
+use tubewell::worker::{AsyncJob, Worker};
 use tubewell::{ConnectOptions, Error, FIFO, FIFOTTL, ServeOptions, Store, Tube, TubeOptions};
 
 use super::executor::{HANGS_AFTER, WakeFlag, wait_until, with_timeout};
@@ -141,7 +141,7 @@ fn worker_that_is_a_future_waits_for_no_answer_on_the_thread_that_polls_it() {
         let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&pair.url).unwrap();
         let of_owner = pair.owner.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
         let tube = remote.tube("timed").unwrap();
-        let worker = Worker::new(&remote).on_async(&tube, |_: Job| async {});
+        let worker = Worker::new(&remote).on_async(&tube, |_: AsyncJob| async {});
         let mut worker = worker.max_runtime(HANGS_AFTER).run_async();
         let flag = WakeFlag::raised();
         let waker = Waker::from(flag.clone());

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tubewell::worker::{Job, Worker};
+use tubewell::worker::{AsyncJob, Worker};
 use tubewell::{ConnectOptions, FIFO, ServeOptions, Store, TaskState, Tube, TubeOptions};
 
 use super::executor::{HANGS_AFTER, WakeFlag, poll, poll_pending, wait_until, with_timeout};
@@ -114,7 +114,7 @@ fn worker_that_is_a_future_begins_without_an_answer_of_its_owner_and_can_be_stop
         let pair = Pair::new(None, Duration::ZERO);
         let tube = pair.remote_tube();
         pair.tunnel.vanish();
-        let worker = Worker::new(&pair.remote).on_async(&tube, |_: Job| async {});
+        let worker = Worker::new(&pair.remote).on_async(&tube, |_: AsyncJob| async {});
         let stopper = worker.stopper();
         let mut worker = worker.run_async();
         let flag = WakeFlag::raised();

@@ -90,7 +90,7 @@ fn job_goes_on_while_its_owner_cannot_be_reached() {
             let _ = is_broken.recv();
             // Longer than a call waits for a connection.
             let is_cancelled = job.wait_cancelled(Duration::from_millis(300));
-            send.send((is_cancelled, job.is_lost(), job.check())).unwrap();
+            send.send((is_cancelled, job.is_current(), job.check())).unwrap();
             job.check()
         };
         let tube = pair.remote.tube("once").unwrap();
@@ -98,9 +98,9 @@ fn job_goes_on_while_its_owner_cannot_be_reached() {
         has_begun.recv().unwrap();
         pair.break_connections(|_| {
             drop(broken);
-            let (is_cancelled, is_lost, check) = seen.recv().unwrap();
+            let (is_cancelled, is_current, check) = seen.recv().unwrap();
             assert!(!is_cancelled);
-            assert!(matches!(is_lost, Err(Error::NotConnected { .. })), "{is_lost:?}");
+            assert!(matches!(is_current, Err(Error::NotConnected { .. })), "{is_current:?}");
             assert_eq!(check, Ok(()));
         });
         wait_until(|| worker.tally().jobs() == 1);
@@ -125,7 +125,7 @@ fn wait_for_the_end_of_a_claim_goes_on_with_the_next_connection() {
             assert!(!job.wait_cancelled(Duration::ZERO));
             begun.send(()).unwrap();
             let is_cancelled = job.wait_cancelled(Duration::MAX);
-            send.send((is_cancelled, job.is_lost())).unwrap();
+            send.send((is_cancelled, job.is_current())).unwrap();
             job.check()
         };
         let worker = Worker::new(&pair.remote).on(&pair.tube, handler).start().unwrap();
@@ -137,7 +137,7 @@ fn wait_for_the_end_of_a_claim_goes_on_with_the_next_connection() {
         assert!(ended.try_recv().is_err());
         wait_until(|| pair.remote.tube("case").is_ok());
         pair.owner.tube("case").unwrap().delete(id).unwrap();
-        assert_eq!(ended.recv().unwrap(), (true, Ok(true)));
+        assert_eq!(ended.recv().unwrap(), (true, Ok(false)));
         assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!(worker.tally().lost, 1);
         pair.assert_sound();

@@ -9,7 +9,7 @@ use shuttle::future::block_on;
 use shuttle::sync::Mutex;
 use shuttle::sync::mpsc::channel;
 use shuttle::thread;
-use tubewell::worker::{Job, Outcome, Worker};
+use tubewell::worker::{AsyncJob, Job, Outcome, Worker};
 use tubewell::{Error, FIFO, FIFOTTL, Store, TaskState, Tube, TubeOptions};
 
 use crate::explore::{explore, explore_few};
@@ -57,7 +57,7 @@ fn task_that_arrives_beside_the_stop_of_a_future_is_done_or_stays_ready() {
     explore("task_that_arrives_beside_the_stop_of_a_future_is_done_or_stays_ready", || {
         let (store, _) = manual_clock_store();
         let tube = strict_tube(&store);
-        let worker = Worker::new(&store).on_async(&tube, |_: Job| async {}).concurrency(2);
+        let worker = Worker::new(&store).on_async(&tube, |_: AsyncJob| async {}).concurrency(2);
         let stopper = worker.stopper();
         let future = worker.run_async();
         let runs = thread::spawn(move || block_on(future).unwrap());
@@ -192,9 +192,9 @@ fn future_that_waits_for_the_end_of_its_job_is_woken() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let id = tube.put("x").unwrap().id;
-        let wait = |job: Job| async move {
+        let wait = |job: AsyncJob| async move {
             job.cancelled().await;
-            assert!(job.is_lost().unwrap());
+            assert!(!job.is_current().unwrap());
         };
         let future = Worker::new(&store).on_async(&tube, wait).limit(1).run_async();
         let runs = thread::spawn(move || block_on(future).unwrap());
@@ -218,7 +218,7 @@ fn job_that_waits_is_woken_when_its_claim_expires() {
         let tube = tube(&store, FIFOTTL);
         tube.put("x").unwrap();
         let wait = |job: &Job| {
-            assert!(job.wait_cancelled(NO_TIMEOUT) && job.is_lost().unwrap());
+            assert!(job.wait_cancelled(NO_TIMEOUT) && !job.is_current().unwrap());
         };
         let worker = Worker::new(&store).on(&tube, wait).max_runtime(ms(10)).limit(1);
         let worker = worker.start().unwrap();
@@ -280,7 +280,7 @@ fn no_job_begins_after_a_stop_has_returned() {
         let returned = has_returned.clone();
         let work = move |job: &Job| {
             let is_late = returned.is_up();
-            assert!(!is_late || job.is_lost().unwrap(), "a job has begun after the stop");
+            assert!(!is_late || !job.is_current().unwrap(), "a job has begun after the stop");
         };
         let worker = Worker::new(&store).on(&tube, work).concurrency(2).start().unwrap();
         let left = worker.stop(ms(0)).unwrap().len() as u64;

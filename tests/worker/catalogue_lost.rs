@@ -23,9 +23,11 @@ fn only_the_job_whose_claim_has_ended_is_lost() {
             &case.tube,
             &gate,
             move |job: &Job| {
-                begun.lock().unwrap().send((job.id(), job.is_lost().unwrap())).unwrap();
+                begun.lock().unwrap().send((job.id(), !job.is_current().unwrap())).unwrap();
             },
-            move |job: &Job| send.lock().unwrap().send((job.id(), job.is_lost().unwrap())).unwrap(),
+            move |job: &Job| {
+                send.lock().unwrap().send((job.id(), !job.is_current().unwrap())).unwrap()
+            },
         );
         let worker = form.start(worker);
         let next = || [(); 3].map(|()| lost.recv().unwrap());
@@ -102,9 +104,9 @@ fn shorter_limit_of_the_worker_and_its_tube_holds() {
             let clock = case.clock.clone();
             let hang = move |job: &Job| {
                 clock.advance(secs(9));
-                assert!(!job.is_lost().unwrap());
+                assert!(job.is_current().unwrap());
                 clock.advance(secs(1));
-                assert!(job.is_lost().unwrap());
+                assert!(!job.is_current().unwrap());
             };
             let mut runs = form.on(Worker::new(&case.store), &case.tube, hang).limit(1);
             if let Some(most) = worker {
@@ -138,7 +140,7 @@ fn worker_holds_its_own_tasks_and_no_others_beyond_the_ttr() {
             clock.advance(secs(1));
             assert_eq!(tube.peek(others).unwrap().info.state, TaskState::Ready);
             clock.advance(secs(86_400 * 365));
-            assert!(!job.is_lost().unwrap());
+            assert!(job.is_current().unwrap());
             assert_eq!(tube.statistics().unwrap().calls.touch, touches);
         });
         assert_eq!((tally.done, claim.is_current().unwrap()), (1, false));
@@ -197,7 +199,7 @@ fn job_that_ends_within_the_reclaim_delay_keeps_its_task() {
             let clock = case.clock.clone();
             let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
                 clock.advance(secs(late));
-                assert_eq!(job.is_lost().unwrap(), !is_done);
+                assert_eq!(!job.is_current().unwrap(), !is_done);
                 let refused = if is_done { Ok(()) } else { Err(Error::NotTaken { id }) };
                 assert_eq!(job.progress(1, 2), refused);
             });
@@ -221,9 +223,9 @@ fn wall_clock_that_jumps_back_changes_nothing_for_a_worker() {
             }
             clock.set_wall(Duration::ZERO);
             clock.advance(secs(9));
-            assert!(!job.is_lost().unwrap());
+            assert!(job.is_current().unwrap());
             clock.advance(secs(1));
-            assert!(job.is_lost().unwrap());
+            assert!(!job.is_current().unwrap());
             Outcome::Done
         };
         let worker = form.on(Worker::new(&case.store), &case.tube, jump);

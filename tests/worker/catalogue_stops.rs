@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome, Report, Worker};
+use tubewell::worker::{AsyncJob, Job, Outcome, Report, Worker};
 use tubewell::{
     Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Store, Subscription, TaskState,
     TubeOptions,
@@ -119,7 +119,7 @@ fn task_of_a_job_that_still_runs_after_a_stop_is_done_by_another_worker() {
         let (wait, tell) = (gate.clone(), Mutex::new(tell));
         let hang = move |job: &Job| {
             wait.pass();
-            tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
+            tell.lock().unwrap().send(!job.is_current().unwrap()).unwrap();
             Outcome::bury(Failure::new("late", "it is no longer the holder"))
         };
         let worker = Worker::new(&case.store).on(&case.tube, hang).start().unwrap();
@@ -158,7 +158,7 @@ fn task_whose_handler_was_dropped_is_released_until_its_budget_is_spent() {
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(3));
         let id = case.put("x");
         for attempt in 1..=3 {
-            let worker = Worker::new(&case.store).on_async(&case.tube, |_: Job| async {});
+            let worker = Worker::new(&case.store).on_async(&case.tube, |_: AsyncJob| async {});
             let worker = worker.spawn_with(drop).limit(1);
             let tally = block_on(worker.run_async()).unwrap();
             assert_eq!(tally.released, 1);

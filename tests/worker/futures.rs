@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread;
 
-use tubewell::worker::{Job, Outcome, Worker};
+use tubewell::worker::{AsyncJob, Outcome, Worker};
 use tubewell::{FIFOTTL, TaskState, TubeOptions};
 
 use super::executor::{
@@ -35,7 +35,7 @@ fn future_runs_as_many_handlers_at_a_time_as_it_may() {
         case.tube.put_many((0..1000).map(|n| format!("{n}"))).unwrap();
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (inside, highest) = (running.clone(), most.clone());
-        let wait_for_all = move |_: Job| {
+        let wait_for_all = move |_: AsyncJob| {
             let (running, most) = (inside.clone(), highest.clone());
             async move {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -54,7 +54,7 @@ fn future_runs_as_many_handlers_at_a_time_as_it_may() {
 fn idle_future_is_woken_for_tasks_only() {
     with_timeout(|| {
         let case = Case::new();
-        let handler = |_: Job| async {};
+        let handler = |_: AsyncJob| async {};
         let mut worker = Worker::new(&case.store).on_async(&case.tube, handler).run_async();
         let wakes = Arc::new(AtomicUsize::new(0));
         let count = wakes.clone();
@@ -82,7 +82,7 @@ fn future_returns_to_its_executor_after_each_job() {
         case.tube.put_many((0..100).map(|n| format!("{n}"))).unwrap();
         let calls = Arc::new(AtomicUsize::new(0));
         let count = calls.clone();
-        let handler = move |_: Job| {
+        let handler = move |_: AsyncJob| {
             count.fetch_add(1, Ordering::SeqCst);
             async {}
         };
@@ -107,7 +107,7 @@ fn dropped_future_drops_its_handlers_and_releases_their_tasks() {
         let id = case.put("x");
         let (begun, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (has_begun, raise) = (begun.clone(), dropped.clone());
-        let hang = move |job: Job| {
+        let hang = move |job: AsyncJob| {
             let raise = Raise(raise.clone());
             let has_begun = has_begun.clone();
             async move {
@@ -138,11 +138,12 @@ fn dropped_future_releases_the_tasks_of_handlers_that_were_handed_out() {
         let case = Case::new();
         let id = case.put("x");
         let (send, ended) = shared_channel();
-        let wait = move |job: Job| {
+        let wait = move |job: AsyncJob| {
             let send = send.clone();
             async move {
                 job.cancelled().await;
-                send.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
+                let is_current = job.is_current().await.unwrap();
+                send.lock().unwrap().send(!is_current).unwrap();
             }
         };
         let begun = Arc::new(AtomicBool::new(false));
@@ -174,7 +175,7 @@ fn handler_that_its_runtime_drops_releases_its_task() {
                 block_on(handler);
             }
         };
-        let worker = Worker::new(&case.store).on_async(&case.tube, |_: Job| async {});
+        let worker = Worker::new(&case.store).on_async(&case.tube, |_: AsyncJob| async {});
         let worker = worker.spawn_with(run_second).limit(2).run_async();
         let tally = block_on(worker).unwrap();
         assert_eq!((tally.released, tally.done), (1, 1));
@@ -187,7 +188,7 @@ fn panic_of_the_function_that_runs_handlers_fails_the_attempt() {
     with_timeout(|| {
         let case = Case::new();
         case.put("x");
-        let worker = Worker::new(&case.store).on_async(&case.tube, |_: Job| async {});
+        let worker = Worker::new(&case.store).on_async(&case.tube, |_: AsyncJob| async {});
         let worker = worker.spawn_with(|_| panic!("no runtime")).limit(1).run_async();
         assert_eq!(block_on(worker).unwrap().panicked, 1);
     });
@@ -199,7 +200,7 @@ fn handlers_that_are_futures_run_on_threads_too() {
         // The task that panics is not taken again.
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(1));
         case.tube.put_many(["a", "b", "c"]).unwrap();
-        let slow = |job: Job| async move {
+        let slow = |job: AsyncJob| async move {
             yield_once().await;
             assert_ne!(job.body(), b"b");
             yield_once().await;
@@ -220,7 +221,7 @@ fn stopped_future_resolves_when_the_last_handler_has_ended() {
         let gate: Arc<Mutex<Option<Waker>>> = Arc::default();
         let (open, inside) = (Arc::new(AtomicBool::new(false)), gate.clone());
         let is_open = open.clone();
-        let wait = move |_: Job| {
+        let wait = move |_: AsyncJob| {
             let (gate, open) = (inside.clone(), is_open.clone());
             std::future::poll_fn(move |context| {
                 *gate.lock().unwrap() = Some(context.waker().clone());
@@ -254,12 +255,12 @@ fn calls_of_a_job_that_wait_for_a_flush_have_futures() {
     in_every_form(|form| {
         let case = Case::with(FIFOTTL, TubeOptions::new().history(9));
         let id = case.put("old");
-        let calls = |job: Job| async move {
-            job.log_async("begun").await?;
-            job.checkpoint_async("new").await?;
-            let token = job.park_async(secs(60)).await?;
+        let calls = |job: AsyncJob| async move {
+            job.log("begun").await?;
+            job.checkpoint("new").await?;
+            let token = job.park(secs(60)).await?;
             assert_eq!(token.to_string().parse(), Ok(token));
-            job.check()
+            job.check().await
         };
         let worker = Worker::new(&case.store).on_async(&case.tube, calls).limit(1);
         assert_eq!(form.start(worker).wait().unwrap().detached, 1);
@@ -278,7 +279,7 @@ fn worker_runs_on_a_runtime() {
         runtime.block_on(async {
             let case = Case::new();
             case.tube.put_many((0..10).map(|n| format!("{n}"))).unwrap();
-            let sleep = |_: Job| async {
+            let sleep = |_: AsyncJob| async {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             };
             let worker = Worker::new(&case.store).on_async(&case.tube, sleep).concurrency(4);
@@ -292,7 +293,7 @@ fn worker_runs_on_a_runtime() {
 fn future_of_a_worker_can_be_sent_between_threads() {
     fn assert_send<T: Send>(_: &T) {}
     let case = Case::new();
-    let worker = Worker::new(&case.store).on_async(&case.tube, |job: Job| async move {
+    let worker = Worker::new(&case.store).on_async(&case.tube, |job: AsyncJob| async move {
         job.cancelled().await;
         drop(job);
     });

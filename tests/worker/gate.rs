@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use tubewell::Tube;
-use tubewell::worker::{IntoOutcome, Job, Worker};
+use tubewell::worker::{AsyncJob, IntoOutcome, Job, Worker};
 
 use super::executor::block_on;
 use super::support::Form;
@@ -61,8 +61,8 @@ impl Form {
             });
         }
         let calls = Arc::new((begin, end));
-        worker.on_async(tube, move |job: Job| {
-            let (calls, gate) = (calls.clone(), gate.clone());
+        worker.on_async(tube, move |job: AsyncJob| {
+            let (calls, gate, job) = (calls.clone(), gate.clone(), job.into_blocking());
             async move {
                 calls.0(&job);
                 gate.opened().await;

@@ -1,6 +1,6 @@
 //! Workers that cannot be started.
 
-use tubewell::worker::{Job, Worker};
+use tubewell::worker::{AsyncJob, Job, Worker};
 use tubewell::{Error, FIFO, Result, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
@@ -26,12 +26,12 @@ fn worker_that_could_do_nothing_is_refused() {
         let case = Case::new();
         case.put("x");
         let with =
-            |tube: &tubewell::Tube| Worker::new(&case.store).on_async(tube, |_: Job| async {});
+            |tube: &tubewell::Tube| Worker::new(&case.store).on_async(tube, |_: AsyncJob| async {});
         assert_refused(&case, "at least one tube", || Worker::new(&case.store));
         assert_refused(&case, "1 to 1024", || with(&case.tube).concurrency(0));
         assert_refused(&case, "1 to 1024", || with(&case.tube).concurrency(1025));
         assert_refused(&case, "two handlers", || {
-            with(&case.tube).on_async(&case.tube.typed::<u8>(), |_: Job<u8>| async {})
+            with(&case.tube).on_async(&case.tube.typed::<u8>(), |_: AsyncJob<u8>| async {})
         });
         assert_refused(&case, "label", || with(&case.tube).name("x".repeat(10_000)));
         let other = stores::in_memory();

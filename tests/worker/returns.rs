@@ -269,9 +269,9 @@ fn task_that_its_handler_has_ended_is_not_ended_again() {
         let id = case.put("x");
         let tube = case.tube.clone();
         let (tally, reports) = form.work(&case, &case.tube, 1, move |job: &Job| {
-            assert!(!job.is_lost().unwrap());
+            assert!(job.is_current().unwrap());
             tube.delete(job.id()).unwrap();
-            assert!(job.is_lost().unwrap());
+            assert!(!job.is_current().unwrap());
             assert!(matches!(job.check(), Err(Error::Interrupted { .. })));
             assert_eq!(job.progress(1, 2), Err(Error::NotTaken { id: job.id() }));
         });

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tubewell::worker::{Ended, Job, Outcome, Worker};
+use tubewell::worker::{AsyncJob, Ended, Job, Outcome, Worker};
 use tubewell::{Error, FIFOTTL, Put, Result, Store, TaskState, Tube, TubeOptions, Update};
 
 use super::support::*;
@@ -48,10 +48,10 @@ fn step_that_is_a_future_is_stored_too() {
         case.put("x");
         let ledger = Ledger::default();
         let inside = ledger.clone();
-        let worker = Worker::new(&case.store).on_async(&case.tube, move |job: Job| {
+        let worker = Worker::new(&case.store).on_async(&case.tube, move |job: AsyncJob| {
             let ledger = inside.clone();
             async move {
-                let one = job.step_async("one", async || note(&ledger, "one")).await?;
+                let one = job.step("one", async || note(&ledger, "one")).await?;
                 assert_eq!(one, "one");
                 if job.attempt() == 1 { Err(Error::Overloaded) } else { Ok(()) }
             }
@@ -157,7 +157,7 @@ fn job_that_ignores_a_join_ends_nothing() {
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
             let part = job.spawn("part", &to, "part").unwrap();
             assert!(job.join("parts", &to, &[part]).is_err());
-            assert!(job.is_lost().unwrap() && job.check().is_err());
+            assert!(!job.is_current().unwrap() && job.check().is_err());
             assert_eq!(job.progress(1, 1), Err(Error::NotTaken { id: job.id() }));
             Outcome::Done
         });
@@ -173,12 +173,12 @@ fn steps_as_futures_spawn_sleep_and_join() {
         let id = case.put("x");
         let run = || {
             let parts = parts.clone();
-            let worker = Worker::new(&case.store).on_async(&case.tube, move |job: Job| {
+            let worker = Worker::new(&case.store).on_async(&case.tube, move |job: AsyncJob| {
                 let parts = parts.clone();
                 async move {
-                    let part = job.spawn_async("part", &parts, "part").await?;
-                    job.sleep_async("rest", secs(60)).await?;
-                    job.join_async("parts", &parts, &[part]).await
+                    let part = job.spawn("part", &parts, "part").await?;
+                    job.sleep("rest", secs(60)).await?;
+                    job.join("parts", &parts, &[part]).await
                 }
             });
             form.start(worker.limit(1)).wait().unwrap()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome, Report, Worker, WorkerHandle};
+use tubewell::worker::{AsyncJob, Job, Outcome, Report, Worker, WorkerHandle};
 use tubewell::{Counting, Error, FIFOTTL, Put, Store, TaskState, TubeOptions};
 
 use super::blocking_disk::Disk;
@@ -218,7 +218,7 @@ fn handler_can_stop_its_worker_and_does_not_wait_for_itself() {
                 wait_until(|| inside.get().is_some());
                 let worker = inside.get().unwrap();
                 assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
-                assert!(job.is_stopping() && !job.is_lost().unwrap());
+                assert!(job.is_stopping() && job.is_current().unwrap());
             };
             let worker = Worker::new(&case.store).on(&case.tube, stop).concurrency(concurrency);
             let worker = worker.limit(1).start().unwrap();
@@ -254,7 +254,7 @@ fn handler_that_was_handed_out_can_stop_its_worker() {
         case.put("x");
         let cell: Arc<OnceLock<WorkerHandle>> = Arc::default();
         let inside = cell.clone();
-        let stop = move |_: Job| {
+        let stop = move |_: AsyncJob| {
             let inside = inside.clone();
             async move {
                 wait_until(|| inside.get().is_some());

@@ -101,7 +101,7 @@ impl Form {
         let handler = Arc::new(handler);
         worker.on_async(tube, move |job| {
             let handler = handler.clone();
-            async move { handler(&job) }
+            async move { handler(&job.into_blocking()) }
         })
     }
 

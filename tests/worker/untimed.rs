@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome, Worker};
+use tubewell::worker::{AsyncJob, Job, Outcome, Worker};
 use tubewell::{FIFO, Failure, TaskState, TubeOptions};
 
 use super::support::*;
@@ -129,7 +129,7 @@ fn dropped_worker_gives_back_a_snoozed_task_that_it_holds() {
     let id = case.put("x");
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();
-    let worker = Worker::new(&case.store).on_async(&case.tube, move |_: Job| {
+    let worker = Worker::new(&case.store).on_async(&case.tube, move |_: AsyncJob| {
         counted.fetch_add(1, Ordering::SeqCst);
         async { Outcome::Snooze(DAY) }
     });

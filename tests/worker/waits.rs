@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::worker::{Job, Worker};
+use tubewell::worker::{AsyncJob, Job, Worker};
 use tubewell::{FIFO, FIFOTTL, Result, Store, Tube, TubeOptions};
 
 use super::executor::{block_on, poll_pending, wait_until, with_timeout};
@@ -43,17 +43,18 @@ fn waiting_job(
         worker.on(tube, move |job: &Job| {
             let _ = job.progress(0, 1);
             assert!(job.wait_cancelled(Duration::MAX));
-            tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
+            tell.lock().unwrap().send(!job.is_current().unwrap()).unwrap();
             job.check()
         })
     } else {
-        worker.on_async(tube, move |job: Job| {
+        worker.on_async(tube, move |job: AsyncJob| {
             let tell = tell.clone();
             async move {
-                let _ = job.progress(0, 1);
+                let _ = job.progress(0, 1).await;
                 job.cancelled().await;
-                tell.lock().unwrap().send(job.is_lost().unwrap()).unwrap();
-                job.check()
+                let is_current = job.is_current().await.unwrap();
+                tell.lock().unwrap().send(!is_current).unwrap();
+                job.check().await
             }
         })
     };

@@ -71,7 +71,7 @@ impl Attendant {
         if self.policy.is_exhausted(job) {
             return self.bury(job, CommandEnd::default());
         }
-        if job.is_lost() == Ok(true) {
+        if job.is_current() == Ok(false) {
             // The next attempt may succeed, unless the ttr is too short for every attempt.
             let checked = store::check_ttr(&self.store, job.tube(), job.id());
             checked.unwrap_or_else(|failure| self.running.fail(failure));
@@ -130,8 +130,10 @@ impl Attendant {
 
     /// Buries a task without a failure.
     fn bury(&self, job: &Job, end: CommandEnd) -> End {
-        let buried =
-            self.tube_of(job).filter(|_| job.is_lost() != Ok(true)).map(|tube| tube.bury(job.id()));
+        let buried = self
+            .tube_of(job)
+            .filter(|_| job.is_current() != Ok(false))
+            .map(|tube| tube.bury(job.id()));
         let outcome = match buried {
             Some(Ok(_)) => Outcome::Buried,
             None | Some(Err(Error::NotFound { .. })) => Outcome::Lost,

@@ -1,101 +1,11 @@
 //! Durable steps of a job.
 
-use std::future::Future;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use super::refusal::StepError;
-use super::{Interrupt, Job, JobCore};
-use crate::{Error, IntoPut, Result, Step, Tube};
+use super::{AsyncJob, Interrupt, Job, JobCore};
+use crate::{Mode, Result, Tube};
 
 impl<T> Job<T> {
-    /// Runs a step of the work, unless an attempt before this one has finished it: then the value
-    /// that it has returned is returned again, and `run` is not called. As
-    /// [`Claim::step`](crate::Claim::step): the value is stored as JSON, and a step runs at least once.
-    ///
-    /// # Errors
-    /// Those of [`Claim::step`](crate::Claim::step).
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::worker::{Job, Worker};
-    /// use tubewell::{FIFO, Result, Store, TubeOptions};
-    ///
-    /// fn total(job: &Job<Vec<u64>>) -> Result<()> {
-    ///     let sum = job.step("sum", || Ok::<u64, tubewell::Error>(job.value().iter().sum()))?;
-    ///     job.step("print", || Ok::<(), tubewell::Error>(println!("{sum}")))
-    /// }
-    ///
-    /// let store = Store::in_memory()?;
-    /// let lists = store.create_tube("lists", FIFO, TubeOptions::new())?.typed::<Vec<u64>>();
-    /// lists.put(&vec![1, 2, 3])?;
-    /// assert_eq!(Worker::new(&store).on(&lists, total).run_until_idle()?.done, 1);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "durable execution")]
-    #[doc(alias = "workflow")]
-    pub fn step<V, E>(&self, name: &str, run: impl FnOnce() -> Result<V, E>) -> Result<V, E>
-    where
-        V: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        let run = || run().map_err(StepError::Own);
-        self.core.note_step(self.core.claim.held.step::<V, StepError<E>>(name, run))
-    }
-
-    /// As [`step`](Job::step), for a step that is a future, as the step of an
-    /// [`AsyncClaim`](crate::AsyncClaim).
-    ///
-    /// # Errors
-    /// Those of [`step`](Job::step).
-    pub async fn step_async<V, E, F>(&self, name: &str, run: impl FnOnce() -> F) -> Result<V, E>
-    where
-        F: Future<Output = Result<V, E>>,
-        V: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        let run = async || run().await.map_err(StepError::Own);
-        let step = self.core.claim.held.step_async::<V, StepError<E>, _>(name, run);
-        self.core.note_step(step.await)
-    }
-}
-
-impl<T> Job<T> {
-    /// Puts a task into a tube, once, as a step of the work. Returns its id. As
-    /// [`Claim::spawn`](crate::Claim::spawn).
-    ///
-    /// # Errors
-    /// Those of [`Claim::spawn`](crate::Claim::spawn).
-    pub fn spawn<U>(&self, name: &str, tube: &Tube<U>, task: impl IntoPut<U>) -> Result<u64> {
-        self.core.note(self.core.claim.spawn(name, tube, task))
-    }
-
-    /// As [`spawn`](Job::spawn), as a future that blocks no thread.
-    ///
-    /// # Errors
-    /// Those of [`spawn`](Job::spawn).
-    pub async fn spawn_async<U>(
-        &self,
-        name: &str,
-        tube: &Tube<U>,
-        task: impl IntoPut<U>,
-    ) -> Result<u64> {
-        self.core.note(
-            self.core.claim.held.spawn_async(name, self.core.claim.held.child(tube, task)).await,
-        )
-    }
-
-    /// Returns the steps of the task that are stored, by name. As
-    /// [`Claim::steps`](crate::Claim::steps).
-    ///
-    /// # Errors
-    /// Those of [`Claim::steps`](crate::Claim::steps).
-    pub fn steps(&self) -> Result<Vec<Step>> {
-        self.core.claim.steps()
-    }
-
     /// Waits for a time between two steps of the work, without a worker: the task is delayed
     /// meanwhile, and its job is begun again when the time has elapsed.
     ///
@@ -108,7 +18,7 @@ impl<T> Job<T> {
     /// [holds](crate::worker#tubes-without-delays) the task meanwhile.
     ///
     /// # Errors
-    /// [`Interrupted`](Error::Interrupted): the job is to return now.
+    /// [`Interrupted`](crate::Error::Interrupted): the job is to return now.
     /// Those of [`Claim::step`](crate::Claim::step).
     ///
     /// # Example: a reminder after three days
@@ -137,20 +47,12 @@ impl<T> Job<T> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn sleep(&self, name: &str, time: Duration) -> Result<()> {
-        self.core.asleep(self.core.note(self.core.claim.held.sleep_step(name, time))?)
-    }
-
-    /// As [`sleep`](Job::sleep), as a future that blocks no thread. It does not wait for the time.
-    ///
-    /// # Errors
-    /// Those of [`sleep`](Job::sleep).
-    pub async fn sleep_async(&self, name: &str, time: Duration) -> Result<()> {
-        self.core.asleep(self.core.note(self.core.claim.held.sleep_step_async(name, time).await)?)
+        self.core.asleep(self.held.sleep_step(name, time)?)
     }
 
     /// Waits until these tasks of `tube` are over, without a worker: the task is blocked meanwhile,
     /// and its job is begun again when the last of them is done. Mostly for tasks that it has
-    /// [spawned](Job::spawn).
+    /// [spawned](crate::Claim::spawn).
     ///
     /// If one of them is not over, the wait is stored, the claim ends, and an error is returned.
     /// Pass it on with `?`: whatever the handler then returns, the task waits, as one that was put
@@ -160,9 +62,9 @@ impl<T> Job<T> {
     /// blocks as that of a step does.
     ///
     /// # Errors
-    /// [`Interrupted`](Error::Interrupted): the job is to return now; its claim has ended.
-    /// [`NotFound`](Error::NotFound): an id was never assigned. [`Cycle`](Error::Cycle): one of
-    /// them waits for this task. [`Invalid`](Error::Invalid): the tubes belong to two stores, or
+    /// [`Interrupted`](crate::Error::Interrupted): the job is to return now; its claim has ended.
+    /// [`NotFound`](crate::Error::NotFound): an id was never assigned. [`Cycle`](crate::Error::Cycle): one of
+    /// them waits for this task. [`Invalid`](crate::Error::Invalid): the tubes belong to two stores, or
     /// one of them is temporary. Those of [`Claim::step`](crate::Claim::step).
     ///
     /// # Example: a book whose pages are printed by many workers
@@ -187,17 +89,30 @@ impl<T> Job<T> {
     /// assert_eq!((tally.suspended, tally.done), (1, 4));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn join<U>(&self, name: &str, tube: &Tube<U>, ids: &[u64]) -> Result<()> {
-        self.core.joined(self.core.note(self.core.claim.held.join_step(name, tube, ids))?)
+    pub fn join<U, N: Mode>(&self, name: &str, tube: &Tube<U, N>, ids: &[u64]) -> Result<()> {
+        self.core.joined(self.held.join_step(name, tube, ids)?)
+    }
+}
+
+impl<T> AsyncJob<T> {
+    /// Waits for a time between two steps of the work, without a worker. As
+    /// [`sleep`](Job::sleep) of a blocking handler, as a future that blocks no thread; it does not
+    /// wait for the time.
+    ///
+    /// # Errors
+    /// Those of [`sleep`](Job::sleep).
+    pub async fn sleep(&self, name: &str, time: Duration) -> Result<()> {
+        self.core.asleep(self.held.sleep_step_async(name, time).await?)
     }
 
-    /// As [`join`](Job::join), as a future that blocks no thread. It does not wait for the tasks.
+    /// Waits until these tasks of `tube` are over, without a worker. As
+    /// [`join`](Job::join) of a blocking handler, as a future that blocks no thread; it does not wait
+    /// for the tasks.
     ///
     /// # Errors
     /// Those of [`join`](Job::join).
-    pub async fn join_async<U>(&self, name: &str, tube: &Tube<U>, ids: &[u64]) -> Result<()> {
-        let joined = self.core.claim.held.join_step_async(name, tube, ids).await;
-        self.core.joined(self.core.note(joined)?)
+    pub async fn join<U, N: Mode>(&self, name: &str, tube: &Tube<U, N>, ids: &[u64]) -> Result<()> {
+        self.core.joined(self.held.join_step_async(name, tube, ids).await?)
     }
 }
 

@@ -7,11 +7,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::Job;
+use crate::Mode;
 use crate::park::block_on_for;
 use crate::signal::SignalWait;
 
-impl<T> Job<T> {
-    /// Waits until the job should return: its claim [is lost](Job::is_lost), or the worker
+impl<T, M: Mode> Job<T, M> {
+    /// Waits until the job should return: its claim has [ended](crate::Claim::is_current), or the worker
     /// [stops](Job::is_stopping). For any runtime or none; nothing is polled.
     ///
     /// Dropping the future ends the wait. Return an error after it, or `?` of
@@ -21,13 +22,13 @@ impl<T> Job<T> {
     /// ```
     /// use std::future::Future;
     /// use tubewell::Result;
-    /// use tubewell::worker::Job;
+    /// use tubewell::worker::AsyncJob;
     ///
-    /// async fn fetch(job: Job<String>) -> Result<()> {
+    /// async fn fetch(job: AsyncJob<String>) -> Result<()> {
     ///     // With tokio: `tokio::select! { page = page => .., () = job.cancelled() => .. }`
     ///     match first(download(job.value()), job.cancelled()).await {
     ///         Some(page) => drop(page),
-    ///         None => job.check()?,
+    ///         None => job.check().await?,
     ///     }
     ///     Ok(())
     /// }
@@ -43,7 +44,9 @@ impl<T> Job<T> {
             stop: SignalWait::new(&self.core.stop),
         }
     }
+}
 
+impl<T> Job<T> {
     /// Blocks until the job should return, as [`cancelled`](Job::cancelled), and at most for
     /// `timeout`, on the clock of the machine; `Duration::MAX` is no limit. Returns whether the
     /// job should return. Nothing is polled.
