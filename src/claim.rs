@@ -7,7 +7,6 @@ mod history;
 mod outcomes;
 mod progress;
 mod read;
-mod refusals;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -22,12 +21,12 @@ use crate::core::list::{
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
+use crate::refusals::Refusals;
 use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Result, Task};
 
 pub(crate) use collected::Collected;
 pub(crate) use held::Held;
 pub(crate) use read::{UNDECODABLE, Undecodable};
-pub(crate) use refusals::{Refusals, is_of_store};
 
 /// A taken task, with its body as a value of `T`, and the claim (lease) on it.
 ///

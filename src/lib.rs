@@ -344,6 +344,7 @@ mod policy;
 mod put;
 mod random;
 mod rate;
+mod refusals;
 mod restore;
 mod salvage;
 mod schedule;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::call;
-use crate::claim::Refusals;
 use crate::connection::{Mode as Sent, answered_already};
 use crate::core::verb::{Begin, Begun, InStore, Named, Target};
 use crate::core::{Decided, FILE, Wait};
@@ -13,6 +12,7 @@ use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
 use crate::park::block_on;
 use crate::pipeline::{Given, LineSlot};
+use crate::refusals::Refusals;
 use crate::ticket::Standing;
 use crate::when_full::WhenFull;
 use crate::{Result, Ticket};

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::refusals::Refusals;
 use crate::call;
 use crate::connection::Mode;
 use crate::core::list::{Limit, OwnerOfClaim, Renew, Snooze};
@@ -15,6 +14,7 @@ use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
 use crate::mode::Call;
 use crate::park::block_on_for;
+use crate::refusals::Refusals;
 use crate::signal::Signal;
 use crate::sync::Mutex;
 use crate::when_full::WhenFull;

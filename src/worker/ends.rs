@@ -13,11 +13,11 @@ use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
 use crate::claim::UNDECODABLE;
-use crate::claim::is_of_store;
 use crate::core::list::{Ack, BuryHeld, Fail, FinishTask, Release, ReleaseIn, Snooze, SnoozeIn};
 use crate::core::verb::{Begin, OfClaim};
 use crate::handle::StoreHandle;
 use crate::micros::micros_ceil;
+use crate::refusals::is_of_store;
 use crate::signal::SignalWait;
 use crate::{Error, Failure, Finish, Receipt, Result, TaskState};
 

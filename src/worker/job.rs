@@ -15,9 +15,9 @@ pub use waits::Cancelled;
 
 use super::groups::Groups;
 use crate::body::{Coder, Decoded};
-use crate::claim::Refusals;
 use crate::core::list::{Checkpoint, Park};
 use crate::micros::{duration, micros_ceil};
+use crate::refusals::Refusals;
 use crate::signal::Signal;
 use crate::sync::Mutex;
 use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Result};

@@ -194,7 +194,7 @@ fn future_that_waits_for_the_end_of_its_job_is_woken() {
         let id = tube.put("x").unwrap().id;
         let wait = |job: AsyncJob| async move {
             job.cancelled().await;
-            assert!(!job.is_current().unwrap());
+            assert!(!job.is_current().await.unwrap());
         };
         let future = Worker::new(&store).on_async(&tube, wait).limit(1).run_async();
         let runs = thread::spawn(move || block_on(future).unwrap());
