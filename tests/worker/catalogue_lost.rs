@@ -26,7 +26,7 @@ fn only_the_job_whose_claim_has_ended_is_lost() {
                 begun.lock().unwrap().send((job.id(), !job.is_current().unwrap())).unwrap();
             },
             move |job: &Job| {
-                send.lock().unwrap().send((job.id(), !job.is_current().unwrap())).unwrap()
+                send.lock().unwrap().send((job.id(), !job.is_current().unwrap())).unwrap();
             },
         );
         let worker = form.start(worker);
