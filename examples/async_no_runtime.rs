@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Store, Tube, TubeOptions};
+use tubewell::{Error, FIFO, Filter, Store, Tube, TubeOptions};
 
 /// A waker that unparks the thread of `block_on`. The flag keeps a wake-up that comes while the
 /// future blocks the thread, and parks it, in a call of its own.
@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
 
     // Wait until the tube is empty, then close the store to end the consumer's wait.
-    let events = store.subscribe(100)?;
+    let events = store.events(Filter::new(), 100)?;
     let timeout = Duration::from_secs(30);
     while jobs.statistics()?.tasks.total > 0 && events.recv_timeout(timeout).is_some() {}
     store.close()?;

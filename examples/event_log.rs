@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tubewell::{EventKind, FIFO, FIFOTTL, Put, Store, Subscription, TubeOptions};
+use tubewell::{EventKind, FIFO, FIFOTTL, Filter, Put, Store, Subscription, TubeOptions};
 
 /// Writes one line for each event until the store is closed; returns how many were missed.
 fn write_log(mut events: Subscription, file: File) -> std::io::Result<u64> {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(folder.path().join("app.tubewell"))?;
 
     // The stream of all events, read by a thread of the program.
-    let events = store.subscribe(10_000)?;
+    let events = store.events(Filter::new(), 10_000)?;
     let file = File::create(&path)?;
     let logger = std::thread::spawn(move || write_log(events, file));
 

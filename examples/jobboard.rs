@@ -79,7 +79,7 @@ fn print(board: &Tube, title: &str, jobs: &[Task]) -> Result<()> {
 /// A conductor's handle of the board. Jobs that are claimed through it belong to the conductor: when
 /// its last handle is dropped, they are unclaimed again. Claims do not expire, and need no heartbeat.
 fn conductor(store: &Store, name: &str) -> Result<Tube> {
-    let session = store.session_named(name)?;
+    let session = store.session(name)?;
     // `Store::owners` lists it from now on, also while it has no job.
     session.describe("conductor", &format!("process {}", std::process::id()))?;
     session.tube("board")

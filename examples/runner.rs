@@ -66,7 +66,8 @@ impl Runner {
             .max_attempts(ATTEMPTS)
             .keep_done(Keep::new().count(1000))
             .if_not_exists(true);
-        let films = store.session_named(LABEL)?.create_tube("films", FIFO, options)?;
+        store.create_tube("films", FIFO, options)?;
+        let films = store.session(LABEL)?.tube("films")?;
         Ok(Arc::new(Runner { store, films, logs, results }))
     }
 

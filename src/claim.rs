@@ -176,7 +176,7 @@ impl<T, M: Mode> Claim<T, M> {
         Some(&*self.held.grant.header.sub).filter(|name| !name.is_empty())
     }
 
-    /// Its key, if it was put with one: a name for what the work must do once (idempotency key).
+    /// Its [key](crate::Put::key), if it was put with one: a name that no other task of the store has.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.held.grant.header.more.as_ref()?.key.as_deref()
@@ -470,7 +470,7 @@ impl<T, M: Mode> Claim<T, M> {
         if by.is_zero() {
             return M::answer(Ok(None));
         }
-        M::map(M::make(self.held.call(), Ok(Touch { more: micros_ceil(by) })), Some)
+        M::map(self.held.change::<M, _>(Ok(Touch { more: micros_ceil(by) })), Some)
     }
 
     /// Replaces the body of the task, so that the next take goes on from there: progress, a cursor,
@@ -550,7 +550,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "heartbeat")]
     #[doc(alias = "visibility timeout")]
     pub fn renew(&self, hold: Duration) -> M::Answer<()> {
-        M::make(self.held.call(), Ok(Renew { hold: micros_ceil(hold) }))
+        self.held.change::<M, _>(Ok(Renew { hold: micros_ceil(hold) }))
     }
 
     /// Leaves the claim to the session: the task stays taken, and is ended by the claim that
@@ -602,11 +602,12 @@ impl<T, M: Mode> Claim<T, M> {
         Claim { held, value, body, coder, mode: PhantomData }
     }
 
-    /// The body: the value, or beside it.
+    /// Encodes a value as a body.
     pub(crate) fn encode(&self, value: &T) -> Result<Body> {
         self.coder.encode(value).map(Body::new)
     }
 
+    /// The body: the value, or beside it.
     fn bytes(&self) -> Option<&Bytes> {
         self.body.as_ref().or_else(|| self.coder.bytes(&self.value))
     }

@@ -170,7 +170,7 @@ impl Filter {
 
     /// Tasks that a session with this label has taken, or has [parked](crate::Claim::park); events of its
     /// claims ([`Event::owner`](crate::Event::owner)). Default: of any session, and of none. See
-    /// [`Store::session_named`](crate::Store::session_named).
+    /// [`Store::session`](crate::Store::session).
     #[doc(alias = "worker")]
     pub fn owner(mut self, label: impl AsRef<str>) -> Filter {
         add(&mut self.owners, label.as_ref());

@@ -118,11 +118,7 @@ impl StoreHandle {
     /// Begins a session. In this process, that does not fail.
     pub(crate) fn begin_session(&self, id: SessionId, label: Option<&Arc<str>>) -> Result<()> {
         match self {
-            StoreHandle::Here(store) => {
-                let begin = |core: &mut Core| core.begin_session(id, label.cloned());
-                let _ = store.inner().map(|inner| inner.run(begin));
-                Ok(())
-            }
+            StoreHandle::Here(store) => store.run(|core| core.begin_session(id, label.cloned())),
             StoreHandle::Remote(owner) => owner.begin_session(id, label),
         }
     }
@@ -189,8 +185,6 @@ impl StoreHandle {
 pub(crate) struct SessionGuard {
     pub(crate) handle: StoreHandle,
     pub(crate) id: SessionId,
-    /// Why the session was not begun.
-    refused: Option<Error>,
 }
 
 impl fmt::Debug for SessionGuard {
@@ -201,17 +195,7 @@ impl fmt::Debug for SessionGuard {
 
 impl SessionGuard {
     pub(crate) fn new(handle: StoreHandle, id: SessionId) -> SessionGuard {
-        SessionGuard { handle, id, refused: None }
-    }
-
-    /// The guard of a session that was not begun.
-    pub(crate) fn refused(handle: StoreHandle, id: SessionId, error: Error) -> SessionGuard {
-        SessionGuard { handle, id, refused: Some(error) }
-    }
-
-    /// Whether the session was begun.
-    pub(crate) fn begun(&self) -> Result<()> {
-        self.refused.clone().map_or(Ok(()), Err)
+        SessionGuard { handle, id }
     }
 }
 

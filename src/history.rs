@@ -47,7 +47,7 @@ pub struct HistoryEntry {
     /// The state of the task after it.
     pub state: TaskState,
     /// The label of the session that had the task, if that had one
-    /// ([`Store::session_named`](crate::Store::session_named)).
+    /// ([`Store::session`](crate::Store::session)).
     pub owner: Option<String>,
     /// The text of an entry of the program. For a failure, its group and its message, of which the
     /// first 1024 bytes are kept.

@@ -75,7 +75,7 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use tubewell::{Error, FIFO, Store, TubeOptions};
+//! # use tubewell::{Error, FIFO, Filter, Store, TubeOptions};
 //! # let store = Store::in_memory()?;
 //! # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 //! std::thread::scope(|scope| {
@@ -90,7 +90,7 @@
 //!     });
 //!     jobs.put("one")?;
 //!     jobs.put("two")?;
-//! #   let events = store.subscribe(100)?;
+//! #   let events = store.events(Filter::new(), 100)?;
 //! #   while jobs.statistics()?.tasks.total > 0 && events.recv().is_some() {}
 //!     store.close()?;
 //!     worker.join().unwrap()
@@ -104,11 +104,9 @@
 //!
 //! # Priorities, delays, times to live
 //!
-//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *priority*, its priority, 0
-//! first;
-//! *delay*, the time before it is ready; *ttl*, the time after which it is removed; and *ttr* (the
-//! visibility timeout), the time after which a claim expires. All but the delay can also be
-//! defaults of the tube.
+//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *priority*, 0 first; *delay*, the
+//! time before it is ready; *ttl*, the time after which it is removed; and *ttr* (the visibility
+//! timeout), the time after which a claim expires. All but the delay can also be defaults of the tube.
 //!
 //! ```
 //! use std::time::Duration;
@@ -193,7 +191,7 @@
 //! # let store = Store::in_memory()?;
 //! # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
 //! jobs.put_many(["one", "two"])?;
-//! let client = store.session();
+//! let client = store.session("client")?;
 //! let theirs = client.tube("jobs")?;
 //! let one = theirs.try_take()?.unwrap().detach(); // the session keeps the claim
 //! let _two = theirs.try_take()?.unwrap().detach();
@@ -474,6 +472,8 @@ pub use tubewell_drivers::{
     TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
 pub use update::Update;
+#[doc(inline)]
+pub use worker::{AsyncJob, Job, Worker};
 
 /// The engine of the file, for the tables of the application.
 #[cfg(feature = "redb")]

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use crate::call;
 use crate::connection::{Mode as Sent, answered_already};
-use crate::core::verb::{Begin, Begun, InStore, Named, Target};
+use crate::core::verb::{Begin, Begun, InStore, Named, Target, Verb};
 use crate::core::{Decided, FILE, Wait};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::open_store::LocalHandle;
@@ -46,12 +46,12 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
         A: Send + 'static,
         R: 'static;
 
-    /// The same answer, of which `refusals` learns when it is known.
+    /// The same answer. `refusals` notes it once it is known.
     #[doc(hidden)]
-    fn noted<R: Send + 'static>(
-        answer: Self::Answer<R>,
+    fn noted<V: Verb>(
+        answer: Self::Answer<V::Answer>,
         refusals: &Arc<Refusals>,
-    ) -> Self::Answer<R>;
+    ) -> Self::Answer<V::Answer>;
 
     /// The answer of a future, for what takes several calls and is not worth two bodies.
     #[doc(hidden)]
@@ -124,8 +124,8 @@ impl Mode for Blocking {
         answer.map(with)
     }
 
-    fn noted<R: Send + 'static>(answer: Result<R>, refusals: &Arc<Refusals>) -> Result<R> {
-        refusals.note(&answer);
+    fn noted<V: Verb>(answer: Result<V::Answer>, refusals: &Arc<Refusals>) -> Result<V::Answer> {
+        refusals.note::<V>(&answer);
         answer
     }
 
@@ -177,13 +177,9 @@ impl Mode for Async {
         answer.map(with)
     }
 
-    fn noted<R: Send + 'static>(answer: Ticket<R>, refusals: &Arc<Refusals>) -> Ticket<R> {
+    fn noted<V: Verb>(answer: Ticket<V::Answer>, refusals: &Arc<Refusals>) -> Ticket<V::Answer> {
         let refusals = refusals.clone();
-        Ticket::of_future(async move {
-            let answer = answer.await;
-            refusals.note(&answer);
-            answer
-        })
+        answer.inspect(move |answer| refusals.note::<V>(answer))
     }
 
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {

@@ -26,7 +26,7 @@ pub struct Owner {
     /// The session.
     pub session: SessionId,
     /// The label of the session, if it was begun with
-    /// [`session_named`](crate::Store::session_named).
+    /// [`session`](crate::Store::session).
     pub label: Option<Arc<str>>,
     /// How long it has held the task; of a parked claim, the time since it was taken or since the
     /// store was opened.
@@ -48,7 +48,7 @@ pub struct OwnerInfo {
     /// The session. If it has ended, it has parked claims that stand.
     pub session: SessionId,
     /// The label of the session, if it was begun with
-    /// [`session_named`](crate::Store::session_named).
+    /// [`session`](crate::Store::session).
     pub label: Option<Arc<str>>,
     /// What it is, as it has described itself.
     pub kind: Option<Arc<str>>,

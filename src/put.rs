@@ -224,7 +224,6 @@ impl<B> Put<B> {
     /// See [`OnKey`].
     #[doc(alias = "unique")]
     #[doc(alias = "deduplication")]
-    #[doc(alias = "idempotency key")]
     pub fn key(mut self, key: impl Into<String>) -> Put<B> {
         self.options.key = Some(key.into());
         self
@@ -275,8 +274,8 @@ impl<B> Put<B> {
     /// An idempotency key costs the put two rows, which a later put with an idempotency key removes after the
     /// hour.
     ///
-    /// Stripe calls this an [idempotency key](https://docs.stripe.com/api/idempotent_requests), which
-    /// it remembers for at least 24 hours. Amazon SQS calls it a [deduplication
+    /// Stripe has [idempotency keys](https://docs.stripe.com/api/idempotent_requests), too, and remembers
+    /// them for at least 24 hours. Amazon SQS calls it a [deduplication
     /// id](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html),
     /// which a FIFO queue remembers for 5 minutes.
     ///

@@ -1,5 +1,6 @@
 //! Calls of a job that its store cannot carry out now: the job is not to blame.
 
+use crate::core::verb::Verb;
 use crate::sync::Mutex;
 use crate::{Error, Result};
 
@@ -8,14 +9,18 @@ use crate::{Error, Result};
 pub(crate) struct Refusals(Mutex<Option<Error>>);
 
 impl Refusals {
-    /// Notes whether the store could carry out a call. A later call that succeeds takes that back: the
+    /// Notes whether the store could carry out a call. A later change that succeeds takes that back: the
     /// handler has gone on.
-    pub(crate) fn note<R>(&self, answer: &Result<R>) {
+    pub(crate) fn note<V: Verb>(&self, answer: &Result<V::Answer>) {
         match answer {
-            Ok(_) => *self.0.lock() = None,
+            Ok(_) if V::KIND.changes() => self.clear(),
             Err(error) if is_of_store(error) => *self.0.lock() = Some(error.clone()),
-            Err(_) => {}
+            _ => {}
         }
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = None;
     }
 
     pub(crate) fn last(&self) -> Option<Error> {

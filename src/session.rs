@@ -5,16 +5,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::list::{CreateTube, DescribeSession, FindTube};
+use crate::core::About;
+use crate::core::list::{DescribeSession, FindTube};
 use crate::core::verb::{Begin, InStore};
-use crate::core::{About, TubeHead};
 use crate::handle::SessionGuard;
 use crate::mode::Call;
 use crate::take;
 use crate::tube::take_any;
-use crate::{
-    Async, Blocking, Bytes, Claim, ClaimToken, Mode, Result, SessionId, Tube, TubeOptions,
-};
+use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Mode, Result, SessionId, Tube};
 
 /// An owner of claims. Clones are handles of the same session.
 ///
@@ -25,7 +23,7 @@ use crate::{
 /// taken through those. Its tasks are then ready again, immediately or after the
 /// [grace](crate::StoreOptions::session_grace). During the grace
 /// [`resume_session`](crate::Store::resume_session) returns a new handle of it. Sessions live in
-/// memory and end with the process. [`session_named`](crate::Store::session_named) gives a session a
+/// memory and end with the process. [`Store::session`](crate::Store::session) gives a session a
 /// label that people know it by.
 ///
 /// # Example
@@ -34,7 +32,7 @@ use crate::{
 ///
 /// let store = Store::in_memory()?;
 /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
-/// let (ann, bob) = (store.session(), store.session());
+/// let (ann, bob) = (store.session("ann")?, store.session("bob")?);
 /// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
 /// assert_eq!(bob.tube("jobs")?.claimed(id).err(), Some(Error::NotTaken { id }));
 /// ann.tube("jobs")?.claimed(id)?.ack()?;
@@ -69,11 +67,6 @@ impl<M: Mode> Session<M> {
         &self.0
     }
 
-    /// Refuses a session that was not begun.
-    pub(crate) fn begun(&self) -> Result<&Arc<SessionGuard>> {
-        self.0.begun().map(|()| &self.0)
-    }
-
     /// Its id, with which it can be resumed.
     #[must_use]
     pub fn id(&self) -> SessionId {
@@ -86,22 +79,8 @@ impl<M: Mode> Session<M> {
     /// # Errors
     /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
     pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
-        self.with_tube(self.make(FindTube { name: name.into() }))
-    }
-
-    /// Creates a tube and opens it for this session. As
-    /// [`Store::create_tube`](crate::Store::create_tube).
-    ///
-    /// # Errors
-    /// Those of [`Store::create_tube`](crate::Store::create_tube).
-    pub fn create_tube(
-        &self,
-        name: &str,
-        driver: &str,
-        options: TubeOptions,
-    ) -> M::Answer<Tube<Bytes, M>> {
-        let create = CreateTube { name: name.into(), driver: driver.into(), options };
-        self.with_tube(self.make(create))
+        let (head, guard) = (self.make(FindTube { name: name.into() }), self.0.clone());
+        M::map(head, move |head| Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
@@ -121,7 +100,7 @@ impl<M: Mode> Session<M> {
     /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
     /// calls.put("ann")?;
     ///
-    /// let client = store.session();
+    /// let client = store.session("client")?;
     /// let task = client.take_any(&[&mail, &calls], Duration::MAX)?.unwrap().detach();
     /// client.end()?; // releases it
     /// assert_eq!(calls.try_take()?.unwrap().id(), task.info.id);
@@ -132,13 +111,8 @@ impl<M: Mode> Session<M> {
         tubes: &[&Tube<Bytes, N>],
         timeout: Duration,
     ) -> M::Answer<Option<Claim<Bytes, M>>> {
-        match self.begun() {
-            Ok(session) => {
-                let guard = Some(session.clone());
-                take_any::<M, N>(&session.handle, tubes, session.id, guard, timeout)
-            }
-            Err(refused) => M::answer(Err(refused)),
-        }
+        let Session(session, _) = self;
+        take_any::<M, N>(&session.handle, tubes, session.id, Some(session.clone()), timeout)
     }
 
     /// Says what this session is, for [`Store::owners`](crate::Store::owners): a kind, such as
@@ -147,7 +121,7 @@ impl<M: Mode> Session<M> {
     ///
     /// A described session is listed also while it has no claim, until it ends. Only memory
     /// changes, and the call does not block. The label of the session is given by
-    /// [`session_named`](crate::Store::session_named).
+    /// [`Store::session`](crate::Store::session).
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the kind may have 255 bytes, the metadata 4096.
@@ -158,7 +132,7 @@ impl<M: Mode> Session<M> {
     /// ```
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
-    /// let worker = store.session_named("worker-3")?;
+    /// let worker = store.session("worker-3")?;
     /// worker.describe("encoder", r#"{"version": 7}"#)?;
     /// let owners = store.owners()?;
     /// assert_eq!(owners[0].label.as_deref(), Some("worker-3"));
@@ -184,13 +158,8 @@ impl<M: Mode> Session<M> {
         Session(self.0.clone(), PhantomData)
     }
 
-    fn with_tube(&self, head: M::Answer<TubeHead>) -> M::Answer<Tube<Bytes, M>> {
-        let guard = self.0.clone();
-        M::map(head, move |head| Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
-    }
-
     fn make<V: Begin<On = InStore>>(&self, verb: V) -> M::Answer<V::Answer> {
-        M::make(Call::on_store(&self.0.handle), self.begun().map(|_| verb))
+        M::make(Call::on_store(&self.0.handle), Ok(verb))
     }
 }
 
@@ -202,7 +171,7 @@ impl Session {
     /// Those of [`Store::resume_claim`](crate::Store::resume_claim);
     /// [`SessionEnded`](crate::Error::SessionEnded).
     pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
-        let session = self.begun()?;
+        let Session(session, _) = self;
         take::resume_claim(&session.handle, session.id, Some(session.clone()), token)
     }
 
@@ -228,7 +197,7 @@ impl Session {
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// jobs.put("one")?;
     ///
-    /// let client = store.session();
+    /// let client = store.session("client")?;
     /// let theirs = client.tube("jobs")?;
     /// let claim = theirs.try_take()?.unwrap();
     /// client.end()?;
@@ -238,6 +207,6 @@ impl Session {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn end(self) -> Result<()> {
-        self.begun()?.handle.end_session(self.0.id)
+        self.0.handle.end_session(self.0.id)
     }
 }

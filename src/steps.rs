@@ -221,6 +221,7 @@ impl Held {
     {
         let named = self.name_step(name)?;
         if let Some(stored) = self.make(&ReadStep { name: name.into() })? {
+            self.goes_on();
             return named.keep(self.decode_step(name, stored)).map_err(E::from);
         }
         let value = run()?;
@@ -240,6 +241,7 @@ impl Held {
     {
         let named = self.name_step(name)?;
         if let Some(stored) = self.make_async(&ReadStep { name: name.into() }).await? {
+            self.goes_on();
             return named.keep(self.decode_step(name, stored)).map_err(E::from);
         }
         let value = run().await?;

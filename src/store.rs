@@ -174,7 +174,7 @@ impl<M: Mode> Store<M> {
     /// # let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// jobs.put("one")?;
-    /// let worker = store.session_named("worker-3")?;
+    /// let worker = store.session("worker-3")?;
     /// let job = worker.tube("jobs")?.try_take()?.unwrap();
     /// let owners = store.owners()?;
     /// assert_eq!((owners[0].label.as_deref(), owners[0].running), (Some("worker-3"), 1));
@@ -445,29 +445,17 @@ impl Store {
         self.here("a driver")?.inner()?.run(|core| core.check_open().and_then(|()| register(core)))
     }
 
-    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not
-    /// block.
+    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not block.
     ///
-    /// A [connection](crate::connect) has room for 3852 sessions without labels beside its own one.
-    /// Calls of a further session return [`Invalid`](Error::Invalid).
-    #[must_use]
-    pub fn session(&self) -> Session {
-        let id = SessionId::random();
-        let handle = self.handle.clone();
-        Session::new(match self.handle.begin_session(id, None) {
-            Ok(()) => SessionGuard::new(handle, id),
-            Err(error) => SessionGuard::refused(handle, id, error),
-        })
-    }
-
-    /// As [`session`](Store::session), with a label that people know the session by: the name of a
-    /// worker, a host, a client. [`Query::owner`](crate::Query::owner) and errors show it. Labels need not be unique,
-    /// and the store derives no rights from them.
+    /// The label is what people know the session by: the name of a worker, a host, a client.
+    /// [`Query::owner`](crate::Query::owner), events and errors show it. Labels need not be unique, and
+    /// the store derives no rights from them. A session with an empty label has none.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid) for a label of more than 255 bytes, and through a
     /// [connection](crate::connect) that has no room for the session: 239 sessions fit with labels of
-    /// any length. No session was begun.
+    /// any length, and 3852 without labels, beside the connection's own one.
+    /// [`Closed`](Error::Closed). No session was begun.
     ///
     /// # Example
     /// ```
@@ -476,17 +464,17 @@ impl Store {
     /// let store = Store::in_memory()?;
     /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// let id = jobs.put("work")?.id;
-    /// let worker = store.session_named("worker-3")?;
+    /// let worker = store.session("worker-3")?;
     /// let claim = worker.tube("jobs")?.try_take()?.unwrap();
     /// assert_eq!(jobs.query().owner(id)?.unwrap().label.as_deref(), Some("worker-3"));
     /// # drop(claim);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn session_named(&self, label: impl Into<Arc<str>>) -> Result<Session> {
-        let label = label.into();
-        check_label(&label)?;
+    pub fn session(&self, label: impl Into<Arc<str>>) -> Result<Session> {
+        let label = Some(label.into()).filter(|label| !label.is_empty());
+        label.as_ref().map_or(Ok(()), |label| check_label(label))?;
         let id = SessionId::random();
-        self.handle.begin_session(id, Some(&label))?;
+        self.handle.begin_session(id, label.as_ref())?;
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
     }
 
@@ -506,7 +494,7 @@ impl Store {
     /// let store = Store::options().session_grace(Duration::from_secs(60)).open_in_memory()?;
     /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
     ///
-    /// let client = store.session();
+    /// let client = store.session("client")?;
     /// let id = client.id();
     /// let task = client.tube("jobs")?.try_take()?.unwrap().detach();
     /// drop(client); // the connection broke; the task is still taken
@@ -575,7 +563,7 @@ impl Store {
         let opened_at = last_commit(&core);
         let inner = Arc::new(StoreInner::new(core, clock, floor)?);
         let own = SessionId::random();
-        inner.run(|core| core.begin_session(own, None));
+        inner.run(|core| core.begin_session(own, None))?;
         let threads = Threads::start(&inner)?;
         let time_driven: Arc<dyn TimeDriven> = inner.clone();
         inner.clock().attach(Weak::clone(&Arc::downgrade(&time_driven)));

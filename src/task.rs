@@ -21,7 +21,7 @@ pub struct Receipt {
     pub state: TaskState,
     /// The number of the commit with the change, whatever the durability of the tube. If nothing that
     /// is stored has changed, the number of the last commit that is flushed: after a release without a
-    /// delay, the bury of a buried task, a put whose token was seen or that keeps the task with its
+    /// delay, the bury of a buried task, a put whose idempotency key was seen or that keeps the task with its
     /// key, and a change to a priority, tags or parents that the task has already. In a written or
     /// relaxed tube the commit of the task may be a later one. Temporary tubes count commits of their
     /// own.

@@ -132,7 +132,7 @@ impl<R> Ticket<R> {
 
     /// Whether the answer is there: [`wait`](Ticket::wait) would not block. It is not known before it
     /// is awaited of a call that begins then, that waits for space in a tube or for the end of a task, that takes
-    /// several commits, or that returns a handle.
+    /// several commits, that returns a handle, or that a job makes.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.0 {
@@ -205,6 +205,23 @@ impl<R: 'static> Ticket<R> {
 }
 
 /// A change in line, with another form of its answer.
+impl<R: Send + 'static> Ticket<R> {
+    /// The same answer, which `look` sees once it is known.
+    pub(crate) fn inspect(self, look: impl FnOnce(&Result<R>) + Send + 'static) -> Ticket<R> {
+        match self.0 {
+            State::Known(answer) => {
+                look(&answer);
+                Ticket::known(answer)
+            }
+            later => Ticket::of_future(async move {
+                let answer = Ticket(later).await;
+                look(&answer);
+                answer
+            }),
+        }
+    }
+}
+
 struct Mapped<R, F> {
     call: Box<dyn Standing<R>>,
     with: Option<F>,

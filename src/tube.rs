@@ -46,6 +46,10 @@ use crate::{Async, Blocking, Bytes, Mode, Result, SessionId};
 /// `Tube` alone is a tube of [`Bytes`], as [`Store::tube`](crate::Store::tube) returns it;
 /// [`typed`](Tube::typed) makes a handle of the same tube for values.
 ///
+/// The calls of producers and workers are here. [`query`](Tube::query) looks at tasks,
+/// [`admin`](Tube::admin) has the calls of an operator, and [`schedules`](Tube::schedules) lists and
+/// changes schedules.
+///
 /// # What survives a crash
 /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, a change survives a
 /// killed process and a power cut once the call returns. Such a call blocks for a flush, which it

@@ -82,6 +82,7 @@
 //! ends that time early. Use `fifottl` or `utubettl` for long delays.
 //!
 //! # Async
+//! An async handler gets an [`AsyncJob`], whose calls are awaited.
 //! [`Worker::run_async`] is the worker as a future. It polls up to [`Worker::concurrency`] handlers
 //! itself, or hands them to [`Worker::spawn_with`], such as `tokio::spawn`.
 //!

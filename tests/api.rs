@@ -225,7 +225,7 @@ fn tube_not_found_suggests_the_tube_that_was_meant() {
         Some(Error::TubeNotFound { name: name.into(), similar: similar.map(str::to_owned) })
     };
     assert_eq!(store.tube("mial").err(), error("mial", Some("mail")));
-    assert_eq!(store.session().tube("order").err(), error("order", Some("orders")));
+    assert_eq!(store.session("").unwrap().tube("order").err(), error("order", Some("orders")));
     assert_eq!(store.drop_tube("Mail").err(), error("Mail", Some("mail")));
     assert_eq!(store.drop_tube("clicks").err(), error("clicks", None));
     assert_eq!(store.tubes().unwrap().len(), 2);

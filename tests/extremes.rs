@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Driver, Durability, Error, FIFO, LIMFIFOTTL, MAX_BODY, Put, Store, StoreOptions, TaskState,
-    Traits, Tube, TubeOptions, UTUBETTL,
+    Driver, Durability, Error, FIFO, Filter, LIMFIFOTTL, MAX_BODY, Put, Store, StoreOptions,
+    TaskState, Traits, Tube, TubeOptions, UTUBETTL,
 };
 
 /// Opens a store in a file twice with these options, and asserts that it works.
@@ -127,7 +127,7 @@ fn oversized_disk_reserve_rejects_puts_but_not_takes() {
 #[test]
 fn verbs_accept_any_number() {
     let store = Store::in_memory().unwrap();
-    let events = store.subscribe(usize::MAX).unwrap();
+    let events = store.events(Filter::new(), usize::MAX).unwrap();
     for (driver, options) in [
         (FIFO, TubeOptions::new()),
         (UTUBETTL, TubeOptions::new().ttl(Duration::MAX).ttr(Duration::MAX).priority(u32::MAX)),

@@ -8,7 +8,7 @@
 use std::fs;
 use std::time::Duration;
 
-use tubewell::{FIFO, ServeOptions, Store, TubeOptions, connect};
+use tubewell::{FIFO, Filter, ServeOptions, Store, TubeOptions, connect};
 
 /// So long that a busy machine keeps no connection from making its heartbeats.
 const HEARTBEAT: Duration = Duration::from_millis(400);
@@ -40,7 +40,7 @@ fn idle_connections_wake_no_thread() {
     let socket = ServeOptions::unix(folder.path().join("sock"));
     let served = store.serve(socket.heartbeat(HEARTBEAT)).unwrap();
     let connections: Vec<Store> = (0..3).map(|_| connect(served.url()).unwrap()).collect();
-    let events = connections[0].subscribe(10).unwrap();
+    let events = connections[0].events(Filter::new(), 10).unwrap();
     // Without a claim, its heartbeats end.
     let jobs = connections[0].tube("jobs").unwrap();
     jobs.put("done").unwrap();

@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::{
-    Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Keep,
-    LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate, Schedule,
-    ScheduleInfo, SessionId, SpawnedBy, Statistics, Store, TaskInfo, TaskState, TubeInfo,
+    Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Filter,
+    Keep, LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate,
+    Schedule, ScheduleInfo, SessionId, SpawnedBy, Statistics, Store, TaskInfo, TaskState, TubeInfo,
     TubeOptions, UTUBETTL,
 };
 
@@ -252,7 +252,7 @@ fn owner_is_a_json_object_and_token_a_string() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     tube.put(Put::new("x").ttr(Duration::from_secs(30))).unwrap();
-    let session = store.session_named("worker-3").unwrap();
+    let session = store.session("worker-3").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
     let owner = tube.query().owner(0).unwrap().unwrap();
     let id = session.id();
@@ -270,7 +270,7 @@ fn owner_is_a_json_object_and_token_a_string() {
 #[test]
 fn events_are_json_objects() {
     let (store, _clock) = store();
-    let events = store.subscribe(10).unwrap();
+    let events = store.events(Filter::new(), 10).unwrap();
     store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap().put("x").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","key":null,"owner":null,"#
         .to_owned()
@@ -280,7 +280,7 @@ fn events_are_json_objects() {
     let earlier = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","seq":1}"#;
     assert_eq!(from_str::<Event>(earlier).unwrap(), event);
 
-    let worker = store.session_named("worker-3").unwrap();
+    let worker = store.session("worker-3").unwrap();
     let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
     claim.progress_text("sound").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"progress","state":"taken","key":null,"#.to_owned()
@@ -292,7 +292,7 @@ fn events_are_json_objects() {
 #[test]
 fn owner_infos_are_json_objects() {
     let (store, _clock) = store();
-    let worker = store.session_named("worker-3").unwrap();
+    let worker = store.session("worker-3").unwrap();
     worker.describe("encoder", "").unwrap();
     let id = worker.id();
     let text = format!(r#"{{"session":"{id}","label":"worker-3","kind":"encoder","metadata":"","#)

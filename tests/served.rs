@@ -205,13 +205,13 @@ fn subscription_through_a_connection_begins_before_it_returns() {
 fn subscription_without_an_owner_is_refused() {
     let pair = pair();
     pair.remote.close().unwrap();
-    assert!(matches!(pair.remote.subscribe(10), Err(Error::Closed)));
+    assert!(matches!(pair.remote.events(Filter::new(), 10), Err(Error::Closed)));
     let folder = tempfile::tempdir().unwrap();
     let served = pair.owner.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
     let options = ConnectOptions::new().timeout(Duration::from_millis(50));
     let remote = options.connect(served.url()).unwrap();
     served.stop();
-    assert!(matches!(remote.subscribe(10), Err(Error::NotConnected { .. })));
+    assert!(matches!(remote.events(Filter::new(), 10), Err(Error::NotConnected { .. })));
 }
 
 /// Each kind of tube, in one process and through a connection, by a subscription with a filter.
@@ -308,7 +308,7 @@ fn sessions_end_with_their_connection() {
     let pair = pair();
     let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
     jobs.put("one").unwrap();
-    let worker = pair.remote.session_named("worker").unwrap();
+    let worker = pair.remote.session("worker").unwrap();
     let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
     let owner = pair.owner.tube("jobs").unwrap();
     assert_eq!(owner.query().owner(0).unwrap().unwrap().label.as_deref(), Some("worker"));
@@ -328,26 +328,20 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
     let served = owner.serve(socket()).unwrap();
     let remote = connect(served.url()).unwrap();
 
-    let named = || remote.session_named("l".repeat(LABEL)).map_err(|error| error.to_string());
+    let named = || remote.session("l".repeat(LABEL)).map_err(|error| error.to_string());
     let mut sessions: Vec<_> = std::iter::from_fn(|| named().ok()).take(5000).collect();
     assert_eq!(sessions.len(), 239);
     let refused = named().unwrap_err();
     assert!(refused.contains("65536 bytes"), "{refused}");
     // One that ends leaves room for a session without a label.
     sessions.pop();
-    sessions.push(remote.session());
+    sessions.push(remote.session("").unwrap());
     assert!(sessions[238].tube("jobs").is_ok());
     sessions.clear();
-    sessions.extend((0..3852).map(|_| remote.session()));
+    sessions.extend((0..3852).map(|_| remote.session("").unwrap()));
     assert!(sessions.iter().all(|session| session.tube("jobs").is_ok()));
-    let surplus = remote.session();
-    let jobs = remote.tube("jobs").unwrap();
-    for refused in [
-        surplus.tube("jobs").map(drop),
-        surplus.take_any(&[&jobs], Duration::ZERO).map(drop),
-        surplus.describe("kind", "text"),
-        remote.resume_session(owner.session().id()).map(drop),
-    ] {
+    let other = owner.session("").unwrap();
+    for refused in [remote.session("").map(drop), remote.resume_session(other.id()).map(drop)] {
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     }
 
@@ -357,7 +351,7 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
     claim.ack().unwrap();
     // A session that ends leaves room for another one.
     drop(sessions.pop());
-    assert!(remote.session().tube("jobs").is_ok());
+    assert!(remote.session("").unwrap().tube("jobs").is_ok());
 }
 
 struct Plain;

@@ -31,7 +31,8 @@ pub(crate) struct Held {
     pub(super) is_found: bool,
     /// The names of the steps of this claim, so that none is named twice.
     pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
-    /// Of the claim that a job shows its handler: which calls the store could not carry out.
+    /// Set for the claim that a job shows to its handler: notes the calls that the store could not
+    /// carry out.
     refusals: Option<Arc<Refusals>>,
 }
 
@@ -56,7 +57,22 @@ impl Held {
     /// The same claim for the handler of a job: its drop releases nothing, and its refused calls are
     /// noted.
     pub(super) fn shown(&self, refusals: Arc<Refusals>) -> Held {
-        let grant = Grant { key: Vec::new(), ..self.grant.clone() };
+        let Grant { tube, id, epoch, session, buffer, table, attempts_left, .. } = self.grant;
+        let (name, header) = (self.grant.name.clone(), self.grant.header.clone());
+        let grant = Grant {
+            tube,
+            name,
+            id,
+            epoch,
+            session,
+            header,
+            buffer,
+            table,
+            key: Vec::new(),
+            row: None,
+            attempts_left,
+            counted: None,
+        };
         let mut held = Held::found(self.handle.clone(), self.guard.clone(), grant);
         held.refusals = Some(refusals);
         held
@@ -87,17 +103,24 @@ impl Held {
     #[inline]
     pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
         let answer = self.handle.make(self.grant.buffer, self.key(), verb);
-        self.note(&answer);
+        self.note::<V>(&answer);
         answer
     }
 
-    fn note<R>(&self, answer: &Result<R>) {
+    fn note<V: Verb>(&self, answer: &Result<V::Answer>) {
         if let Some(refusals) = &self.refusals {
-            refusals.note(answer);
+            refusals.note::<V>(answer);
         }
     }
 
-    /// Makes a change of the claim that leaves it as it is.
+    /// The handler of a job goes on: what the store could not carry out before was no obstacle.
+    pub(crate) fn goes_on(&self) {
+        if let Some(refusals) = &self.refusals {
+            refusals.clear();
+        }
+    }
+
+    /// Makes a change of the claim, whose handle stays. A job notes a refusal.
     #[inline]
     pub(crate) fn change<M: crate::Mode, V: Begin<On = OfClaim>>(
         &self,
@@ -106,7 +129,7 @@ impl Held {
         let answer = M::make(self.call(), verb);
         match &self.refusals {
             None => answer,
-            Some(refusals) => M::noted(answer, refusals),
+            Some(refusals) => M::noted::<V>(answer, refusals),
         }
     }
 
@@ -141,7 +164,7 @@ impl Held {
     /// As `make`, as a future that blocks no thread.
     pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
         let answer = call::make(&self.handle, self.grant.buffer, self.key(), verb).await;
-        self.note(&answer);
+        self.note::<V>(&answer);
         answer
     }
 

@@ -40,7 +40,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn progress(&self, done: u64, total: u64) -> M::Answer<()> {
-        M::make(self.held.call(), Ok(ReportProgress { done, total }))
+        self.held.change::<M, _>(Ok(ReportProgress { done, total }))
     }
 
     /// Reports what the work is at, in at most 1024 bytes; otherwise as
@@ -51,6 +51,6 @@ impl<T, M: Mode> Claim<T, M> {
     /// [`Invalid`](crate::Error::Invalid) for a longer text; [`NotTaken`](crate::Error::NotTaken).
     /// Nothing changed.
     pub fn progress_text(&self, text: &str) -> M::Answer<()> {
-        M::make(self.held.call(), Ok(ReportText { text: text.into() }))
+        self.held.change::<M, _>(Ok(ReportText { text: text.into() }))
     }
 }

@@ -171,7 +171,7 @@ mod tests {
         let store = Store::in_memory().unwrap();
         let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
         let ids = ["a", "b"].map(|key| tube.put(Put::new("x").key(key).tag("t")).unwrap().id);
-        let worker = store.session_named("worker").unwrap();
+        let worker = store.session("worker").unwrap();
         let of_worker = worker.tube("work").unwrap();
         let [acked, failed] = ids.map(|id| {
             let claim = of_worker.try_take().unwrap().unwrap();

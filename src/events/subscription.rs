@@ -15,8 +15,7 @@ use super::event::Event;
 use crate::park::block_on;
 use crate::{Error, Result};
 
-/// The events that pass a filter, since [`Store::events`](crate::Store::events); or all events,
-/// since [`Store::subscribe`](crate::Store::subscribe).
+/// The events that pass a filter, from [`Store::events`](crate::Store::events) on.
 ///
 /// A thread calls [`recv`](Subscription::recv), or iterates: the iterator blocks until there is an
 /// event. An async task uses [`into_stream`](Subscription::into_stream). Both end when the store is
@@ -29,9 +28,9 @@ use crate::{Error, Result};
 ///
 /// # Example
 /// ```
-/// # use tubewell::{FIFO, Store, TubeOptions};
+/// # use tubewell::{FIFO, Filter, Store, TubeOptions};
 /// # let store = Store::in_memory()?;
-/// let events = store.subscribe(100)?;
+/// let events = store.events(Filter::new(), 100)?;
 /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
 /// store.close()?;
 /// for event in events {
@@ -114,10 +113,10 @@ impl Subscription {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::{FIFO, Filter, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     /// # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// let events = store.subscribe(100)?;
+    /// let events = store.events(Filter::new(), 100)?;
     /// jobs.put("one")?;
     /// let delivered = events.delivered()?;
     /// let mut seen = 0;
@@ -155,10 +154,10 @@ impl Subscription {
     /// use std::future::poll_fn;
     /// use std::pin::Pin;
     /// use futures_core::Stream;
-    /// use tubewell::Store;
+    /// use tubewell::{Filter, Store};
     ///
     /// async fn log(store: &Store) -> tubewell::Result<()> {
-    ///     let mut events = store.subscribe(100)?.into_stream();
+    ///     let mut events = store.events(Filter::new(), 100)?.into_stream();
     ///     // With `StreamExt` of `futures` or `tokio-stream`: `events.next().await`.
     ///     while let Some(event) = poll_fn(|task| Pin::new(&mut events).poll_next(task)).await {
     ///         println!("task {} of {}: {:?}", event.id, event.tube, event.kind);

@@ -52,7 +52,7 @@ impl ConnectOptions {
     }
 
     /// What people know the own session of the connection by, as with
-    /// [`session_named`](Store::session_named). Default: none.
+    /// [`session`](Store::session). Default: none.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> ConnectOptions {
         self.label = Some(label.into());
         self
@@ -86,7 +86,7 @@ impl ConnectOptions {
     /// when it notices the break, or after its [grace](crate::StoreOptions::session_grace). Calls in flight
     /// that change something return [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them,
     /// or put with a [key](crate::Put::key) or an [idempotency key](crate::Put::idempotency_key). Puts with
-    /// such a key, other calls and waits continue with the next connection; a change that the owner refuses
+    /// an idempotency key, other calls and waits continue with the next connection; a change that the owner refuses
     /// there returns `OutcomeUnknown`, since the first attempt may have taken effect. Calls made meanwhile
     /// wait for it, and return [`NotConnected`](Error::NotConnected) after the
     /// [timeout](ConnectOptions::timeout). If the owner refuses the next connection for good, all calls

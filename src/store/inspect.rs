@@ -40,7 +40,8 @@ impl<M: Mode> Store<M> {
 }
 
 impl Store {
-    /// Subscribes to the events of all tubes from now on: one for each change of a task.
+    /// Subscribes to the events that pass a filter, from now on: one for each change of a task. An empty
+    /// filter is passed by those of all tubes; for others, see [`Filter`].
     ///
     /// An event is delivered after the commit that holds the change, in the order of the changes.
     /// Up to `capacity` events wait in the subscription. While it is full, further events are
@@ -49,41 +50,30 @@ impl Store {
     /// owner has answered, and the events end when the connection breaks.
     /// [`Subscription::delivered`] tells a reader when it has seen all events up to some moment.
     ///
+    /// The cost of a change whose event no subscription wants does not grow with the number of
+    /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
+    /// subscription costs nothing any more.
+    ///
     /// # Errors
+    /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
+    /// and tags, or a condition that a subscription does not use, which the error names.
     /// [`Closed`](Error::Closed): the store or the connection was closed.
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
     /// does not answer the connection.
     ///
     /// # Example
     /// ```
-    /// use tubewell::EventKind;
+    /// use tubewell::{EventKind, Filter};
     /// # use tubewell::{FIFO, Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     ///
-    /// let events = store.subscribe(100)?;
+    /// let events = store.events(Filter::new(), 100)?;
     /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
     /// let event = events.recv().unwrap();
     /// assert_eq!((&*event.tube, event.kind), ("jobs", EventKind::Put));
     /// assert_eq!(events.dropped(), 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn subscribe(&self, capacity: usize) -> Result<Subscription> {
-        self.events(Filter::new(), capacity)
-    }
-
-    /// Subscribes to the events that pass a filter, from now on; otherwise as
-    /// [`subscribe`](Store::subscribe).
-    ///
-    /// The cost of a change whose event no subscription wants does not grow with the number of
-    /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
-    /// subscription costs nothing any more. The call blocks as that does.
-    ///
-    /// # Errors
-    /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
-    /// and tags, or a condition that a subscription does not use, which the error names. Those of [`subscribe`](Store::subscribe).
-    ///
-    /// # Example
-    /// See [`Filter`].
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
     pub fn events(&self, filter: impl Into<Filter>, capacity: usize) -> Result<Subscription> {

@@ -62,7 +62,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
 
 impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them,
-    /// after the cursor `after`. `tube.list(TaskState::Buried, None, 100)` lists the tasks in one state.
+    /// after the cursor `after`. `tube.query().list(TaskState::Buried, None, 100)` lists the tasks in one state.
     ///
     /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of
     /// their times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state:

@@ -25,7 +25,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`DriverUnknown`](crate::Error::DriverUnknown); [`DiskFull`](crate::Error::DiskFull);
     /// [`KeyInUse`](crate::Error::KeyInUse): no crash makes it untrue if the task that has the key is
     /// in a tube with durability flush, and no killed process if it is in a written one. Nothing was
-    /// put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with a
+    /// put. After [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the task may be there; a put with an
     /// [`idempotency_key`](crate::Put::idempotency_key) can be made again.
     ///
     /// # Example: an urgent task, in an hour

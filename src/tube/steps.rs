@@ -35,7 +35,6 @@ impl<T, M: Mode> Query<'_, T, M> {
     }
 }
 
-/// The verb that lists the steps behind those that are known.
 /// How far the steps of a task were read.
 struct Reading {
     id: u64,

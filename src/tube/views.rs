@@ -1,4 +1,4 @@
-//! The views of a tube: calls that its producers and workers seldom need, under headings of their own.
+//! The views of a tube: `Query` reads, `Admin` and `Schedules` have the calls of an operator.
 
 use std::fmt::{Debug, Formatter, Result};
 
@@ -7,8 +7,9 @@ use crate::{Blocking, Bytes, Mode};
 
 /// Looks at the tasks of a tube, and changes nothing. From [`Tube::query`].
 ///
-/// No call takes a task, or waits for one. In a tube with durability flush, the answer is one that no
-/// crash can undo: it waits for the flush of a change on which it rests.
+/// No call takes a task, or waits for one. [`history`](Query::history) and [`steps`](Query::steps) wait
+/// for the flush of a change of their task. The other calls do not block, and include changes whose
+/// flush is not done.
 ///
 /// # Example
 /// ```
@@ -30,8 +31,11 @@ pub struct Query<'a, T: 'static = Bytes, M: Mode = Blocking> {
 /// Changes a tube, and tasks in any state, whichever session has taken them. From [`Tube::admin`].
 ///
 /// These are the calls of an operator, and of a program that repairs or arranges a queue: pauses, other
-/// options, priorities, tags and parents, moves to another tube, and the end of claims of others. What
-/// producers and workers call is on [`Tube`] and [`Claim`](crate::Claim).
+/// options, priorities, tags, parents and entries of histories; moves, deletes and kicks of many tasks;
+/// ends without a claim ([`resolve`](Admin::resolve), [`forget`](Admin::forget)), restores, and the end
+/// of claims of any session. What producers and workers call is on [`Tube`] and [`Claim`](crate::Claim),
+/// and so are the calls on one task by its id that any program makes: `bury`, `kick_task`, `delete`,
+/// `cancel` and `update`.
 ///
 /// # Example: pause a tube while its server is down, and retry what has failed
 /// ```
@@ -96,6 +100,30 @@ impl<T, M: Mode> Tube<T, M> {
         Schedules { tube: self }
     }
 }
+
+impl<T, M: Mode> Clone for Query<'_, T, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, M: Mode> Copy for Query<'_, T, M> {}
+
+impl<T, M: Mode> Clone for Admin<'_, T, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, M: Mode> Copy for Admin<'_, T, M> {}
+
+impl<T, M: Mode> Clone for Schedules<'_, T, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, M: Mode> Copy for Schedules<'_, T, M> {}
 
 impl<T, M: Mode> Debug for Query<'_, T, M> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {

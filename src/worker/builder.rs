@@ -84,7 +84,7 @@ impl Worker {
     ///
     /// let store = Store::in_memory()?;
     /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put_many(["bad", "good"])?;
-    /// let session = store.session();
+    /// let session = store.session("encoder")?;
     /// let jobs = session.tube("jobs")?;
     /// let failed = Arc::new(Mutex::new(Vec::new()));
     /// let keep = {
@@ -125,7 +125,9 @@ impl Worker {
         self
     }
 
-    /// As [`on`](Worker::on), with a function that returns a future, such as an `async fn`.
+    /// As [`on`](Worker::on), with a function that returns a future, such as an `async fn`. The handler gets
+    /// an [`AsyncJob`], whose calls block no thread. For work that blocks, it moves
+    /// [`into_blocking`](AsyncJob::into_blocking) to a thread.
     ///
     /// [`run_async`](Worker::run_async) needs such handlers. With [`start`](Worker::start) and
     /// [`run_until_idle`](Worker::run_until_idle) the future is polled on a thread of the worker,
@@ -159,8 +161,8 @@ impl Worker {
     /// holds the task until the handler has returned. No heartbeat is needed.
     ///
     /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another
-    /// worker may get the task. The [claim](crate::Claim::is_current) of the job has ended, and its thread works on until the
-    /// handler returns. The tubes need a driver with a ttr; those with
+    /// worker may get the task. The claim of the job has ended then, as
+    /// [`is_current`](crate::Claim::is_current) says, and its thread works on until the handler returns. The tubes need a driver with a ttr; those with
     /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured
     /// on the running time of the store's clock. `most` must be above zero.
     pub fn max_runtime(mut self, most: Duration) -> Worker {
@@ -352,11 +354,8 @@ impl Worker {
     fn into_parts(self, is_blocking: bool, ends_when_idle: bool) -> Result<Parts> {
         self.check()?;
         let session = match self.session {
-            Some(session) => {
-                session.begun()?;
-                session
-            }
-            None => self.store.session_named(self.name)?,
+            Some(session) => session,
+            None => self.store.session(self.name)?,
         };
         Ok(Parts {
             handle: self.store.handle.clone(),

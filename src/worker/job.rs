@@ -25,11 +25,17 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Res
 /// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.
 ///
 /// `T` is the type of the bodies of its tube. A job derefs to the [`Claim`] on its task: it has the
-/// calls of a claim that leave the claim as it is, such as [`value`](Claim::value),
-/// [`step`](Claim::step), [`spawn`](Claim::spawn), [`progress`](Claim::progress) and
-/// [`log`](Claim::log). The claim belongs to the worker: the value that the handler returns ends it.
-/// After the handler has returned, or after the claim was lost, the calls of a job that is still there
-/// are refused with [`NotTaken`](Error::NotTaken).
+/// calls of a claim that do not consume it, such as [`value`](Claim::value), [`step`](Claim::step),
+/// [`spawn`](Claim::spawn), [`progress`](Claim::progress) and [`log`](Claim::log). The claim belongs to
+/// the worker: the value that the handler returns ends it. After the handler has returned, or after the
+/// claim was lost, the calls of a job that is still there are refused with
+/// [`NotTaken`](Error::NotTaken).
+///
+/// The worker holds the claim, so that a handler needs no heartbeat. [`renew`](Claim::renew) replaces
+/// that hold: the claim expires when the time of the last `renew` has elapsed. A handler that ends the
+/// claim in a transaction of the application returns [`Outcome::Detached`](super::Outcome::Detached).
+///
+/// The texts describe the calls that block; those of an [`AsyncJob`] block no thread.
 ///
 /// # Example: a loop that can be stopped
 /// ```
@@ -58,8 +64,9 @@ pub struct Job<T: 'static = Bytes, M: Mode = Blocking> {
     claim: Claim<T, M>,
 }
 
-/// A job of a handler that is a future: its calls return a [`Ticket`](crate::Ticket), and block no
-/// thread. From [`Worker::on_async`](super::Worker::on_async).
+/// A job of a handler that is a future: its calls block no thread. `step`, `spawn`, `steps`, `sleep` and
+/// `join` are futures, which begin when they are awaited; the others return a
+/// [`Ticket`](crate::Ticket). From [`Worker::on_async`](super::Worker::on_async).
 pub type AsyncJob<T = Bytes> = Job<T, Async>;
 
 impl<T, M: Mode> Deref for Job<T, M> {
@@ -119,7 +126,8 @@ impl<T, M: Mode> Job<T, M> {
     /// [`Claim::park`], and the call blocks as that does.
     ///
     /// The job has ended with this, as [`Detached`](super::Outcome::Detached), whatever the handler
-    /// returns.
+    /// returns. An async handler must await the ticket, which has the token: if the ticket is dropped,
+    /// the task stays parked for `hold`, and the job counts as lost.
     ///
     /// # Errors
     /// Those of [`Claim::park`]. The claim is as it was, and the job goes on.

@@ -64,8 +64,8 @@ pub enum Outcome {
     /// [`Claim::bury_with`](crate::Claim::bury_with).
     Bury(Failure),
     /// The worker does nothing: the claim stays with its session. The handler has
-    /// [parked](super::Job::park) the claim, or another caller will end the task: with the claim that
-    /// [`Tube::claimed`] returns, or with [`Tube::delete`]. When the worker ends, its session ends, and a
+    /// [parked](super::Job::park) the claim, has ended it in a transaction of the application, or another
+    /// caller will end the task: with the claim that [`Tube::claimed`] returns, or with [`Tube::delete`]. When the worker ends, its session ends, and a
     /// task that it still has is released.
     Detached,
 }

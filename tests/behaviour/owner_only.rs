@@ -105,7 +105,7 @@ const LONG: &[&str] = &[
     "jobs::parents_anew::children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told",
     "jobs::parents_anew::parent_of_many_children_is_replaced_in_its_tube",
     "jobs::parents_catch_up::catch_up_tells_all_children_of_the_end_of_their_parent",
-    "jobs::parents_edits::delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them",
+    "jobs::parents_edits::delete_of_a_filter_deletes_tasks_together_with_later_ones_that_wait_for_them",
     "jobs::parents_ends::ack_frees_64_children_with_its_commit_and_the_others_soon_after",
     "jobs::parents_ends::children_of_a_done_parent_are_freed_after_a_kill",
     "jobs::parents_ends::children_of_a_truncated_or_dropped_tube_follow_their_rules",

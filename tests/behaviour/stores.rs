@@ -122,7 +122,7 @@ fn number_of(store: &Store) -> Option<u64> {
     if let [only] = of_this[..] {
         return Some(only);
     }
-    let probe = store.session();
+    let probe = store.session("").unwrap();
     probe.describe("probe", "").ok()?;
     let id = probe.id();
     let has_it =

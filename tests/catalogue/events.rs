@@ -172,7 +172,7 @@ fn release_all_delivers_one_event_per_task() {
 fn session_end_delivers_one_event_per_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         let log = case.event_log();
@@ -308,8 +308,8 @@ fn subscription_receives_events_of_all_tubes_in_order() {
 #[test]
 fn subscribe_accepts_any_capacity() {
     for_each_driver(&[FIFO], |case| {
-        let stream = case.store.subscribe(usize::MAX).unwrap();
-        let none = case.store.subscribe(0).unwrap();
+        let stream = case.store.events(Filter::new(), usize::MAX).unwrap();
+        let none = case.store.events(Filter::new(), 0).unwrap();
         case.put_all([0, 1]);
         assert_eq!(stream.take(2).map(|event| event.id).collect::<Vec<_>>(), [0, 1]);
         assert_eq!((none.recv().map(|event| event.id), none.dropped()), (Some(0), 1));
@@ -320,7 +320,7 @@ fn subscribe_accepts_any_capacity() {
 #[test]
 fn unread_subscription_drops_and_counts_events() {
     for_each_driver(ALL, |case| {
-        let stream = case.store.subscribe(2).unwrap();
+        let stream = case.store.events(Filter::new(), 2).unwrap();
         for _ in 0..5 {
             case.put("x");
         }

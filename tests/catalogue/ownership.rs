@@ -218,7 +218,7 @@ fn ack_after_release_all_returns_not_taken() {
 fn session_handles_share_claims() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let taker = session.tube("case").unwrap();
         let acker = case.store.resume_session(session.id()).unwrap().tube("case").unwrap();
         assert_eq!(taker.session(), acker.session());

@@ -227,7 +227,7 @@ fn restart_ends_sessions() {
     let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
     tube.put("x").unwrap();
     let id = {
-        let session = store.session();
+        let session = store.session("").unwrap();
         assert_eq!(take(&session.tube("case").unwrap()), Some(0));
         session.id()
     };

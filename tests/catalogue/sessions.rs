@@ -19,7 +19,7 @@ fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
 
 /// Takes a task in a new session and drops the session.
 fn take_in_dropped_session(store: &Store) -> (SessionId, u64) {
-    let session = store.session();
+    let session = store.session("").unwrap();
     let tube = session.tube("case").unwrap();
     (session.id(), take(&tube).unwrap())
 }
@@ -28,7 +28,7 @@ fn take_in_dropped_session(store: &Store) -> (SessionId, u64) {
 #[test]
 fn session_ids_are_stable_and_unique() {
     for_each_driver(ALL, |case| {
-        let (one, two) = (case.store.session(), case.store.session());
+        let (one, two) = (case.store.session("").unwrap(), case.store.session("").unwrap());
         assert_eq!(one.id(), one.id());
         assert_eq!(one.id(), one.clone().id());
         assert_eq!(one.tube("case").unwrap().session(), one.id());
@@ -42,7 +42,7 @@ fn session_ids_are_stable_and_unique() {
 #[test]
 fn session_id_parses_from_its_text() {
     let store = store_in_memory();
-    let id = store.session().id();
+    let id = store.session("").unwrap().id();
     assert_eq!(id.to_string().parse::<SessionId>().unwrap(), id);
     for text in ["", "abc", "5", "not-a-session-id-of-any-kind!!!!"] {
         assert!(text.parse::<SessionId>().is_err(), "{text:?} was parsed as a session id");
@@ -54,9 +54,9 @@ fn session_id_parses_from_its_text() {
 #[test]
 fn resume_of_ended_session_returns_session_unknown() {
     for_each_driver(ALL, |case| {
-        let of_another_store = store_in_memory().session().id();
-        let dropped = case.store.session().id();
-        let session = case.store.session();
+        let of_another_store = store_in_memory().session("").unwrap().id();
+        let dropped = case.store.session("").unwrap().id();
+        let session = case.store.session("").unwrap();
         let ended = session.id();
         session.end().unwrap();
         for id in [of_another_store, dropped, ended] {
@@ -84,7 +84,7 @@ fn session_of_store_cannot_be_resumed() {
 fn resumed_session_shares_claims() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        let one = case.store.session();
+        let one = case.store.session("").unwrap();
         let other = case.store.resume_session(one.id()).unwrap();
         assert_eq!(one.id(), other.id());
         let (one, other) = (one.tube("case").unwrap(), other.tube("case").unwrap());
@@ -101,7 +101,7 @@ fn resumed_session_shares_claims() {
 fn dropped_session_releases_its_tasks() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         drop(session);
@@ -118,7 +118,7 @@ fn dropped_session_releases_its_tasks() {
 fn session_lasts_until_last_handle_is_dropped() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let a = case.store.session();
+        let a = case.store.session("").unwrap();
         let b = case.store.resume_session(a.id()).unwrap().tube("case").unwrap();
         assert_eq!(take(&a.tube("case").unwrap()), Some(0));
         drop(a);
@@ -135,7 +135,7 @@ fn session_lasts_until_last_handle_is_dropped() {
 fn session_end_releases_tasks_and_invalidates_handles() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         assert_eq!(take(&tube), Some(0));
         let claim = tube.try_take().unwrap().unwrap();
@@ -152,7 +152,7 @@ fn session_end_releases_tasks_and_invalidates_handles() {
 fn calls_on_ended_session_return_session_ended() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         assert_eq!(take(&tube), Some(0));
         session.end().unwrap();
@@ -218,7 +218,7 @@ fn session_grace_restarts_at_each_drop() {
 #[test]
 fn ended_session_has_no_grace() {
     with_grace(FIFO, |_, store, tube| {
-        let session = store.session();
+        let session = store.session("").unwrap();
         let id = session.id();
         let task = take(&session.tube("case").unwrap()).unwrap();
         session.end().unwrap();
@@ -236,7 +236,7 @@ fn earlier_of_ttr_and_session_grace_releases_task() {
             tube.put(tubewell::Put::new("x").sub_queue(sub_queue).ttr(ttr)).unwrap().id
         };
         let (short, long) = (put("short", ms(300)), put("long", secs(10)));
-        let dropped = store.session().tube("timed").unwrap();
+        let dropped = store.session("").unwrap().tube("timed").unwrap();
         assert_eq!((take(&dropped), take(&dropped)), (Some(short), Some(long)));
         drop(dropped);
         clock.advance(ms(299));
@@ -301,7 +301,7 @@ fn session_end_after_truncate_releases_tasks_of_other_tubes() {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
         case.put_all([0]);
         let kept = other.put("kept").unwrap().id;
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         assert_eq!(take(&session.tube("case").unwrap()), Some(0));
         assert_eq!(take(&session.tube("other").unwrap()), Some(kept));
         case.tube.admin().truncate().unwrap();

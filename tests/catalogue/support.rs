@@ -146,7 +146,7 @@ impl Case {
 
     /// The tube, in a new session.
     pub fn tube_in_new_session(&self) -> Tube {
-        self.store.session().tube("case").unwrap()
+        self.store.session("").unwrap().tube("case").unwrap()
     }
 
     /// The tube of the store itself, for what a connection cannot do.

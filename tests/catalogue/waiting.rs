@@ -217,7 +217,7 @@ fn drop_tube_with_waiting_taker_returns_tube_busy() {
 #[test]
 fn waiting_take_of_ended_session_returns_session_ended() {
     for_each_driver(ALL, |case| {
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let waiting =
             WaitingTake::begin(session.tube("case").unwrap().to_async().take_timeout(NO_TIMEOUT));
         session.end().unwrap();
@@ -360,7 +360,7 @@ fn take_any_waits_at_several_tubes() {
 fn session_take_any_waits_at_several_tubes() {
     for_each_driver(ALL, |case| {
         let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         assert!(session.take_any(&[&case.tube, &other], ZERO).unwrap().is_none());
         let waiting =
             WaitingTake::begin(session.to_async().take_any(&[&case.tube, &other], NO_TIMEOUT));
@@ -385,7 +385,7 @@ fn take_any_rejects_no_tubes_and_tubes_of_other_store() {
     for tubes in [&[][..], &[&a, &b], &[&b]] {
         let refused = one.take_any(tubes, ZERO).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
-        let refused = one.session().take_any(tubes, ZERO).err();
+        let refused = one.session("").unwrap().take_any(tubes, ZERO).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
     }
 }

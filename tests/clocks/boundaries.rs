@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, EventKind, FIFO, FIFOTTL, ManualClock, Put, Store, TubeOptions};
+use tubewell::{
+    Durability, EventKind, FIFO, FIFOTTL, Filter, ManualClock, Put, Store, TubeOptions,
+};
 
 use crate::support::{HOUR, MICRO, StoreFile};
 
@@ -112,7 +114,7 @@ fn max_session_grace_and_flush_delay_are_accepted() {
             let own = TubeOptions::new().durability(longest);
             store.create_tube("own", FIFO, own).unwrap().put("x").unwrap();
             store.create_tube("default", FIFO, TubeOptions::new()).unwrap().put("y").unwrap();
-            let session = store.session();
+            let session = store.session("").unwrap();
             let id = session.id();
             let _ = session.tube("own").unwrap().try_take().unwrap().unwrap().detach();
             drop(session);
@@ -155,7 +157,7 @@ fn equal_deadlines_elapse_in_id_order() {
     for n in 30..60_u32 {
         run.put("delayed", |put| put.delay(HOUR).priority(60 - n));
     }
-    let events = run.store.subscribe(1000).unwrap();
+    let events = run.store.events(Filter::new(), 1000).unwrap();
     file.advance(HOUR);
     let delivered: Vec<u64> =
         std::iter::from_fn(|| events.try_recv()).map(|event| event.id).collect();
@@ -182,7 +184,7 @@ fn claims_expiring_together_are_released_in_id_order() {
     }
     let claims = run.tube.take_many(20, Duration::ZERO).unwrap();
     assert_eq!(claims[0].id(), 19, "the most urgent task must be taken first");
-    let events = run.store.subscribe(1000).unwrap();
+    let events = run.store.events(Filter::new(), 1000).unwrap();
     file.advance(HOUR);
     let delivered: Vec<u64> =
         std::iter::from_fn(|| events.try_recv()).map(|event| event.id).collect();

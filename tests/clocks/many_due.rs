@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use tubewell::{
-    EventKind, FIFOTTL, ManualClock, Put, Storage, Store, Subscription, Tube, TubeOptions,
+    EventKind, FIFOTTL, Filter, ManualClock, Put, Storage, Store, Subscription, Tube, TubeOptions,
 };
 
 use crate::size::amount;
@@ -116,7 +116,7 @@ fn let_many_deadlines_elapse(put: impl Fn(u64) -> Put<&'static str>) -> (Store, 
         due.put_many((from..count.min(from + 50_000)).map(&put)).unwrap();
     }
     let statistics = Arc::new(Mutex::new(FlushStatistics::default()));
-    count_in_flushes(&memory, &statistics, store.subscribe(20_000).unwrap());
+    count_in_flushes(&memory, &statistics, store.events(Filter::new(), 20_000).unwrap());
     clock.advance(HOUR);
     *memory.flush_hook.lock().unwrap() = None;
     let statistics = *statistics.lock().unwrap();

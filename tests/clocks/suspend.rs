@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{EventKind, Put};
+use tubewell::{EventKind, Filter, Put};
 
 use crate::support::{DAY, HOUR, MICRO, START, StoreFile};
 
@@ -14,7 +14,7 @@ fn deadlines_in_suspend_are_processed_in_order_at_resume() {
     run.put("first", |put| put.delay(HOUR));
     run.put("expiring", |put| put.ttl(Duration::from_secs(5400)));
     run.put("later", |put| put.delay(3 * HOUR));
-    let events = run.store.subscribe(100).unwrap();
+    let events = run.store.events(Filter::new(), 100).unwrap();
     file.clock.suspend(2 * HOUR);
     let delivered: Vec<_> =
         std::iter::from_fn(|| events.try_recv()).map(|event| (event.id, event.kind)).collect();
@@ -33,7 +33,7 @@ fn suspend_does_not_count_for_claims_and_session_grace() {
     run.put("taken", |put| put.ttr(HOUR));
     run.put("of other session", |put| put.ttr(2 * HOUR));
     let claim = run.tube.try_take().unwrap().unwrap();
-    let session = run.store.session();
+    let session = run.store.session("").unwrap();
     let other_session = session.tube("work").unwrap();
     let _ = other_session.try_take().unwrap().unwrap().detach();
     drop((other_session, session));

@@ -129,7 +129,7 @@ impl ScenarioRun {
         if let Some((_, tube)) = self.sessions.get(&session) {
             return Ok(tube.clone());
         }
-        let opened = self.store.session();
+        let opened = self.store.session("").unwrap();
         let tube = opened.tube(TUBE)?;
         self.sessions.insert(session, (opened, tube.clone()));
         Ok(tube)
@@ -242,7 +242,7 @@ impl ScenarioRun {
     }
 
     fn take_begin(&mut self, waiter: u32, timeout: Duration) -> Result<Answer, Error> {
-        let tube = self.store.session().tube(TUBE)?;
+        let tube = self.store.session("").unwrap().tube(TUBE)?;
         match self.waiters.insert(waiter, Waiter::new(tube, timeout)) {
             None => Ok(Answer::None(true)),
             Some(_) => Ok(Answer::Error(format!("waiter {waiter} exists already"))),

@@ -42,7 +42,7 @@ fn edits_of_a_task_are_few_rows_in_one_flush() {
 }
 
 #[test]
-fn delete_many_is_one_flush_and_delete_where_one_for_each_512_tasks() {
+fn delete_many_is_one_flush_and_delete_of_a_filter_one_for_each_512_tasks() {
     with_tube(FIFOTTL, TubeOptions::new(), |store, tube| {
         let puts = tube.put_many(vec!["x"; 5000]).unwrap();
         let ids: Vec<u64> = puts[..2000].iter().map(|put| put.id).collect();

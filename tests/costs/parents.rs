@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, ManualClock, Put, Store, TaskState, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Filter, ManualClock, Put, Store, TaskState, TubeOptions};
 
 use crate::{assert_plain_costs, flushes_and_commits, rows_edited, store_on, with_tube};
 
@@ -62,7 +62,7 @@ fn ack_of_a_parent_of_many_tasks_edits_rows_of_64_of_them() {
         let parent = tube.put("x").unwrap().id;
         tube.put_many((0..10_000).map(|_| Put::new("x").after(&tube, [parent]))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        let events = store.subscribe(20_000).unwrap();
+        let events = store.events(Filter::new(), 20_000).unwrap();
         let before = store.counters().unwrap();
         let receipt = claim.ack().unwrap();
         let ready = tube.statistics().unwrap().tasks.ready;

@@ -172,7 +172,7 @@ impl Case {
     fn fails(self, disk: &Arc<Disk>, plan: Plan) -> bool {
         let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
         let store = open(&disk, &clock);
-        let session = store.session();
+        let session = store.session("").unwrap();
         let tube = session.tube("work").unwrap();
         disk.fail(plan);
         let claim = tube.try_take();

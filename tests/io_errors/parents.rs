@@ -68,7 +68,7 @@ const OF_CHILDREN: [(&str, Call); 12] = [
     ("bury", |_, next| next.bury(4).map(drop)),
     ("delete", |_, next| next.delete(5).map(drop)),
     ("delete_many", |work, _| work.admin().delete_many(&[9, 10, 11, 12]).map(drop)),
-    ("delete_where", |work, _| {
+    ("delete of a filter", |work, _| {
         work.admin().delete(Filter::new().state(TaskState::Blocked)).map(drop)
     }),
     ("resolve", |_, next| next.admin().resolve(4, None).map(drop)),

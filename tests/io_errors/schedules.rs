@@ -24,12 +24,12 @@ const CALLS: [(&str, Call); 5] = [
         store.tube("work")?.schedule(schedule("new", 3000).starting(later)).map(drop)
     }),
     ("stored again", |store| store.tube("work")?.schedule(schedule("old", 20)).map(drop)),
-    ("reschedule", |store| {
+    ("change of a schedule", |store| {
         let change = Reschedule::new().every(HOUR * 2).body(vec![b'n'; 2000]).times(9);
         store.tube("work")?.schedules().change("old", change).map(drop)
     }),
     ("move", |store| store.tube("next")?.schedules().change("old", Reschedule::new()).map(drop)),
-    ("unschedule", |store| store.tube("next")?.schedules().remove("old").map(drop)),
+    ("removal of a schedule", |store| store.tube("next")?.schedules().remove("old").map(drop)),
 ];
 
 fn schedule(key: &str, size: usize) -> Schedule<Put<Vec<u8>>> {

@@ -70,7 +70,7 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
     let backoff = Backoff::exponential(secs(10));
     let options = TubeOptions::new().max_attempts(3).backoff(backoff);
     let (store, tube) = with_options(&file, FIFOTTL, options);
-    let session = store.session_named("worker-1").unwrap();
+    let session = store.session("worker-1").unwrap();
     tube.put("work").unwrap();
     let tube = session.tube("case").unwrap();
     for delay in [10, 20] {
@@ -121,7 +121,7 @@ fn failure_of_task_lost_with_its_session_names_the_owner() {
     let file = StoreFile::new();
     let (store, tube) = with_options(&file, FIFO, TubeOptions::new().max_attempts(1));
     tube.put("work").unwrap();
-    let session = store.session_named("worker-1").unwrap();
+    let session = store.session("worker-1").unwrap();
     let _ = session.tube("case").unwrap().try_take().unwrap().unwrap().detach();
     session.end().unwrap();
     let failure = tube.peek(0).unwrap().info.failure.unwrap();
@@ -186,7 +186,7 @@ fn backoff_is_added_to_the_ttl() {
         case.advance(60_000);
         assert_eq!(left(), (Some(TaskState::Ready), Some(secs(5))));
         // And after the end of a session.
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         keep(session.tube("case").unwrap().try_take().unwrap().unwrap());
         case.advance(3_999);
         session.end().unwrap();

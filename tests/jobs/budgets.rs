@@ -153,7 +153,7 @@ fn end_attempt(case: &Case, claim: Claim, rng: &mut Rng) {
         _ => {
             // A claim of another session, which ends.
             claim.snooze(ZERO).unwrap();
-            let session = case.store.session();
+            let session = case.store.session("").unwrap();
             assert!(take(&session.tube("case").unwrap()).is_some());
             session.end().unwrap();
         }
@@ -238,7 +238,7 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
         assert_eq!(case.take(), Some(id));
         case.advance(60_000);
         delayed(case);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         assert_eq!(take(&session.tube("case").unwrap()), Some(id));
         session.end().unwrap();
         delayed(case);

@@ -129,7 +129,7 @@ impl World {
 
     /// Takes in a session that ends.
     fn take_for_session(&mut self) {
-        let session = self.store.session();
+        let session = self.store.session("").unwrap();
         let Ok(tube) = session.tube("case") else { return };
         let taken = tube.try_take();
         self.hand_out(taken);

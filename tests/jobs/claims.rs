@@ -11,7 +11,7 @@ use crate::stores;
 
 /// A session with a label, and the tube in it.
 fn worker(case: &Case, label: &str) -> (Session, Tube) {
-    let session = case.store.session_named(label).unwrap();
+    let session = case.store.session(label).unwrap();
     let tube = session.tube("case").unwrap();
     (session, tube)
 }
@@ -318,9 +318,9 @@ fn claim_with_a_ttr_of_zero_is_over_at_once() {
 #[test]
 fn label_has_a_limit() {
     let store = store_in_memory();
-    assert!(matches!(store.session_named("x".repeat(256)), Err(Error::Invalid { .. })));
-    assert!(store.session_named("x".repeat(255)).is_ok());
-    assert!(store.session_named("").is_ok());
+    assert!(matches!(store.session("x".repeat(256)), Err(Error::Invalid { .. })));
+    assert!(store.session("x".repeat(255)).is_ok());
+    assert!(store.session("").is_ok());
     assert_sound(&store);
 }
 

@@ -14,7 +14,7 @@ use crate::stores;
 fn end_of_session_ends_its_waits() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
         let own = wait_for(&case.tube, id);
@@ -34,7 +34,7 @@ fn end_of_session_ends_put_that_waits_for_its_task() {
     with_timeout(|| {
         let store = store_in_memory();
         store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-        let session = store.session();
+        let session = store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         let wait = Wait::begin(tube.to_async().put_and_wait("x", NO_TIMEOUT));
         session.end().unwrap();

@@ -51,7 +51,8 @@ fn removed_callbacks_and_subscriptions_receive_nothing() {
 fn close_ends_all_subscriptions() {
     let file = StoreFile::new();
     let store = file.open();
-    let (first, second) = (store.subscribe(10).unwrap(), store.subscribe(10).unwrap());
+    let (first, second) =
+        (store.events(Filter::new(), 10).unwrap(), store.events(Filter::new(), 10).unwrap());
     let store = file.reopen(store);
     assert_eq!((first.recv(), second.recv()), (None, None));
     assert_sound(&store);

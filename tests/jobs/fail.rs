@@ -178,7 +178,7 @@ fn release_with_delay_keeps_task_from_takers_until_delay_elapses() {
 fn end_of_session_does_not_release_task_that_it_released_before() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let first = session.tube("case").unwrap();
         assert_eq!((take(&first), take(&first)), (Some(0), Some(1)));
         first.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();

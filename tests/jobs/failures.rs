@@ -11,7 +11,7 @@ use super::support::*;
 fn failure_of_the_last_attempt_buries_the_task_in_its_group() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         let log = case.event_log();
-        let session = case.store.session_named("w").unwrap();
+        let session = case.store.session("w").unwrap();
         let id = case.put("x");
         let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
         let receipt = claim.fail(Failure::new("group", "message")).unwrap();

@@ -73,7 +73,7 @@ fn subscription_receives_only_what_passes_its_filter() {
         case.add(case.draft("a").key("red")); // 0
         case.put("b"); // 1
         other.put(case.draft("c").key("blue")).unwrap(); // 2
-        let ann = case.store.session_named("ann").unwrap();
+        let ann = case.store.session("ann").unwrap();
         let taken = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
         for claim in taken {
             claim.ack().unwrap();
@@ -195,7 +195,7 @@ fn event_of_a_replaced_task_names_the_holder_that_lost_it() {
         let events = Events::of(&case.store, Filter::new(), 100);
         let put = |data: &str| case.draft(data).key("k").on_key(OnKey::Replace);
         let id = case.add(put("a"));
-        let ann = case.store.session_named("ann").unwrap();
+        let ann = case.store.session("ann").unwrap();
         let _claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
         assert_eq!(case.add(put("b")), id);
         let keys = received(&events);
@@ -241,7 +241,7 @@ fn completion_is_an_event_and_so_is_an_advance() {
 fn holder_that_replaces_its_task_loses_its_claim_as_any_other() {
     for_each_driver(ALL, |case| {
         let events = Events::of(&case.store, Filter::new(), 100);
-        let ann = case.store.session_named("ann").unwrap().tube("case").unwrap();
+        let ann = case.store.session("ann").unwrap().tube("case").unwrap();
         let put = |data: &str| ann.put(case.draft(data).key("k").on_key(OnKey::Replace)).unwrap();
         put("a");
         let claim = ann.try_take().unwrap().unwrap();
@@ -261,7 +261,7 @@ fn cancel_and_delete_are_events_and_tell_the_holder() {
         case.tube.bury(1).unwrap();
         case.tube.cancel(0).unwrap();
         case.tube.cancel(1).unwrap();
-        let ann = case.store.session_named("ann").unwrap();
+        let ann = case.store.session("ann").unwrap();
         let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
         case.tube.delete(claim.id()).unwrap();
         let delete = EventKind::Delete;
@@ -296,7 +296,7 @@ fn lost_claim_is_an_event_with_its_owner() {
     for_each_driver(TIMED, |case| {
         let events = Events::of(&case.store, Filter::new().owner("ann"), 10);
         case.add(case.draft("x").ttr(secs(1)));
-        let ann = case.store.session_named("ann").unwrap();
+        let ann = case.store.session("ann").unwrap();
         let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
         case.advance(1000);
         assert!(!claim.is_current().unwrap());
@@ -374,13 +374,13 @@ fn end_of_a_claim_says_why_and_whose_it_was() {
             (&|claim| claim.snooze(ZERO).map(drop).unwrap(), EventKind::Snooze),
         ];
         for (end, kind) in ends {
-            let ann = case.store.session_named("ann").unwrap();
+            let ann = case.store.session("ann").unwrap();
             let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
             end(claim);
             let take = (EventKind::Take, some("ann"), None);
             assert_eq!(told(&events), [take, (kind, some("ann"), None)]);
         }
-        let ann = case.store.session_named("ann").unwrap();
+        let ann = case.store.session("ann").unwrap();
         keep(ann.tube("case").unwrap().try_take().unwrap().unwrap());
         ann.end().unwrap();
         let ended = (EventKind::Release, some("ann"), some("session ended"));
@@ -427,7 +427,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
         let store = file.open();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
         let events = Events::of(&store, Filter::new().owner("ann"), 100);
-        let ann = store.session_named("ann").unwrap();
+        let ann = store.session("ann").unwrap();
         let anns = ann.tube("case").unwrap();
         tube.put_many(["a", "b"].map(|data| Put::new(data).key(data))).unwrap();
         for _ in 0..2 {
@@ -457,7 +457,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
 fn notes_for_events_end_with_truncate_and_without_readers() {
     for_each_driver(ALL, |case| {
         let events = Events::of(&case.store, Filter::new(), 100);
-        let ann = case.store.session_named("ann").unwrap();
+        let ann = case.store.session("ann").unwrap();
         case.put_all([0, 1]);
         let _claims = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
         case.tube.admin().truncate().unwrap();

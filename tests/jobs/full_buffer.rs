@@ -131,7 +131,8 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(store.statistics().unwrap().len(), 1);
         assert!(store.next_id().unwrap() > ready);
         assert!(!store.owners().unwrap().is_empty());
-        let _ = (store.counters().unwrap(), store.clock_report().unwrap(), store.session());
+        let _ =
+            (store.counters().unwrap(), store.clock_report().unwrap(), store.session("").unwrap());
         // Of a tube.
         let tube = &store.tube("case").unwrap();
         let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
@@ -171,7 +172,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(block_on(weighed), Ok(7_u32));
         assert_eq!(block_on(first.steps()).unwrap().len(), 2);
         taken.push(first.into_blocking());
-        let session = store.session();
+        let session = store.session("").unwrap();
         let own = session.tube("case").unwrap();
         let held = own.try_take().unwrap().unwrap().detach().info.id;
         assert_eq!(own.claimed(held).unwrap().id(), held);
@@ -225,7 +226,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         tube.claimed(id).and_then(|claim| claim.release(secs(0))).unwrap();
         let id = taken.pop().unwrap().detach().info.id;
         tube.claimed(id).and_then(|claim| claim.snooze(secs(0))).unwrap();
-        let session = store.session_named("worker").unwrap();
+        let session = store.session("worker").unwrap();
         session.describe("kind", "metadata").unwrap();
         let resumed = session.resume_claim(parked).unwrap();
         drop(store.resume_session(session.id()).unwrap());

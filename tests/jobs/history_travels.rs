@@ -56,7 +56,7 @@ fn advanced_task_keeps_its_history() {
     for_each_driver_with(ALL, history(10), |case| {
         let next = other(case, "next", history(10).keep_done(Keep::new()));
         case.put_all([0]);
-        let worker = case.store.session_named("worker").unwrap();
+        let worker = case.store.session("worker").unwrap();
         let first = claim(&worker.tube("case").unwrap());
         case.advance(1_000);
         first.log("half").unwrap();
@@ -117,7 +117,7 @@ fn history_survives_close_and_kill() {
         let (store, tube) = create_with(&file, driver, history(4));
         tube.put(draft(driver, "x")).unwrap();
         tube.admin().log(0, "one").unwrap();
-        let worker = store.session_named("worker").unwrap();
+        let worker = store.session("worker").unwrap();
         let held = claim(&worker.tube("case").unwrap());
         file.clock.advance(secs(2));
         let (_killed, other) = after_a_kill(&file);
@@ -149,7 +149,7 @@ fn counted_take_of_a_killed_process_has_an_entry() {
             let options = history(10).max_attempts(2).count_takes(counting);
             let (store, tube) = create_with(&file, driver, options);
             tube.put(draft(driver, "x")).unwrap();
-            let worker = store.session_named("worker").unwrap();
+            let worker = store.session("worker").unwrap();
             file.clock.advance(secs(5));
             let held = claim(&worker.tube("case").unwrap());
             file.clock.advance(secs(2));

@@ -57,7 +57,7 @@ impl Tasks {
     fn put(store: &Store, driver: &str) -> Tasks {
         let keep = TubeOptions::new().keep_done(Keep::new());
         let tube = store.create_tube("tasks", driver, keep).unwrap();
-        let sessions = ["ann", "bob"].map(|name| store.session_named(name).unwrap());
+        let sessions = ["ann", "bob"].map(|name| store.session(name).unwrap());
         let mut rng = Rng::new(3);
         for n in 0..120_u64 {
             let mut put = Put::new(vec![7; rng.index(1_500)]);

@@ -222,7 +222,7 @@ fn last_attempt_that_ends_in_any_way_is_one_failure() {
         assert_eq!(numbers(), (2, 2));
         assert_eq!(today(&case.store, &case.tube).lost, 1);
         case.put("z");
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let theirs = session.tube("case").unwrap();
         keep(theirs.try_take().unwrap().unwrap());
         session.end().unwrap();

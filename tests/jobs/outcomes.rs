@@ -348,7 +348,7 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
     let store = stores::in_memory();
     let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
-    let events = store.subscribe(100).unwrap();
+    let events = store.events(Filter::new(), 100).unwrap();
     ack_next(&tube, "1");
     tube.admin().resolve(1, None).unwrap();
     ack_next(&tube, "3");

@@ -29,7 +29,7 @@ fn session_that_has_a_task_is_listed() {
     for_each_driver(ALL, |case| {
         assert_eq!(listed(&case.store), []);
         case.put_all([0, 1, 2]);
-        let worker = case.store.session_named("w").unwrap();
+        let worker = case.store.session("w").unwrap();
         assert_eq!(listed(&case.store), []);
         take_with(&worker);
         assert_eq!(listed(&case.store), [entry("w", 1, 0)]);
@@ -45,7 +45,7 @@ fn session_that_has_a_task_is_listed() {
 fn task_whose_ttr_has_elapsed_is_overdue() {
     for_each_driver_with(TIMED, TubeOptions::new().reclaim_delay(secs(5)), |case| {
         case.add(case.draft("x").ttr(secs(1)));
-        let worker = case.store.session_named("w").unwrap();
+        let worker = case.store.session("w").unwrap();
         take_with(&worker);
         case.advance(999);
         assert_eq!(listed(&case.store), [entry("w", 1, 0)]);
@@ -61,7 +61,7 @@ fn task_whose_ttr_has_elapsed_is_overdue() {
 fn task_is_listed_with_its_last_taker_only() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(secs(1)));
-        let [first, second] = ["w", "w2"].map(|label| case.store.session_named(label).unwrap());
+        let [first, second] = ["w", "w2"].map(|label| case.store.session(label).unwrap());
         first.describe("worker", "").unwrap();
         take_with(&first);
         case.advance(1000);
@@ -78,9 +78,9 @@ type EndOf<'a> = &'a dyn Fn(&Tube, u64) -> bool;
 #[test]
 fn task_leaves_the_list_with_every_end_of_its_claim() {
     for_each_driver(ALL, |case| {
-        let described = case.store.session_named("described").unwrap();
+        let described = case.store.session("described").unwrap();
         described.describe("worker", "{}").unwrap();
-        let plain = case.store.session_named("plain").unwrap();
+        let plain = case.store.session("plain").unwrap();
         let ends: [EndOf<'_>; 5] = [
             &|_, id| case.tube.delete(id).is_ok(),
             &|tube, id| {
@@ -115,7 +115,7 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
 fn last_seen_is_the_time_since_the_last_call_of_the_session() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttr(secs(100)));
-        let worker = case.store.session_named("w").unwrap();
+        let worker = case.store.session("w").unwrap();
         case.advance(5_000);
         worker.describe("worker", "version 7").unwrap();
         case.advance(1_000);
@@ -149,7 +149,7 @@ fn described_sessions_leave_the_list_one_by_one() {
     for_each_driver(ALL, |case| {
         let mut sessions: Vec<Session> = (0..10)
             .map(|number| {
-                let session = case.store.session_named(format!("w{number}")).unwrap();
+                let session = case.store.session(format!("w{number}")).unwrap();
                 session.describe("listener", "").unwrap();
                 session.describe("listener", "").unwrap();
                 session
@@ -158,12 +158,12 @@ fn described_sessions_leave_the_list_one_by_one() {
         for left in (1..=10).rev() {
             assert_eq!(case.store.owners().unwrap().len(), left);
             let last = sessions.pop().unwrap();
-            let again = case.store.session_named("none").unwrap();
+            let again = case.store.session("none").unwrap();
             last.end().unwrap();
             again.end().unwrap();
         }
         assert_eq!(case.store.owners().unwrap(), []);
-        let ended = case.store.session();
+        let ended = case.store.session("").unwrap();
         let copy = ended.clone();
         ended.end().unwrap();
         assert_eq!(copy.describe("listener", ""), Err(Error::SessionEnded));
@@ -175,7 +175,7 @@ fn described_sessions_leave_the_list_one_by_one() {
 fn session_with_a_task_is_listed_however_long_it_is_silent() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let worker = case.store.session_named("w").unwrap();
+        let worker = case.store.session("w").unwrap();
         take_with(&worker);
         case.clock.advance(HUNDRED_YEARS);
         assert_eq!(listed(&case.store), [entry("w", 1, 0)]);
@@ -188,7 +188,7 @@ fn session_with_a_task_is_listed_however_long_it_is_silent() {
 #[test]
 fn description_is_replaced_and_limited() {
     let store = store_in_memory();
-    let conductor = store.session_named("c").unwrap();
+    let conductor = store.session("c").unwrap();
     conductor.describe("conductor", "first").unwrap();
     conductor.describe("", "").unwrap();
     conductor.describe(&"k".repeat(255), &"m".repeat(4096)).unwrap();
@@ -206,7 +206,7 @@ fn owner_of_a_parked_claim_is_listed_also_after_an_open() {
     let store = file.open();
     let tube = store.create_tube("case", tubewell::FIFO, TubeOptions::new()).unwrap();
     tube.put_many(["a", "b"]).unwrap();
-    let worker = store.session_named("w").unwrap();
+    let worker = store.session("w").unwrap();
     let claims = worker.tube("case").unwrap().take_many(2, ZERO).unwrap();
     let tokens: Vec<_> = claims.into_iter().map(|claim| claim.park(secs(60)).unwrap()).collect();
     let parked = |store: &Store| {
@@ -220,7 +220,7 @@ fn owner_of_a_parked_claim_is_listed_also_after_an_open() {
     drop(tube);
     let store = file.reopen(store);
     assert_eq!(parked(&store), (2, false));
-    let resumer = store.session_named("r").unwrap();
+    let resumer = store.session("r").unwrap();
     let claim = resumer.resume_claim(&tokens[0]).unwrap();
     assert_eq!((parked(&store), owner(&store, "r").running), ((1, false), 1));
     drop(claim);

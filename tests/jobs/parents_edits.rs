@@ -250,7 +250,7 @@ fn parents_are_deleted_together_with_all_that_wait_for_them() {
 
 /// More tasks than a commit of `delete_where` selects.
 #[test]
-fn delete_where_deletes_tasks_together_with_later_ones_that_wait_for_them() {
+fn delete_of_a_filter_deletes_tasks_together_with_later_ones_that_wait_for_them() {
     for_each_driver(ALL, |case| {
         let root = case.put("root");
         let mut chain = vec![root];

@@ -36,7 +36,7 @@ fn parked_claim_survives_close_and_kill() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let session = store.session_named("parent").unwrap();
+        let session = store.session("parent").unwrap();
         tube.put(draft(driver, "film")).unwrap();
         let token = park(&session.tube("case").unwrap(), secs(3600));
         drop(session);
@@ -143,7 +143,7 @@ fn claim_is_resumed_once() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
         let token = park(&case.tube, secs(10));
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let claim = session.resume_claim(&token).unwrap();
         assert_not_taken(case.store.resume_claim(&token), id);
         assert_eq!(case.tube.query().owner(id).unwrap().unwrap().session, session.id());

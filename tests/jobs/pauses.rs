@@ -202,7 +202,7 @@ fn pauses_are_sound_when_takes_come_and_go() {
             drop(take);
             assert_sound(&case.store);
         }
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         let take = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         drop(tube);
@@ -261,7 +261,7 @@ fn take_of_several_tubes_skips_the_paused_ones() {
         case.put("paused");
         other.put(case.draft("other")).unwrap();
         case.tube.admin().pause().unwrap();
-        let session: Session = case.store.session();
+        let session: Session = case.store.session("").unwrap();
         let tubes = ["case", "other"].map(|name| session.tube(name).unwrap());
         let taken = session.take_any(&[&tubes[0], &tubes[1]], ZERO).unwrap().unwrap();
         assert_eq!((taken.tube(), taken.id()), ("other", 1));

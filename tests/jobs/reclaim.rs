@@ -189,7 +189,7 @@ fn overdue_claim_ends_at_once_with_its_handle_or_its_session() {
         let claim = case.tube.try_take().unwrap().unwrap();
         case.advance(60_000);
         drop(claim);
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         assert_eq!(take(&session.tube("case").unwrap()), Some(id));
         case.advance(60_000);
         assert_eq!(case.state(id), Some(TaskState::Taken));

@@ -243,7 +243,7 @@ fn moved_and_advanced_tasks_keep_their_keys() {
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.advance(&other, case.draft("y").key("k")).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let claim = session.take_any(&[&other], ZERO).unwrap().unwrap();
         let another = Finish::new().advance(&case.tube, case.draft("z").key("l"));
         let (claim, refused) = refused_finish(&session, claim, another);
@@ -260,7 +260,7 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let old = other.put(case.draft("old").key("k")).unwrap().id;
         let put = |on_key| case.draft("new").key("k").on_key(on_key);
         let id = case.put("x");
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let claim = session.take_any(&[&case.tube], ZERO).unwrap().unwrap();
         let rejected = Finish::new().put(&other, put(OnKey::Reject));
         let (claim, refused) = refused_finish(&session, claim, rejected);
@@ -304,7 +304,7 @@ fn finished_task_passes_its_key_on() {
             assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), next)));
             assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
             assert_sound(&case.store);
-            let session = case.store.session();
+            let session = case.store.session("").unwrap();
             let claim = session.take_any(&[&case.tube], ZERO).unwrap().unwrap();
             assert_eq!((claim.id(), claim.body()), (next, &b"next"[..]));
 

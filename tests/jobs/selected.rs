@@ -94,7 +94,7 @@ fn kicked_tasks_of_a_group_have_all_their_attempts_again() {
 }
 
 #[test]
-fn delete_where_deletes_the_tasks_of_one_state() {
+fn delete_of_a_filter_deletes_the_tasks_of_one_state() {
     for state in
         [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried, TaskState::Done]
     {
@@ -140,7 +140,7 @@ fn delete_where_deletes_the_tasks_of_one_state() {
 }
 
 #[test]
-fn delete_where_deletes_the_tasks_of_a_group() {
+fn delete_of_a_filter_deletes_the_tasks_of_a_group() {
     for_each_driver(ALL, |case| {
         let ids = bury_in(case, "g", 3);
         bury_in(case, "other", 2);
@@ -156,7 +156,7 @@ fn delete_where_deletes_the_tasks_of_a_group() {
 }
 
 #[test]
-fn delete_where_that_meets_a_parent_behind_a_taken_task_deletes_nothing() {
+fn delete_of_a_filter_that_meets_a_parent_behind_a_taken_task_deletes_nothing() {
     for_each_driver(ALL, |case| {
         let taken = case.put("x");
         let _held = case.tube.claim(taken).unwrap();
@@ -227,7 +227,7 @@ fn many_selected_tasks_are_changed_in_steps() {
 
 /// Tasks that are put meanwhile do not keep the call going.
 #[test]
-fn delete_where_ends_although_tasks_are_put_meanwhile() {
+fn delete_of_a_filter_ends_although_tasks_are_put_meanwhile() {
     let store = store_in_memory();
     let tube = store.create_tube("case", tubewell::FIFO, TubeOptions::new()).unwrap();
     tube.put_many(["x"; 1000]).unwrap();

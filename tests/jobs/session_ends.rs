@@ -26,7 +26,7 @@ fn taken(case: &Case) -> u64 {
 #[test]
 fn end_of_a_session_ends_all_of_many_claims() {
     for_each_driver(ALL, |case| {
-        let session = case.store.session();
+        let session = case.store.session("").unwrap();
         let theirs = take_many(case, &session);
         assert_eq!(taken(case), TASKS);
         session.end().unwrap();
@@ -42,7 +42,7 @@ fn session_that_has_ended_holds_none_of_its_many_claims() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(2), |case| {
         let store = crate::stores::owner(&case.store);
         let tube = store.tube("case").unwrap();
-        let session = store.session_named("worker").unwrap();
+        let session = store.session("worker").unwrap();
         session.describe("kind", "").unwrap();
         let id = session.id();
         let theirs = take_many(case, &session);

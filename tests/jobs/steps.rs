@@ -144,7 +144,7 @@ fn steps_stay_while_the_task_is_not_over() {
         let parent = case.put("parent");
         case.tube.admin().add_parents(0, &case.tube, &[parent]).unwrap();
         case.tube.claim(parent).unwrap().ack().unwrap();
-        let session = case.store.session_named("worker").unwrap();
+        let session = case.store.session("worker").unwrap();
         let job = check(&session.tube("case").unwrap(), "held by a session");
         session.end().unwrap();
         drop(job);
@@ -329,7 +329,7 @@ fn stored_step_is_an_event_and_an_entry_of_the_history() {
     for_each_driver_with(ALL, TubeOptions::new().history(10), |case| {
         let log = case.event_log();
         case.put_all([0]);
-        let worker = case.store.session_named("worker").unwrap();
+        let worker = case.store.session("worker").unwrap();
         let job = claim(&worker.tube("case").unwrap());
         job.step("first", || Ok::<u8, Error>(1)).unwrap();
         job.spawn("second", &case.tube, case.draft("child")).unwrap();

@@ -78,7 +78,7 @@ fn tags_of_temporary_tubes_are_listed_and_counted_with_the_others() {
 }
 
 #[test]
-fn delete_where_by_tag_deletes_more_than_one_step() {
+fn delete_of_a_filter_by_tag_deletes_more_than_one_step() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFO, TubeOptions::new());
     let tasks = (0..2_000).map(|n| Put::new("x").tag(if n % 3 == 0 { "three" } else { "other" }));

@@ -5,7 +5,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Durability, Error, FIFO, Store, TubeOptions};
+use tubewell::{Durability, Error, FIFO, Filter, Store, TubeOptions};
 
 use super::support::{
     Disk, SmallBuffer, WakeCount, block_on, poll, poll_pending, wait_until, waker_calling,
@@ -38,10 +38,10 @@ fn close_flushes_and_frees_the_file() {
 #[test]
 fn subscription_to_a_closed_store_is_refused() {
     let store = Store::in_memory().unwrap();
-    let before = store.subscribe(10).unwrap();
+    let before = store.events(Filter::new(), 10).unwrap();
     store.close().unwrap();
     assert!(before.recv().is_none());
-    assert_eq!(store.subscribe(10).err(), Some(Error::Closed));
+    assert_eq!(store.events(Filter::new(), 10).err(), Some(Error::Closed));
 }
 
 /// The last flush is blocked. The future must not block the thread that polls it.

@@ -34,14 +34,12 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
         let SmallBuffer { disk, store, tube } = &small;
         let id = tube.put("buried").unwrap().id;
         tube.bury(id).unwrap();
-        let session = store.session();
         let tickets = small.fill();
         let options = || TubeOptions::new().temporary(true);
         let calls: Vec<Box<dyn FnOnce()>> = vec![
             begin(tube.to_async().put_timeout("x", NO_TIMEOUT)),
             begin(tube.to_async().kick(10)),
             begin(store.to_async().create_tube("a", FIFO, options())),
-            begin(session.to_async().create_tube("b", FIFO, options())),
             begin(store.to_async().drop_tube("a")),
             begin(store.to_async().flush()),
             begin(store.to_async().capacity()),
@@ -209,7 +207,7 @@ fn session_lasts_until_its_call_in_line_is_made() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let id = small.tube.put("x").unwrap().id;
-        let session = small.store.session();
+        let session = small.store.session("").unwrap();
         let own = session.tube("work").unwrap();
         let _ = own.claim(id).unwrap().detach();
         let tickets = small.fill();
@@ -362,10 +360,10 @@ fn create_and_drop_return_what_the_blocking_calls_return() {
         let jobs = block_on(store.to_async().create_tube("jobs", FIFO, options())).unwrap();
         let again = block_on(store.to_async().create_tube("jobs", FIFO, options())).map(drop);
         assert_eq!(again, Err(Error::TubeExists { name: "jobs".into() }));
-        let session = store.session();
-        let own =
-            block_on(session.to_async().create_tube("jobs", FIFO, options().if_not_exists(true)));
-        let own = own.unwrap();
+        let session = store.session("").unwrap();
+        let same = store.to_async().create_tube("jobs", FIFO, options().if_not_exists(true));
+        assert_eq!(block_on(same).unwrap().name(), "jobs");
+        let own = block_on(session.to_async().tube("jobs")).unwrap();
         assert_eq!((own.session(), own.name()), (session.id(), jobs.name()));
         jobs.put("x").wait().unwrap();
         let claim = own.try_take().wait().unwrap().unwrap();

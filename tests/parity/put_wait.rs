@@ -140,7 +140,7 @@ fn wait_ends_with_its_session_and_with_the_store() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = full_tube(&store);
-        let session = store.session();
+        let session = store.session("").unwrap();
         let own = waiting_put(&session.tube("full").unwrap(), "own");
         let other = waiting_put(&tube, "other");
         session.end().unwrap();

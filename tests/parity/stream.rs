@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use futures_core::Stream;
-use tubewell::{Error, Event, EventKind, EventStream, FIFO, Store, Tube, TubeOptions};
+use tubewell::{Error, Event, EventKind, EventStream, FIFO, Filter, Store, Tube, TubeOptions};
 
 use super::support::{WakeCount, block_on, timed_store, wait_until, waker_calling, with_timeout};
 use crate::stores;
@@ -29,7 +29,7 @@ fn stream_has_all_events_and_ends_with_the_store() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let subscription = store.subscribe(10).unwrap();
+        let subscription = store.events(Filter::new(), 10).unwrap();
         let id = tube.put("before the conversion").unwrap().id;
         let mut stream = subscription.into_stream();
         tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -45,7 +45,7 @@ fn stream_has_all_events_and_ends_with_the_store() {
         assert_eq!(kinds, [EventKind::Put, EventKind::Take, EventKind::Ack]);
         assert!(events.iter().all(|event| event.id == id && &*event.tube == "work"));
         assert_eq!(block_on(next(&mut stream)), None);
-        assert_eq!(store.subscribe(1).err(), Some(Error::Closed));
+        assert_eq!(store.events(Filter::new(), 1).err(), Some(Error::Closed));
     });
 }
 
@@ -54,7 +54,7 @@ fn waker_is_called_once_for_each_pending_poll() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let mut stream = store.subscribe(10).unwrap().into_stream();
+        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
         let (first, last) = (WakeCount::default(), WakeCount::default());
         assert!(poll_next(&mut stream, &first.waker()).is_pending());
         assert!(poll_next(&mut stream, &last.waker()).is_pending());
@@ -73,7 +73,7 @@ fn waker_is_called_once_for_each_pending_poll() {
 fn full_stream_drops_and_counts_events() {
     let (store, _clock) = timed_store();
     let tube = work(&store);
-    let mut stream = store.subscribe(2).unwrap().into_stream();
+    let mut stream = store.events(Filter::new(), 2).unwrap().into_stream();
     tube.put_many(["a", "b", "c"]).unwrap();
     assert_eq!(stream.dropped(), 1);
     let ids = [(); 2].map(|()| block_on(next(&mut stream)).unwrap().id);
@@ -89,7 +89,7 @@ fn no_event_is_missed_while_threads_put() {
     with_timeout(|| {
         let store = stores::in_memory();
         let tube = store.create_tube("work", FIFO, TubeOptions::new().temporary(true)).unwrap();
-        let mut stream = store.subscribe(usize::MAX).unwrap().into_stream();
+        let mut stream = store.events(Filter::new(), usize::MAX).unwrap().into_stream();
         thread::scope(|scope| {
             let put = || (0..EACH).for_each(|_| _ = tube.put("x").unwrap());
             let putters = [(); THREADS].map(|()| scope.spawn(put));
@@ -119,7 +119,7 @@ fn waker_of_a_stream_may_call_the_store() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let mut stream = store.subscribe(10).unwrap().into_stream();
+        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
         let calls = WakeCount::default();
         let (putting, called) = (tube.clone(), calls.waker());
         let waker = waker_calling(move || {
@@ -157,7 +157,7 @@ fn waker_of_a_dropped_stream_may_put_when_it_is_dropped() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let mut stream = store.subscribe(10).unwrap().into_stream();
+        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
         for _ in 0..2 {
             let waker = Waker::from(Arc::new(PutOnDrop(tube.clone())));
             let _ = poll_next(&mut stream, &waker);

@@ -13,7 +13,8 @@ use fork::{Fork, fork, waitpid};
 use tempfile::TempDir;
 use tubewell::worker::{Job, Worker, WorkerHandle};
 use tubewell::{
-    Claim, Error, FIFOTTL, Result, ServeOptions, Served, Session, Store, Tube, TubeOptions, connect,
+    Claim, Error, FIFOTTL, Filter, Result, ServeOptions, Served, Session, Store, Tube, TubeOptions,
+    connect,
 };
 
 use crate::patience::HANGS_AFTER;
@@ -64,7 +65,7 @@ fn owner() -> Owner {
     let store = Store::open(folder.path().join("store")).unwrap();
     let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
     tube.put("taken").unwrap();
-    let session = store.session();
+    let session = store.session("").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap();
     tube.put("ready").unwrap();
     let served = store.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
@@ -133,7 +134,7 @@ fn calls<'a>(
         ("verify", store.verify().map(drop)),
         ("catch_up", store.catch_up()),
         ("backup", store.backup("/nowhere")),
-        ("a new session", store.session().tube("jobs").map(drop)),
+        ("a new session", store.session("").map(drop)),
         ("session tube", session.tube("jobs").map(drop)),
         ("renew", claim.renew(Duration::from_secs(9))),
         ("progress", claim.progress(1, 2).map(drop)),
@@ -149,7 +150,7 @@ fn every_call_of_a_fork_is_refused() {
     let Owner { store, tube, session, claim, served, folder } = owner();
     let ticket = tube.to_async().put("deferred");
     let take = tube.to_async().take_timeout(Duration::MAX);
-    let events = store.subscribe(10).unwrap();
+    let events = store.events(Filter::new(), 10).unwrap();
     let worker = worker(&store);
     let refused = in_fork(|| {
         let mut calls = calls(&store, &tube, &session, claim.unwrap());
@@ -160,7 +161,10 @@ fn every_call_of_a_fork_is_refused() {
         calls.push(("serve", store.serve(ServeOptions::unix("/nowhere")).map(drop)));
         let mut found = not_refused(calls);
         served.stop();
-        if !worker.running().is_empty() || events.recv().is_some() || store.subscribe(1).is_ok() {
+        if !worker.running().is_empty()
+            || events.recv().is_some()
+            || store.events(Filter::new(), 1).is_ok()
+        {
             found.push("a read without errors has returned something".to_owned());
         }
         drop((store, tube, session, worker, events, served));
@@ -175,7 +179,7 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     let Owner { store, tube, session, claim, served, folder } = owner();
     let path = folder.path().join("store");
     let (events, take, url) = (
-        store.subscribe(10).unwrap(),
+        store.events(Filter::new(), 10).unwrap(),
         tube.to_async().take_timeout(Duration::MAX),
         served.url().to_owned(),
     );
@@ -239,9 +243,10 @@ fn fork_of_a_connected_process_does_not_share_the_connection() {
     let Owner { store, tube, served, folder, .. } = owner();
     let remote = connect(served.url()).unwrap();
     let jobs = remote.tube("jobs").unwrap();
-    let session = remote.session();
+    let session = remote.session("").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
-    let (events, pending) = (remote.subscribe(10).unwrap(), jobs.to_async().put("deferred"));
+    let (events, pending) =
+        (remote.events(Filter::new(), 10).unwrap(), jobs.to_async().put("deferred"));
     let mut parts = Some((remote, jobs, session, claim, events, pending));
     let found = in_fork(|| {
         let (remote, jobs, session, claim, events, pending) = parts.take().unwrap();

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::worker::{Job as WorkerJob, Worker};
-use tubewell::{ConnectOptions, Error, Put, ServeOptions, Store, Tube, socket_beside};
+use tubewell::{ConnectOptions, Error, Filter, Put, ServeOptions, Store, Tube, socket_beside};
 
 use super::executor::poll_pending;
 use super::process::{Job, ReportWriter};
@@ -54,7 +54,7 @@ pub fn run(job: &Job) {
         }
         "works" => work(&store, &tube, reports),
         "listens" => {
-            let events = store.subscribe(10).unwrap();
+            let events = store.events(Filter::new(), 10).unwrap();
             tube.put("listens").unwrap();
             events.for_each(|event| reports.write(&event.id.to_string()));
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    Claim, ConnectOptions, Error, FIFO, ManualClock, Put, ServeOptions, Served, SessionId, Store,
-    StoreOptions, TaskState, Tube, TubeOptions,
+    Claim, ConnectOptions, Error, FIFO, Filter, ManualClock, Put, ServeOptions, Served, SessionId,
+    Store, StoreOptions, TaskState, Tube, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -92,7 +92,7 @@ fn claims_end_with_their_connection_without_a_grace() {
 fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options().session_grace(GRACE));
-        let session = pair.remote.session_named("worker").unwrap();
+        let session = pair.remote.session("worker").unwrap();
         pair.tube.put("own").unwrap();
         let own = pair.tube.try_take().unwrap().unwrap();
         pair.tube.put("of a session").unwrap();
@@ -127,7 +127,7 @@ fn ended_session_is_not_begun_again_by_the_next_connection() {
     with_timeout(|| {
         for grace in [Duration::ZERO, GRACE] {
             let mut pair = Pair::new(Store::options().session_grace(grace));
-            let session = pair.remote.session_named("worker").unwrap();
+            let session = pair.remote.session("worker").unwrap();
             let (id, tube) = (session.id(), session.tube("case").unwrap());
             tube.put("x").unwrap();
             let claim = tube.try_take().unwrap().unwrap();
@@ -151,7 +151,7 @@ fn session_that_the_owner_ended_is_not_begun_again_by_the_next_connection() {
     with_timeout(|| {
         for while_connected in [true, false] {
             let mut pair = Pair::new(Store::options().session_grace(GRACE));
-            let session = pair.remote.session();
+            let session = pair.remote.session("").unwrap();
             let (id, tube) = (session.id(), session.tube("case").unwrap());
             tube.put("x").unwrap();
             let claim = tube.try_take().unwrap().unwrap();
@@ -178,7 +178,7 @@ fn session_that_the_owner_ended_is_not_begun_again_by_the_next_connection() {
 fn session_whose_end_was_not_sent_ends_with_its_connection() {
     with_timeout(|| {
         let mut pair = Pair::brief();
-        let session = pair.remote.session();
+        let session = pair.remote.session("").unwrap();
         let (id, tube) = (session.id(), session.tube("case").unwrap());
         tube.put("x").unwrap();
         let claim = tube.try_take().unwrap().unwrap();
@@ -354,7 +354,7 @@ fn connection_does_not_go_on_with_another_store_at_its_address() {
 fn change_that_was_not_sent_changes_nothing() {
     with_timeout(|| {
         let pair = Pair::brief();
-        let events = pair.remote.subscribe(1).unwrap();
+        let events = pair.remote.events(Filter::new(), 1).unwrap();
         pair.served.stop();
         // The connection is known to have ended.
         assert!(events.recv().is_none());

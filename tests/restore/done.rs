@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Ending, Error, EventKind, FIFO, FIFOTTL, Keep, LIMFIFOTTL, ManualClock, Put, Restore, Salvaged,
-    Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
+    Ending, Error, EventKind, FIFO, FIFOTTL, Filter, Keep, LIMFIFOTTL, ManualClock, Put, Restore,
+    Salvaged, Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::{DRIVERS, assert_sound, attempts, failure, ids_in_take_order, named, secs};
@@ -30,7 +30,7 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let open = || Store::open(dir.path().join("store")).unwrap();
         let store = open();
         let tube = keeping(&store, driver, Keep::new());
-        let events = store.subscribe(100).unwrap();
+        let events = store.events(Filter::new(), 100).unwrap();
         let large = "large ".repeat(1000);
         let receipts = tube
             .admin()

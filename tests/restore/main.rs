@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, EventKind, FIFO, FIFOTTL, LIMFIFOTTL, LastFailure, ManualClock, Put,
+    Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, LastFailure, ManualClock, Put,
     Restore, Salvaged, Store, StoreOptions, Task, TaskInfo, TaskState, Tube, TubeOptions, UTUBE,
     UTUBETTL,
 };
@@ -69,7 +69,7 @@ fn restore_keeps_ids_takes_and_states() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
-        let events = store.subscribe(100).unwrap();
+        let events = store.events(Filter::new(), 100).unwrap();
         let receipts = tube
             .admin()
             .restore_many([

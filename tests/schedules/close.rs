@@ -110,7 +110,7 @@ fn ended_session_ends_its_take_and_leaves_task_to_other_taker() {
     explore("ended_session_ends_its_take_and_leaves_task_to_other_taker", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let session = store.session();
+        let session = store.session("").unwrap();
         let own = session.tube(FIFO).unwrap();
         let takes =
             thread::spawn(move || own.take_timeout(NO_TIMEOUT).map(|claim| claim.map(|c| c.id())));
@@ -133,7 +133,7 @@ fn claim_acked_while_its_session_ends_is_done_or_ready() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let first = tube.put("x").unwrap().id;
-        let session = store.session();
+        let session = store.session("").unwrap();
         let claim = session.tube(FIFO).unwrap().try_take().unwrap().unwrap();
         let acks = thread::spawn(move || claim.ack());
         let next = spawn_with(&tube, |tube| tube.take().unwrap().ack().unwrap().id);
@@ -161,7 +161,7 @@ fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
         let store = options().clock(&clock).session_grace(ms(10)).open_in_memory().unwrap();
         let tube = tube(&store, FIFO);
         let id = tube.put("x").unwrap().id;
-        let session = store.session();
+        let session = store.session("").unwrap();
         let name = session.id();
         let _ = session.tube(FIFO).unwrap().try_take().unwrap().unwrap().detach();
         let waits = waiting_take(&tube);

@@ -186,7 +186,7 @@ fn stream_misses_no_event_and_ends_with_the_store() {
     explore("stream_misses_no_event_and_ends_with_the_store", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let mut stream = store.subscribe(10).unwrap().into_stream();
+        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
         let reader = thread::spawn(move || {
             block_on(async {
                 let mut kinds = Vec::new();
@@ -247,7 +247,7 @@ fn event_delivered_during_a_poll_of_its_stream_wakes_it() {
         let options = TubeOptions::new().temporary(true);
         let tube = store.create_tube("memory", FIFO, options).unwrap();
         tube.put("the first put of a run reserves ids").unwrap();
-        let mut stream = store.subscribe(10).unwrap().into_stream();
+        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
         let reader = thread::spawn(move || block_on(next(&mut stream)));
         tube.put("x").unwrap();
         assert_eq!(reader.join().unwrap(), Some(EventKind::Put));

@@ -303,7 +303,7 @@ impl Simulation {
 
 /// The names of the sessions stay; a run of the store has new ones.
 fn begin_sessions(world: &World) -> Vec<Session> {
-    LABELS.iter().map(|label| world.store.session_named(*label).unwrap()).collect()
+    LABELS.iter().map(|label| world.store.session(*label).unwrap()).collect()
 }
 
 #[test]

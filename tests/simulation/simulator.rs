@@ -187,7 +187,7 @@ impl Simulator {
         }
         if known.len() < 3 && rng.one_in(3) || known.is_empty() {
             let no = self.next_number();
-            let session = self.store().session();
+            let session = self.store().session("").unwrap();
             self.sessions.insert(no, session);
             self.model.sessions.insert(no, None);
             return no;

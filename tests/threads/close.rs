@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, mpsc};
 
 use tempfile::TempDir;
-use tubewell::{FIFO, FIFOTTL, Put, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Filter, Put, TubeOptions};
 
 use super::support::{FileStore, HANGS_AFTER, NO_TIMEOUT, eventually, waiting_take};
 use crate::stores;
@@ -69,13 +69,13 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let options = TubeOptions::new().if_not_exists(true);
     let tube = store.create_tube("work", FIFOTTL, options).unwrap();
     tube.on_task_change(Some(Arc::new(|_: &tubewell::Event| {}))).unwrap();
-    let session = store.session();
+    let session = store.session("").unwrap();
     tube.put("held").unwrap();
     let claim = session.tube("work").unwrap().try_take().unwrap().unwrap();
     tube.put(Put::new("later").delay(HANGS_AFTER)).unwrap();
     let waits = waiting_take(&tube, NO_TIMEOUT);
     let ticket = tube.to_async().put(Put::new("last").delay(HANGS_AFTER));
-    let events = store.subscribe(10).unwrap();
+    let events = store.events(Filter::new(), 10).unwrap();
     vec![
         Box::new(store),
         Box::new(tube),

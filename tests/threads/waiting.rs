@@ -5,7 +5,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use tubewell::{Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Tube, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, Tube, TubeOptions, UTUBE, UTUBETTL};
 
 use super::support::{
     ALL_DRIVERS, FileStore, HANGS_AFTER, NO_TIMEOUT, block_on, blocking, eventually, ms, task,
@@ -160,7 +160,7 @@ fn take_any_takes_from_each_of_its_tubes() {
 fn ended_session_wakes_only_its_own_waiting_takers() {
     let file = FileStore::new();
     let tube = file.tube(FIFO);
-    let ends = file.store.session();
+    let ends = file.store.session("").unwrap();
     let its = ends.tube(tube.name()).unwrap();
     thread::scope(|scope| {
         let ended: Vec<_> = (0..3)
@@ -196,7 +196,7 @@ fn close_wakes_every_waiter() {
     let full = file.store.create_tube("full", LIMFIFOTTL, full).unwrap();
     full.put("fills the tube").unwrap();
     let held = full.try_take().unwrap().unwrap();
-    let events = file.store.subscribe(10).unwrap();
+    let events = file.store.events(Filter::new(), 10).unwrap();
     thread::scope(|scope| {
         let takes: Vec<_> = (0..4)
             .map(|n| {

@@ -80,7 +80,7 @@ fn calls_that_do_not_block_work() {
             drop(two);
             assert_eq!(other.admin().revoke_all()?, 1);
             assert_eq!(work.statistics()?.tasks.taken, 1);
-            let client = store.session();
+            let client = store.session("").unwrap();
             client.tube("work")?;
             client.end()?;
             tx.ack(&one)

@@ -127,7 +127,7 @@ fn worker_holds_its_own_tasks_and_no_others_beyond_the_ttr() {
     in_every_form(|form| {
         let case = Case::with(FIFOTTL, TubeOptions::new().ttr(secs(60)));
         let others = case.put("of another session");
-        let session = case.store.session_named("beside").unwrap();
+        let session = case.store.session("beside").unwrap();
         let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
         assert_eq!(claim.id(), others);
         let own = case.put("of the worker");
@@ -159,7 +159,7 @@ fn calls_of_a_job_whose_task_has_another_holder_are_refused_and_change_nothing()
         let (send, holder) = shared_channel();
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
             tube.admin().revoke(id).unwrap();
-            let session = store.session_named("next").unwrap();
+            let session = store.session("next").unwrap();
             let claim = session.tube("case").unwrap().claim(id).unwrap();
             let stored =
                 || (tube.peek(id).unwrap(), tube.query().history(id), tube.query().steps(id));

@@ -48,7 +48,7 @@ fn parked_task_is_left_to_the_holder_of_its_token() {
         let worker = form.on(worker, &other, |_: &Job| ());
         assert_eq!(form.start(worker.limit(2)).wait().unwrap().done, 2);
         assert_eq!(case.state(film), Some(TaskState::Taken));
-        let session = case.store.session_named("child").unwrap();
+        let session = case.store.session("child").unwrap();
         let claim = session.resume_claim(&token).unwrap();
         assert_eq!((claim.id(), claim.attempt()), (film, 1));
         let owner = case.tube.query().owner(film).unwrap().unwrap();

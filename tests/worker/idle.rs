@@ -73,7 +73,7 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
     with_timeout(|| {
         let case = Case::new();
         let ids = [case.put("a"), case.put("b")];
-        let session = case.store.session_named("caller").unwrap();
+        let session = case.store.session("caller").unwrap();
         let owners = Arc::new(Mutex::new(Vec::new()));
         let detach = {
             let (owners, tube) = (owners.clone(), case.tube.clone());
@@ -98,7 +98,8 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
 fn session_of_another_store_is_refused() {
     let case = Case::new();
     let other = stores::in_memory();
-    let worker = Worker::new(&case.store).session(&other.session()).on(&case.tube, |_: &Job| ());
+    let worker =
+        Worker::new(&case.store).session(&other.session("").unwrap()).on(&case.tube, |_: &Job| ());
     let error = worker.run_until_idle().unwrap_err();
     assert!(matches!(error, Error::Invalid { .. }), "{error}");
 }

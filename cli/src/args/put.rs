@@ -102,7 +102,7 @@ pub struct Put {
     /// How to handle a key that is in use. Default: reject
     #[arg(long, value_enum, value_name = "ANSWER", requires = "key")]
     pub on_key: Option<OnKey>,
-    /// A text with which this put can be made again: within an hour it puts nothing. Default: none
+    /// The idempotency key: within an hour, another put with it puts nothing. Default: none
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none

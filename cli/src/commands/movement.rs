@@ -29,7 +29,7 @@ pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandRes
 pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandResult {
     let body = args.body.as_deref().map(|body| put::body(Some(body))).transpose()?;
     let to = store::tube(store, &args.to)?;
-    let session = store.session();
+    let session = store.session("")?;
     // Before the claim is resumed: if the tube is gone, the token stays valid.
     let from = session.tube(args.token.tube())?;
     let claim = session.resume_claim(&args.token);

@@ -120,7 +120,7 @@ fn busy() -> (Desk, Session) {
     let options = || TubeOptions::new().history(10);
     let mail = store.create_tube("mail", FIFOTTL, options()).unwrap();
     let news = store.create_tube("news", FIFOTTL, options()).unwrap();
-    let worker = store.session_named("worker-3").unwrap();
+    let worker = store.session("worker-3").unwrap();
     for name in ["ann", "bob", "cem", "dan"] {
         mail.put(Put::new(format!("to: {name}\nhello")).key(name).tag("letter")).unwrap();
     }
@@ -381,7 +381,7 @@ fn long_lists_are_read_in_parts_and_scroll() {
 fn each_list_of_the_overview_but_the_tubes_has_at_most_100_rows() {
     let (_clock, store) = store();
     let hourly = Schedule::every(Duration::from_secs(3600));
-    let session = store.session();
+    let session = store.session("").unwrap();
     for name in ["mail", "news"] {
         store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap();
         let tube = session.tube(name).unwrap();

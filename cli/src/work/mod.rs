@@ -26,7 +26,7 @@ use running::Running;
 /// Runs the command for each task until a signal or, with --once, until no task is ready.
 pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
     // The claims of failed tasks outlive the worker.
-    let session = store.session_named("work")?;
+    let session = store.session("work")?;
     let mut tubes: Vec<Tube> = Vec::new();
     for name in &args.tubes {
         if tubes.iter().all(|tube| tube.name() != name) {

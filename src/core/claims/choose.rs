@@ -11,7 +11,7 @@ use crate::{Error, Receipt, Result, SessionId, TaskState};
 
 /// Why a call refuses a task that is done.
 pub(in crate::core) const IS_DONE: &str = "it is done";
-pub(in crate::core) const IS_SCHEDULE: &str = "it is a schedule; change its schedule or delete it";
+pub(in crate::core) const IS_SCHEDULE: &str = "it is a schedule; change or remove it as a schedule";
 
 /// The answer to a take of a chosen task.
 #[expect(clippy::large_enum_variant, reason = "a take allocates nothing for its claim")]

@@ -10,7 +10,11 @@ use crate::{Error, Result, SessionId};
 const ENDS_PER_STEP: usize = 512;
 
 impl Core {
-    pub(crate) fn begin_session(&mut self, id: SessionId, label: Option<Arc<str>>) {
+    /// Also while the storage fails, as `resume_session`.
+    pub(crate) fn begin_session(&mut self, id: SessionId, label: Option<Arc<str>>) -> Result<()> {
+        if self.closed {
+            return Err(Error::Closed);
+        }
         // A connection that is made anew begins a session that has just ended: its claims end first.
         // The claim on a damaged task stays, and `verify` reports it.
         while self.has_ended(id) {
@@ -19,6 +23,7 @@ impl Core {
         let now = self.now.running;
         let times = SessionState { since: now, last_seen: now, ..SessionState::default() };
         self.sessions.insert(id, SessionState { handles: 1, label, ..times });
+        Ok(())
     }
 
     /// Adds a handle to a session that exists, or is in its grace period. Also while the storage fails: a

@@ -1,4 +1,4 @@
-//! The verbs on schedules: their store, their change, their removal and their restore.
+//! The verbs on schedules: schedule, change, remove and restore.
 
 use std::sync::Arc;
 

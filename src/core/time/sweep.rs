@@ -347,7 +347,7 @@ mod tests {
         let tube = store.create_tube("work", FIFOTTL, options).unwrap();
         for ends_by_ttr in [false, true] {
             let id = tube.put(Put::new("x").ttl(SECOND * 2).ttr(SECOND)).unwrap().id;
-            let session = store.session();
+            let session = store.session("").unwrap();
             let claim = session.tube("work").unwrap().try_take().unwrap().unwrap().detach();
             assert_eq!(claim.info.id, id);
             store.inner().run(|core| {

@@ -385,7 +385,7 @@ fn event_with_the_longest_texts_has_less_than_6_kib() {
     let (name, key, label) = ("n".repeat(255), "k".repeat(crate::MAX_KEY), "l".repeat(255));
     served.store.create_tube(&name, FIFOTTL, TubeOptions::new()).unwrap();
     let mut events = served.events(100);
-    let tube = served.store.session_named(label).unwrap().tube(&name).unwrap();
+    let tube = served.store.session(label).unwrap().tube(&name).unwrap();
     tube.put(Put::new("").key(key)).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     claim.progress_text(&"p".repeat(1024)).unwrap();
@@ -453,7 +453,7 @@ fn waiting_calls_of_all_connections_are_limited_by_the_tubes_that_they_wait_in()
 fn session_with_a_label_that_no_handle_gives_it_is_refused() {
     let served = served();
     let label: Arc<str> = "x".repeat(256).into();
-    let by_handle = served.store.session_named(label.clone()).unwrap_err();
+    let by_handle = served.store.session(label.clone()).unwrap_err();
     let begin = Request::BeginSession(SessionId::from_bytes([7; 16]), Some(label));
     assert_eq!(served.refusal(&begin), Some(by_handle));
 }
@@ -527,7 +527,7 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
     let bytes = Arc::new(EventBytes::up_to(200 << 10));
     let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone())).unwrap();
     let (first, second) = (subscribe(), subscribe());
-    let own = store.subscribe(65_536).unwrap();
+    let own = store.events(Filter::new(), 65_536).unwrap();
     brief.put_many((0..EVENTS).map(|_| "")).unwrap();
     let read = |events: &Subscription| std::iter::from_fn(|| events.try_recv()).count() as u64;
     let waiting = [&first, &second].map(read);

@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use tubewell::{
-    Claim, Date, Durability, Error, Result, Session, SessionId, Store, StoreOptions, Subscription,
-    Tube,
+    Claim, Date, Durability, Error, Filter, Result, Session, SessionId, Store, StoreOptions,
+    Subscription, Tube,
 };
 
 use super::convert::{agree, duration};
@@ -121,10 +121,7 @@ const UNKNOWN: TaskNo = 1 << 63;
 const LABELS: [Option<&str>; CLIENTS] = [None, None, Some("worker-2")];
 
 fn open_session(store: &Store, client: usize) -> Session {
-    match LABELS[client] {
-        Some(label) => store.session_named(label).unwrap(),
-        None => store.session(),
-    }
+    store.session(LABELS[client].unwrap_or_default()).unwrap()
 }
 
 impl System {
@@ -157,7 +154,7 @@ impl System {
             open_store,
             clock,
             options,
-            events: store.subscribe(1 << 16).unwrap(),
+            events: store.events(Filter::new(), 1 << 16).unwrap(),
             store,
             model,
             durability: setup.tubes.iter().map(|tube| tube.durability).collect(),
@@ -178,7 +175,7 @@ impl System {
             check_every,
         };
         for (tube, definition) in setup.tubes.iter().enumerate() {
-            system.create_tube(0, tube, definition, false);
+            system.create_tube(tube, definition, false);
         }
         system.check();
         system
@@ -341,12 +338,12 @@ impl System {
                         keep_unsupported.options.priority.get_or_insert(0);
                         keep_unsupported.options.capacity.get_or_insert(1);
                         if !(definition.driver.timed() && definition.driver.bounded()) {
-                            self.create_tube(client, tube, &keep_unsupported, if_not_exists);
+                            self.create_tube(tube, &keep_unsupported, if_not_exists);
                         }
                         definition
                     }
                 };
-                self.create_tube(client, tube, &definition, if_not_exists);
+                self.create_tube(tube, &definition, if_not_exists);
             }
             Action::UseDroppedTube { tube } => self.use_dropped_tube(tube),
             Action::EndSession { client } => self.end_session(client.max(1)),

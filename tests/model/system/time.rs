@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell::{Error, Store};
+use tubewell::{Error, Filter, Store};
 
 use super::convert::{duration, library_wall};
 use super::reference::{Micros, State, TaskNo, TieBreak};
@@ -163,7 +163,7 @@ impl System {
         }
         // Dropping the last handle frees the file, so that the new store can open it immediately.
         let placeholder = Store::in_memory().unwrap();
-        self.events = placeholder.subscribe(1).unwrap();
+        self.events = placeholder.events(Filter::new(), 1).unwrap();
         self.store = placeholder;
         self.clock.advance(duration(closed_for));
         self.store = self.open_store.open(self.options.clone());
@@ -177,13 +177,13 @@ impl System {
         assert_eq!(now, library_wall(self.model.now()));
         self.clients[0] = Client {
             no: self.model.begin_session(None),
-            id: self.store.session().id(),
+            id: self.store.session("").unwrap().id(),
             session: None,
         };
         self.uncounted.clear();
         self.advance(0);
         self.model.events();
-        self.events = self.store.subscribe(1 << 16).unwrap();
+        self.events = self.store.events(Filter::new(), 1 << 16).unwrap();
         for tube in self.tubes.clone().into_iter().flatten() {
             self.check_bodies(tube);
         }

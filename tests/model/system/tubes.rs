@@ -21,19 +21,10 @@ impl System {
         }
     }
 
-    pub(super) fn create_tube(
-        &mut self,
-        client: usize,
-        tube: usize,
-        wanted: &Definition,
-        if_not_exists: bool,
-    ) {
+    pub(super) fn create_tube(&mut self, tube: usize, wanted: &Definition, if_not_exists: bool) {
         let Definition { driver, options, durability } = wanted;
         let given = options_of(options, *durability).if_not_exists(if_not_exists);
-        let got = match &self.clients[client].session {
-            Some(session) => session.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
-            None => self.store.create_tube(TUBE_NAMES[tube], name_of(*driver), given),
-        };
+        let got = self.store.create_tube(TUBE_NAMES[tube], name_of(*driver), given);
         let want = self.model.create_tube(TUBE_NAMES[tube], *driver, options, if_not_exists);
         if let Some((handle, no)) = agree(got, want) {
             assert_eq!((handle.name(), handle.driver()), (TUBE_NAMES[tube], name_of(*driver)));

@@ -69,7 +69,7 @@ impl Script<'_> {
     pub fn sessions(&self) {
         self.about("sessions");
         let (store, jobs) = (self.store, self.jobs());
-        let session = store.session_named("second").unwrap();
+        let session = store.session("second").unwrap();
         self.note("describe", session.describe("worker", "of the conversation"));
         put(&jobs, Put::new("of a session").priority(0));
         let claim = session.tube("jobs").unwrap().try_take();
@@ -88,7 +88,7 @@ impl Script<'_> {
         self.note("not claimed", resumed.tube("jobs").unwrap().claimed(task + 1));
         self.note("end", resumed.end());
         self.note("released", jobs.peek(task));
-        let last = store.session_named("last").unwrap();
+        let last = store.session("last").unwrap();
         let id = last.id();
         drop(last);
         self.note("resume", store.resume_session(id).map(drop));

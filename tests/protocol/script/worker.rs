@@ -13,7 +13,7 @@ impl Script<'_> {
         let child = put(&plain, "to be done first");
         put(&worked, "joins");
         put(&worked, "sleeps");
-        let session = store.session_named("worker").unwrap();
+        let session = store.session("worker").unwrap();
         let of = plain.clone();
         let handler = move |job: &Job| -> tubewell::Result<()> {
             // Asks for the end of the claim, which the owner answers when it ends.

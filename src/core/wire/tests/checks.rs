@@ -88,7 +88,7 @@ fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
 #[test]
 fn puts_are_refused_as_by_a_handle() {
     let (store, tube) = store_and_tube();
-    let session = store.session().id();
+    let session = store.session("").unwrap().id();
     for (put, edit) in hostile_puts(&tube) {
         let hostile = request(edit);
         let typed = PutTask { request: hostile.clone() };

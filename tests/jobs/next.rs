@@ -11,7 +11,7 @@ fn next(tube: &Tube, count: usize) -> Vec<u64> {
 
 /// Q031
 #[test]
-fn peek_ready_returns_the_next_tasks_and_takes_none() {
+fn next_returns_the_next_tasks_and_takes_none() {
     for_each_driver(ALL, |case| {
         assert_eq!(next(&case.tube, 10), [0; 0]);
         case.put_all([0, 1]);
@@ -27,7 +27,7 @@ fn peek_ready_returns_the_next_tasks_and_takes_none() {
 }
 
 #[test]
-fn peek_ready_has_the_order_of_takes() {
+fn next_has_the_order_of_takes() {
     for_each_driver(TIMED, |case| {
         for n in 0..40_u32 {
             case.add(case.draft("x").priority(n * 7 % 5).delay(secs(u64::from(n % 2))));
@@ -46,7 +46,7 @@ fn peek_ready_has_the_order_of_takes() {
 }
 
 #[test]
-fn peek_ready_leaves_out_expired_tasks() {
+fn next_leaves_out_expired_tasks() {
     let store = store_in_memory();
     let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
     tube.put_many((0..100).map(|_| Put::new("x").ttl(ZERO))).unwrap();
@@ -56,7 +56,7 @@ fn peek_ready_leaves_out_expired_tasks() {
 
 /// A take removes them, and goes on with the next task of their sub-queue.
 #[test]
-fn peek_ready_shows_the_task_behind_expired_ones_of_its_sub_queue() {
+fn next_shows_the_task_behind_expired_ones_of_its_sub_queue() {
     let store = store_in_memory();
     let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
     let put = |sub: &str| Put::new("x").sub_queue(sub);
@@ -71,7 +71,7 @@ fn peek_ready_shows_the_task_behind_expired_ones_of_its_sub_queue() {
 }
 
 #[test]
-fn peek_ready_reads_as_far_as_it_is_asked_to() {
+fn next_reads_as_far_as_it_is_asked_to() {
     for driver in [FIFO, FIFOTTL, UTUBE] {
         let store = store_in_memory();
         let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
@@ -91,7 +91,7 @@ fn peek_ready_reads_as_far_as_it_is_asked_to() {
 }
 
 #[test]
-fn peek_ready_stops_at_the_gates_of_the_tube() {
+fn next_stops_at_the_gates_of_the_tube() {
     let max_taken = TubeOptions::new().max_taken(3);
     for_each_driver_with(ALL, max_taken, |case| {
         case.put_all([0, 1, 2, 3, 4]);
@@ -117,7 +117,7 @@ fn peek_ready_stops_at_the_gates_of_the_tube() {
 }
 
 #[test]
-fn peek_ready_returns_one_task_of_each_free_sub_queue() {
+fn next_returns_one_task_of_each_free_sub_queue() {
     for_each_driver(SUB_QUEUED, |case| {
         for n in 0..6 {
             case.add(Put::new("x").sub_queue(["a", "b", "c"][n % 3]));
