@@ -40,6 +40,7 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
             begin(tube.to_async().put_timeout("x", NO_TIMEOUT)),
             begin(tube.to_async().kick(10)),
             begin(store.to_async().create_tube("a", FIFO, options())),
+            begin(store.to_async().create_tube("b", FIFO, options())),
             begin(store.to_async().drop_tube("a")),
             begin(store.to_async().flush()),
             begin(store.to_async().capacity()),
