@@ -1,9 +1,9 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Among, Body, ByTime, Count, Count32, Day, Driver, Flag, Id, Instead, Key, Label,
-    Limit, List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time,
-    Tube, TubeName, TubeNumber,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Flag, Id, Instead, Key, Label, Limit,
+    List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time, Tube,
+    TubeName, TubeNumber,
 };
 use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_EVENTS, FILTER_OF_STORE,
