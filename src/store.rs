@@ -471,8 +471,9 @@ impl Store {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn session(&self, label: impl Into<Arc<str>>) -> Result<Session> {
-        let label = Some(label.into()).filter(|label| !label.is_empty());
-        label.as_ref().map_or(Ok(()), |label| check_label(label))?;
+        let label = label.into();
+        check_label(&label)?;
+        let label = Some(label).filter(|label| !label.is_empty());
         let id = SessionId::random();
         self.handle.begin_session(id, label.as_ref())?;
         Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))

@@ -255,9 +255,10 @@ impl<'de> serde::Deserialize<'de> for Task {
     }
 }
 
-/// A position in a listing, at which the next [`Page`](crate::Page) begins: of [`Query::list`](crate::Query::list),
-/// [`Store::list`](crate::Store::list) or [`Schedules::list`](crate::Schedules::list). It is valid for the
-/// state, the failure group or the tag of whose page it is.
+/// A position in a listing, at which the next [`Page`](crate::Page) begins: of
+/// [`Query::list`](crate::Query::list), [`Store::list`](crate::Store::list) or
+/// [`Schedules::list`](crate::Schedules::list). It is valid for the state, the failure group or the tag of
+/// whose page it is.
 ///
 /// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid

@@ -57,23 +57,7 @@ impl Held {
     /// The same claim for the handler of a job: its drop releases nothing, and its refused calls are
     /// noted.
     pub(super) fn shown(&self, refusals: Arc<Refusals>) -> Held {
-        let Grant { tube, id, epoch, session, buffer, table, attempts_left, .. } = self.grant;
-        let (name, header) = (self.grant.name.clone(), self.grant.header.clone());
-        let grant = Grant {
-            tube,
-            name,
-            id,
-            epoch,
-            session,
-            header,
-            buffer,
-            table,
-            key: Vec::new(),
-            row: None,
-            attempts_left,
-            counted: None,
-        };
-        let mut held = Held::found(self.handle.clone(), self.guard.clone(), grant);
+        let mut held = Held::found(self.handle.clone(), self.guard.clone(), self.grant.clone());
         held.refusals = Some(refusals);
         held
     }

@@ -86,9 +86,9 @@ impl ConnectOptions {
     /// when it notices the break, or after its [grace](crate::StoreOptions::session_grace). Calls in flight
     /// that change something return [`OutcomeUnknown`](Error::OutcomeUnknown): look before you repeat them,
     /// or put with a [key](crate::Put::key) or an [idempotency key](crate::Put::idempotency_key). Puts with
-    /// an idempotency key, other calls and waits continue with the next connection; a change that the owner refuses
-    /// there returns `OutcomeUnknown`, since the first attempt may have taken effect. Calls made meanwhile
-    /// wait for it, and return [`NotConnected`](Error::NotConnected) after the
+    /// an idempotency key, other calls and waits continue with the next connection; a change that the owner
+    /// refuses there returns `OutcomeUnknown`, since the first attempt may have taken effect. Calls made
+    /// meanwhile wait for it, and return [`NotConnected`](Error::NotConnected) after the
     /// [timeout](ConnectOptions::timeout). If the owner refuses the next connection for good, all calls
     /// return [`Refused`](Error::Refused). A wait that is made again starts its timeout anew. A call in
     /// flight has no time limit of its own, however busy the owner is.

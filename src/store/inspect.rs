@@ -40,8 +40,8 @@ impl<M: Mode> Store<M> {
 }
 
 impl Store {
-    /// Subscribes to the events that pass a filter, from now on: one for each change of a task. An empty
-    /// filter is passed by those of all tubes; for others, see [`Filter`].
+    /// Subscribes to the events that pass a filter, from now on: one for each change of a task. The
+    /// events of all tubes pass an empty filter; [`Filter`] has the conditions.
     ///
     /// An event is delivered after the commit that holds the change, in the order of the changes.
     /// Up to `capacity` events wait in the subscription. While it is full, further events are
@@ -51,8 +51,8 @@ impl Store {
     /// [`Subscription::delivered`] tells a reader when it has seen all events up to some moment.
     ///
     /// The cost of a change whose event no subscription wants does not grow with the number of
-    /// subscriptions: the store looks up those that want an event, and asks no others. A dropped
-    /// subscription costs nothing any more.
+    /// subscriptions: the store looks up the subscriptions that want an event, and asks no others. A
+    /// dropped subscription costs nothing any more.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners

@@ -152,9 +152,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
     /// its holder gets [`NotTaken`](crate::Error::NotTaken) from then on.
     ///
-    /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim
-    /// that was [parked](crate::Claim::park) is stored, and the call blocks for a flush, in a written
-    /// tube for a write. [`revoke_all`](crate::Admin::revoke_all) ends all claims of a tube, and does not block.
+    /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim that was
+    /// [parked](crate::Claim::park) is stored, and the call blocks for a flush, in a written tube for a
+    /// write. [`revoke_all`](crate::Admin::revoke_all) ends all claims of a tube, and does not block.
     ///
     /// # Errors
     /// [`NotTaken`](crate::Error::NotTaken), [`NotFound`](crate::Error::NotFound). Nothing changed.

@@ -12,9 +12,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// Pauses the tube: no task of it can be taken until [`unpause`](crate::Admin::unpause). Pausing a
     /// paused tube is not an error, and removes the end of its pause.
     ///
-    /// Everything else goes on: puts, acks and the other verbs of claims, peek, list, delays and
-    /// ttls. Claims stay; [`revoke_all`](crate::Admin::revoke_all) ends them. Waiting takers go on waiting, in
-    /// their order. [`claim`](Tube::claim) returns [`NotReady`](crate::Error::NotReady).
+    /// Everything else goes on: puts, acks and the other verbs of claims, peek, list, delays and ttls. Claims
+    /// stay; [`revoke_all`](crate::Admin::revoke_all) ends them. Waiting takers go on waiting, in their
+    /// order. [`claim`](Tube::claim) returns [`NotReady`](crate::Error::NotReady).
     ///
     /// The tube is paused when the next take begins. Once this returns, it is paused after a killed
     /// process and a power cut too. The call blocks for a flush, whatever the durability of the tube.
@@ -75,8 +75,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
         self.tube.make(Pause { time: micros_ceil(time) })
     }
 
-    /// As [`pause_for`](crate::Admin::pause_for), for the time that it is now until a moment of the wall clock.
-    /// A moment that has come ends the pause.
+    /// As [`pause_for`](crate::Admin::pause_for), for the time that it is now until a moment of the wall
+    /// clock. A moment that has come ends the pause.
     ///
     /// The wall clock is read once, in this call: a clock that is set later does not move the end of
     /// the pause. A moment that does not fit 64 bits of microseconds since 1970 never comes.

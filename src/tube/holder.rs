@@ -113,7 +113,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
         self.end_all(true)
     }
 
-    fn end_all(self, forgive: bool) -> M::Answer<u64> {
+    fn end_all(&self, forgive: bool) -> M::Answer<u64> {
         let tube = self.tube.to_bytes().to_async();
         M::run(async move {
             let mut left = tube.statistics().await?.tasks.taken;

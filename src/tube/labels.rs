@@ -61,14 +61,14 @@ impl<T, M: Mode> Admin<'_, T, M> {
 }
 
 impl<T, M: Mode> Query<'_, T, M> {
-    /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them,
-    /// after the cursor `after`. `tube.query().list(TaskState::Buried, None, 100)` lists the tasks in one state.
+    /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them, after
+    /// the cursor `after`. `tube.query().list(TaskState::Buried, None, 100)` lists the tasks in one state.
     ///
-    /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of
-    /// their times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state:
-    /// the ready and the taken tasks first, then those that are delayed, buried, blocked, and done and kept,
-    /// and the [schedules](crate::Tube::schedule) last. Ready tasks of a tube with sub-queues are listed sub-queue
-    /// by sub-queue. Done tasks are listed in the order of their ends, and so are the buried tasks of a tube
+    /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of their
+    /// times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state: the ready
+    /// and the taken tasks first, then those that are delayed, buried, blocked, and done and kept, and the
+    /// [schedules](crate::Tube::schedule) last. Ready tasks of a tube with sub-queues are listed sub-queue by
+    /// sub-queue. Done tasks are listed in the order of their ends, and so are the buried tasks of a tube
     /// that [limits](crate::TubeOptions::keep_buried) how many it keeps.
     ///
     /// The next page begins at [`Page::next`], which is `None` after the last page. One call looks at

@@ -101,30 +101,6 @@ impl<T, M: Mode> Tube<T, M> {
     }
 }
 
-impl<T, M: Mode> Clone for Query<'_, T, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, M: Mode> Copy for Query<'_, T, M> {}
-
-impl<T, M: Mode> Clone for Admin<'_, T, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, M: Mode> Copy for Admin<'_, T, M> {}
-
-impl<T, M: Mode> Clone for Schedules<'_, T, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, M: Mode> Copy for Schedules<'_, T, M> {}
-
 impl<T, M: Mode> Debug for Query<'_, T, M> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.debug_tuple("Query").field(self.tube).finish()

@@ -160,11 +160,11 @@ impl Worker {
     /// How long a job may run. Default: without a limit, also if the tube has a ttr: the worker
     /// holds the task until the handler has returned. No heartbeat is needed.
     ///
-    /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another
-    /// worker may get the task. The claim of the job has ended then, as
-    /// [`is_current`](crate::Claim::is_current) says, and its thread works on until the handler returns. The tubes need a driver with a ttr; those with
-    /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured
-    /// on the running time of the store's clock. `most` must be above zero.
+    /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another worker may
+    /// get the task. The claim of the job has ended then, as [`is_current`](crate::Claim::is_current) says,
+    /// and its thread works on until the handler returns. The tubes need a driver with a ttr; those with
+    /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured on the
+    /// running time of the store's clock. `most` must be above zero.
     pub fn max_runtime(mut self, most: Duration) -> Worker {
         self.max_runtime = Some(most);
         self

@@ -65,7 +65,7 @@ pub struct Job<T: 'static = Bytes, M: Mode = Blocking> {
 }
 
 /// A job of a handler that is a future: its calls block no thread. `step`, `spawn`, `steps`, `sleep` and
-/// `join` are futures, which begin when they are awaited; the others return a
+/// `join` are futures, which begin when they are awaited; the other calls return a
 /// [`Ticket`](crate::Ticket). From [`Worker::on_async`](super::Worker::on_async).
 pub type AsyncJob<T = Bytes> = Job<T, Async>;
 
@@ -156,8 +156,7 @@ impl<T, M: Mode> Job<T, M> {
         let core = self.core.clone();
         let parked = self.claim.held.change::<M, _>(Ok(Park { hold: micros_ceil(hold) }));
         M::map(parked, move |epoch| {
-            core.interrupt(Interrupt::Parked);
-            core.keep();
+            core.leave(Interrupt::Parked);
             core.claim.held.token(epoch)
         })
     }
@@ -221,13 +220,15 @@ pub(super) enum Interrupt {
 
 impl JobCore {
     pub(super) fn new(
-        claim: Claim,
+        mut claim: Claim,
         place: usize,
         stop: Arc<Signal>,
         groups: Arc<Groups>,
         is_timed: bool,
     ) -> JobCore {
         let began = claim.held.handle.running();
+        // The body is read. The handler's view of the claim would copy the key of its row.
+        claim.held.grant.key = Vec::new();
         JobCore {
             claim,
             place,
@@ -315,6 +316,12 @@ impl JobCore {
 
     fn interrupted_because(&self, why: &str) -> Result<()> {
         Err(Error::Interrupted { id: self.claim.id(), why: why.into() })
+    }
+
+    /// The claim is no more the worker's: the job has ended with this.
+    fn leave(&self, why: Interrupt) {
+        self.interrupt(why);
+        self.keep();
     }
 
     /// Dropping the claim does not release the task from now on.

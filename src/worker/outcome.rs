@@ -65,8 +65,9 @@ pub enum Outcome {
     Bury(Failure),
     /// The worker does nothing: the claim stays with its session. The handler has
     /// [parked](super::Job::park) the claim, has ended it in a transaction of the application, or another
-    /// caller will end the task: with the claim that [`Tube::claimed`] returns, or with [`Tube::delete`]. When the worker ends, its session ends, and a
-    /// task that it still has is released.
+    /// caller will end the task: with the claim that [`Tube::claimed`] returns, or with
+    /// [`Tube::delete`]. When the worker ends, its session ends, and a task that it still has is
+    /// released.
     Detached,
 }
 

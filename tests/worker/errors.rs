@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tubewell::worker::{Ended, Job, Report, Worker};
-use tubewell::{Error, FIFO, Store, TubeOptions};
+use tubewell::{Error, FIFO, FIFOTTL, Store, TaskState, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::wait_until;
@@ -74,6 +74,36 @@ fn worker_goes_on_after_an_outage_of_the_storage() {
         };
         assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error:?}");
         assert_eq!(store.verify().unwrap(), [""; 0]);
+    });
+}
+
+/// Each change of a claim tells the worker that the store is to blame.
+#[test]
+fn attempt_that_fails_because_a_touch_met_an_outage_does_not_count() {
+    in_every_form(|form| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
+        let options = TubeOptions::new().max_attempts(1).ttl(secs(1 << 30));
+        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let id = tube.put("job").unwrap().id;
+        let of_job = disk.clone();
+        // The type of the error is lost, as it is with anyhow.
+        let touch = move |job: &Job| -> Result<(), String> {
+            of_job.fail_flushes(true);
+            let touched = job.touch(secs(1)).map(drop).map_err(|error| error.to_string());
+            of_job.fail_flushes(false);
+            touched
+        };
+        let worker = form.start(form.on(Worker::new(&store), &tube, touch).limit(1));
+        wait_until(|| {
+            clock.advance(secs(10));
+            tube.peek(id)
+                .is_ok_and(|task| task.info.takes == 1 && task.info.state != TaskState::Taken)
+        });
+        let tally = worker.stop().unwrap();
+        assert_eq!((tally.snoozed, tally.failed, tally.jobs()), (1, 0, 1), "{tally:?}");
+        let info = tube.peek(id).unwrap().info;
+        assert_eq!((info.attempts, info.failure), (0, None));
     });
 }
 

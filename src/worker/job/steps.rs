@@ -131,8 +131,7 @@ impl JobCore {
         if is_over {
             return Ok(());
         }
-        self.interrupt(Interrupt::Blocked);
-        self.keep();
+        self.leave(Interrupt::Blocked);
         self.interrupted_because("it waits for other tasks, and is begun again afterwards")
     }
 }
