@@ -55,7 +55,7 @@ fn filled_tube((kind, driver): (&str, &str)) -> Tube {
         WRITTEN => TubeOptions::new().durability(Durability::write()),
         _ => TubeOptions::new().durability(Durability::relaxed()),
     };
-    let tube = store.create_tube("work", driver, options).expect("create_tube");
+    let tube = store.create_tube("work", options.driver(driver)).expect("create_tube");
     tube.put_many((0..READY).map(|n| task(&tube, n))).expect("put_many");
     store.flush().expect("flush");
     tube
@@ -160,7 +160,7 @@ fn ack_alone(bencher: Bencher, kind: (&str, &str)) {
 #[divan::bench(args = KINDS)]
 fn release(bencher: Bencher, kind: (&str, &str)) {
     let tube = filled_tube(kind);
-    bencher.with_inputs(|| take(&tube)).bench_local_values(|claim| claim.release(Duration::ZERO));
+    bencher.with_inputs(|| take(&tube)).bench_local_values(tubewell::Claim::release);
 }
 
 #[divan::bench(args = KINDS)]

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Filter, Store, Tube, TubeOptions};
+use tubewell::{Error, Filter, Store, Tube};
 
 /// A waker that unparks the thread of `block_on`. The flag keeps a wake-up that comes while the
 /// future blocks the thread, and parks it, in a call of its own.
@@ -69,7 +69,7 @@ async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
-    let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    let jobs = store.tube("jobs")?;
 
     // A future waits from its first poll. Dropping it is safe: a task already assigned to it is
     // released.

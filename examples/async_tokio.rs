@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tubewell::{FIFO, Store, Tube, TubeOptions};
+use tubewell::{Store, Tube};
 
 const ORDERS: u64 = 200;
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Opening, creating and closing block for one or two flushes. No other call here blocks.
     let folder = tempfile::tempdir()?;
     let store = Store::open(folder.path().join("orders.tubewell"))?;
-    let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    let orders = store.tube("orders")?;
 
     // A dropped ticket stops waiting. The timeout of the take itself returns `None`.
     if timeout(Duration::from_millis(20), orders.to_async().take_timeout(Duration::MAX))

@@ -83,11 +83,11 @@ impl Crawler {
                 task.ack()?;
             }
             // A dead link becomes a dead letter, for an operator.
-            Answer::NotFound => drop(task.bury()?),
+            Answer::NotFound => drop(task.bury(None)?),
             Answer::Busy { retry_after } => {
                 // The pause first: it keeps the page from being taken again.
                 self.pages.admin().pause_sub_queue(host(&page), retry_after)?;
-                task.release(Duration::ZERO)?;
+                task.release()?;
                 return Ok(());
             }
         }
@@ -158,7 +158,7 @@ fn main() -> Outcome {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(&path)?;
     let polite = TubeOptions::new().sub_queue_limit(1).sub_queue_rate(Rate::per(1, SECOND));
-    let pages = store.create_tube("pages", UTUBE, polite)?;
+    let pages = store.open_tube("pages", polite.driver(UTUBE))?;
     let crawler = Crawler {
         web: folder.path().to_owned(),
         clock: clock.clone(),
@@ -181,7 +181,7 @@ fn main() -> Outcome {
     })?;
 
     // Finished tasks are removed from the file, failed ones are still in it.
-    let tasks = Store::open(&path)?.tube("pages")?.statistics()?.tasks;
+    let tasks = Store::open(&path)?.find_tube("pages")?.statistics()?.tasks;
     let (pages, seconds) = (lock(&crawler.known).len(), clock.now().as_secs());
     println!("{seconds} seconds");
     println!("{pages} pages of {} hosts, {} dead links", HOSTS.len(), tasks.buried);

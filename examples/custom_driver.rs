@@ -45,7 +45,8 @@ fn main() -> tubewell::Result<()> {
     // The file stores the name and the traits of the driver, not its code: register the driver at
     // every open.
     let store = Store::options().driver(SmallestFirst).open_in_memory()?;
-    let uploads = store.create_tube("uploads", "smallest-first", TubeOptions::new().capacity(4))?;
+    let uploads =
+        store.open_tube("uploads", TubeOptions::new().capacity(4).driver("smallest-first"))?;
 
     for (path, size) in
         [("alps/summit.jpg", 9000), ("alps/hut.jpg", 300), ("sea/wave.jpg", 5000), ("me.jpg", 7000)]

@@ -12,7 +12,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tubewell::{Claim, Durability, FIFO, Store, TubeOptions};
+use tubewell::{Claim, Durability, Store, TubeOptions};
 
 const PICTURES: u64 = 40;
 /// With `--crash`, the program aborts after this many acks.
@@ -52,9 +52,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // One instance at a time: a second one gets `InUse` here.
     let store = Store::open(folder.join("queue.tubewell"))?;
-    let options = TubeOptions::new().if_not_exists(true);
-    let to_do = store.create_tube("thumbnails", FIFO, options.clone())?;
-    let recent = store.create_tube("recent", FIFO, options.durability(Durability::relaxed()))?;
+    let to_do = store.tube("thumbnails")?;
+    let relaxed = TubeOptions::new().durability(Durability::relaxed());
+    let recent = store.open_tube("recent", relaxed)?;
 
     let before = to_do.statistics()?.tasks.total;
     let made = fs::read_dir(&thumbnails)?.count();

@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tubewell::{EventKind, FIFO, FIFOTTL, Filter, Put, Store, Subscription, TubeOptions};
+use tubewell::{EventKind, Filter, Put, Store, Subscription, TubeOptions};
 
 /// Writes one line for each event until the store is closed; returns how many were missed.
 fn write_log(mut events: Subscription, file: File) -> std::io::Result<u64> {
@@ -42,17 +42,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             eprintln!("task {} is buried and needs an operator", event.id);
         }
     });
-    let mail = store.create_tube("mail", FIFOTTL, options)?;
-    let print = store.create_tube("print", FIFO, TubeOptions::new())?;
+    let mail = store.open_tube("mail", options)?;
+    let print = store.tube("print")?;
 
     // Some changes.
     mail.put("ann")?;
     print.put("page 1")?;
     let first = mail.try_take()?.ok_or("no mail")?;
     first.touch(Duration::from_secs(60))?;
-    first.release(Duration::ZERO)?;
+    first.release()?;
     let again = mail.try_take()?.ok_or("no mail")?;
-    again.bury()?;
+    again.bury(None)?;
     mail.kick(1)?;
     mail.try_take()?.ok_or("no mail")?.ack()?;
     print.try_take()?.ok_or("nothing to print")?.ack()?;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tubewell::redb::{ReadableTable, TableDefinition};
-use tubewell::{FIFO, Store, TubeOptions};
+use tubewell::{Outcome, Store};
 
 /// The balance of each account.
 const BALANCES: TableDefinition<&str, u64> = TableDefinition::new("balances");
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
 
 fn put_payments(path: &Path) -> Result<()> {
     let store = Store::open(path)?;
-    let payments = store.create_tube("payments", FIFO, TubeOptions::new())?;
+    let payments = store.tube("payments")?;
     let accounts = ACCOUNTS.iter().cycle();
     payments.put_many(accounts.zip(1..=PAYMENTS).map(|(name, sum)| format!("{name} {sum}")))?;
     Ok(store.close()?)
@@ -69,7 +69,7 @@ fn put_payments(path: &Path) -> Result<()> {
 /// A worker: books payments until there are no more, and dies at the given one.
 fn work(path: &Path, payments: u64, death: Death) -> Result<()> {
     let store = Store::open(path)?;
-    let tube = store.tube("payments")?;
+    let tube = store.find_tube("payments")?;
     let mut count = 0;
     while let Some(claim) = tube.try_take()? {
         count += 1;
@@ -87,7 +87,7 @@ fn work(path: &Path, payments: u64, death: Death) -> Result<()> {
             if count == payments && matches!(death, Death::InTransaction) {
                 std::process::abort();
             }
-            Ok(tx.ack(&claim)?)
+            Ok(tx.end(&claim, Outcome::done())?)
         })?;
         if count == payments && matches!(death, Death::AfterCommit) {
             std::process::abort();
@@ -103,7 +103,7 @@ fn parse(body: &[u8]) -> Result<(&str, u64)> {
 
 fn is_done(path: &Path) -> Result<bool> {
     let store = Store::open(path)?;
-    let tasks = store.tube("payments")?.statistics()?.tasks;
+    let tasks = store.find_tube("payments")?.statistics()?.tasks;
     store.close()?;
     Ok(tasks.total == 0)
 }

@@ -3,12 +3,12 @@
 //! `cargo run --example hello`. Run it again: the store still exists. If it is killed between `take`
 //! and `ack`, the next run takes the same task.
 
-use tubewell::{FIFO, Store, TubeOptions};
+use tubewell::Store;
 
 fn main() -> tubewell::Result<()> {
     let path = std::env::temp_dir().join("hello.tubewell");
     let store = Store::open(&path)?;
-    let mail = store.create_tube("mail", FIFO, TubeOptions::new().if_not_exists(true))?;
+    let mail = store.tube("mail")?;
 
     mail.put("to: ann")?; // on the disk when this returns
     mail.put("to: bob")?;

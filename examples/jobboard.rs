@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, Store, Task, TaskState,
+    Claim, Ending, Error, Failure, Filter, Keep, Outcome, Put, Result, Store, Task, TaskState,
     Tube, TubeOptions, Update,
 };
 
@@ -117,10 +117,10 @@ fn work(job: Claim) -> Result<bool> {
     let details = text.split_once(": ").map(|(_, details)| details).unwrap_or_default();
     if details.is_empty() {
         // No conductor can do it. If it was abandoned, it would be claimed again and again.
-        job.bury_with(Failure::new(TRASH, "it has no details"))?;
+        job.bury(Failure::new(TRASH, "it has no details"))?;
         return Ok(false);
     }
-    job.ack_with(format!("did {details}"))?;
+    job.end(Outcome::result(format!("did {details}")))?;
     Ok(true)
 }
 
@@ -128,7 +128,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
     // What is consumed is kept for an hour, so that its producer can ask for the result later.
     let keep = Keep::new().age(Duration::from_secs(3600));
-    let board = store.create_tube("board", FIFOTTL, TubeOptions::new().keep_done(keep))?;
+    let board = store.open_tube("board", TubeOptions::new().keep_done(keep))?;
     post(&board, Priority::Low, "clean", "old logs")?;
     let resize = post(&board, Priority::Normal, "resize", "volume 7 to 20 GiB")?;
     let boot = post(&board, Priority::High, "boot", "server 3")?;
@@ -144,9 +144,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     print(&board, "unclaimed", &jobs(&board, true)?)?;
 
     // She abandons it. It is in its old place again, and bob can claim and consume it.
-    claim.release(Duration::ZERO)?;
+    claim.release()?;
     work(bob.claim(resize)?)?;
-    println!("job {resize} is consumed: {}", end(board.outcome(resize)?));
+    println!("job {resize} is consumed: {}", end(board.ending(resize)?));
 
     // Both work on all jobs, while the producer waits for one of them.
     let broken = post(&board, Priority::High, "boot", "")?;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFOTTL, ManualClock, Missed, Overlap, Put, Schedule, Store, Tube, TubeOptions};
+use tubewell::{ManualClock, Missed, Overlap, Put, Schedule, Store, Tube, TubeOptions};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// 2026-03-27 12:00 UTC, a Friday.
@@ -17,8 +17,8 @@ const NOON: Duration = Duration::from_secs(1_774_612_800);
 /// schedule is there already, it is brought in line, and keeps its next moment.
 fn open(clock: &ManualClock, path: &std::path::Path) -> tubewell::Result<(Store, Tube)> {
     let store = Store::options().clock(clock).open(path)?;
-    let options = TubeOptions::new().max_attempts(3).if_not_exists(true);
-    let reports = store.create_tube("reports", FIFOTTL, options)?;
+    let options = TubeOptions::new().max_attempts(3);
+    let reports = store.open_tube("reports", options)?;
     reports.schedule(
         Schedule::cron("30 2 * * *", "Europe/Berlin")
             .key("report")

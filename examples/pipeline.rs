@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tubewell::worker::{IntoOutcome, Job, Outcome, Worker};
+use tubewell::worker::{Job, Worker};
 use tubewell::{
-    Backoff, FIFOTTL, Failure, Filter, Finish, Keep, ManualClock, Overlap, Put, Result, Schedule,
-    Store, TaskState, Tube, TubeOptions,
+    Backoff, Failure, Filter, IntoOutcome, Keep, ManualClock, Outcome, Overlap, Put, Result,
+    Schedule, Store, TaskState, Tube, TubeOptions,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -38,14 +38,14 @@ impl Office {
             let backoff = Backoff::exponential(first).cap(MINUTE * 60);
             let options = TubeOptions::new().max_attempts(3).backoff(backoff);
             // The history of a letter goes along from stage to stage.
-            store.create_tube(name, FIFOTTL, options.history(20).keep_done(Keep::new().count(1000)))
+            store.open_tube(name, options.history(20).keep_done(Keep::new().count(1000)))
         };
         let office = Office {
             scan: stage("scan", MINUTE)?,
             sort: stage("sort", MINUTE)?,
             archive: stage("archive", MINUTE * 5)?,
-            mails: store.create_tube("mails", FIFOTTL, TubeOptions::new())?,
-            reports: store.create_tube("reports", FIFOTTL, TubeOptions::new())?,
+            mails: store.tube("mails")?,
+            reports: store.tube("reports")?,
             is_full: AtomicBool::new(true),
             store,
         };
@@ -88,11 +88,12 @@ impl Office {
     fn sort(&self, letter: &Job) -> Outcome {
         let text = text(letter);
         // The mails are ordered if the letter goes on, and only then.
-        let mut finish = Finish::new().put(&self.mails, format!("to the sender: we have {text}"));
+        let outcome = Outcome::advance(&self.archive, format!("{text}, sorted"))
+            .and_put(&self.mails, format!("to the sender: we have {text}"));
         if text.starts_with("complaint") {
-            finish = finish.put(&self.mails, format!("to the manager: {text}"));
+            return outcome.and_put(&self.mails, format!("to the manager: {text}"));
         }
-        Outcome::Finish(finish.advance(&self.archive, format!("{text}, sorted")))
+        outcome
     }
 
     fn archive(&self, letter: &Job) -> Result<Outcome, Failure> {

@@ -8,7 +8,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use tubewell::{EventKind, FIFO, Filter, Progress, Result, Store, Subscription, Tube, TubeOptions};
+use tubewell::{EventKind, Filter, Progress, Result, Store, Subscription, Tube};
 
 const FRAMES: u64 = 300;
 const WIDTH: u32 = 30;
@@ -61,7 +61,7 @@ fn bar(progress: &Progress) -> String {
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
-    let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    let films = store.tube("films")?;
     let drawn = Filter::new().tube("films").kinds([EventKind::Progress, EventKind::Ack]);
     let events = store.events(drawn, 1000)?;
     let artist = std::thread::spawn(move || draw(events));

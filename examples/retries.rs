@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, FIFOTTL, Failure, Filter, ManualClock, Put, Store, TaskState, Tube, TubeOptions,
+    Backoff, Claim, Failure, Filter, ManualClock, Put, Store, TaskState, Tube, TubeOptions,
 };
 
 /// Calls a web hook, which fails a number of times before it succeeds.
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // so that its retries do not coincide.
     let backoff = Backoff::exponential(Duration::from_secs(10)).cap(Duration::from_secs(600));
     let options = TubeOptions::new().priority(100).max_attempts(6).backoff(backoff);
-    let hooks = store.create_tube("hooks", FIFOTTL, options)?;
+    let hooks = store.open_tube("hooks", options)?;
 
     hooks.put("invoice")?;
     hooks.put("gone")?;

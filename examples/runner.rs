@@ -21,9 +21,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tubewell::{
-    Claim, ClaimToken, Ending, Error, FIFO, Failure, Filter, Keep, Store, Tube, TubeOptions,
-};
+use tubewell::{Claim, ClaimToken, Ending, Error, Failure, Filter, Keep, Store, Tube, TubeOptions};
 
 /// How many children run at a time. Those of earlier runners count.
 const CHILDREN: u64 = 2;
@@ -64,9 +62,8 @@ impl Runner {
         let options = TubeOptions::new()
             .max_taken(CHILDREN)
             .max_attempts(ATTEMPTS)
-            .keep_done(Keep::new().count(1000))
-            .if_not_exists(true);
-        store.create_tube("films", FIFO, options)?;
+            .keep_done(Keep::new().count(1000));
+        store.open_tube("films", options)?;
         let films = store.session(LABEL)?.tube("films")?;
         Ok(Arc::new(Runner { store, films, logs, results }))
     }
@@ -169,7 +166,7 @@ impl Runner {
         };
         if let Ok(text) = fs::read(&result) {
             // The files go last: after a crash before the ack, the next run acks the task.
-            task.ack_with(text)?;
+            task.end(tubewell::Outcome::result(text))?;
             println!("task {}: its child is done", token.id());
             fs::remove_file(&result)?;
             fs::remove_file(&log)?;
@@ -187,7 +184,7 @@ impl Runner {
     fn report(&self) -> Outcome {
         for film in self.films.query().tasks(Filter::new(), None, 1000)?.items {
             let name = String::from_utf8_lossy(&film.body);
-            match self.films.outcome(film.info.id)? {
+            match self.films.ending(film.info.id)? {
                 Some(Ending::Done { result }) => {
                     println!("{name}: {}", String::from_utf8_lossy(&result.unwrap_or_default()));
                 }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{Error, FIFOTTL, Put, Store, TaskState, TubeOptions};
+use tubewell::{Error, Put, Store, TaskState};
 
 /// All kinds of work in this queue.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ fn run(job: &Job) -> String {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    let tube = store.tube("jobs")?;
     let jobs = tube.typed::<Job>();
 
     let resize = jobs.put(Job::Resize { picture: "cat.jpg".into(), width: 200 })?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, Store, Tube, TubeOptions};
+use tubewell::{Error, Store, Tube};
 
 const WORKERS: usize = 4;
 const TASKS: u64 = 60;
@@ -27,7 +27,7 @@ struct Pool {
 impl Pool {
     fn start(path: &Path, finished: &Sender<u64>) -> tubewell::Result<(Pool, Tube)> {
         let store = Store::open(path)?;
-        let tube = store.create_tube("jobs", FIFO, TubeOptions::new().if_not_exists(true))?;
+        let tube = store.tube("jobs")?;
         let (stopping, running) = (Arc::default(), Arc::default());
         let mut pool = Pool { store, stopping, running, threads: Vec::new() };
         for _ in 0..WORKERS {

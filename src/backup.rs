@@ -37,11 +37,11 @@ impl Store {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// # let dir = tempfile::tempdir()?;
     /// let store = Store::in_memory()?;
-    /// store.create_tube("mail", FIFO, TubeOptions::new())?.put("to: ann")?;
+    /// store.tube("mail")?.put("to: ann")?;
     /// store.backup(dir.path().join("monday.tubewell"))?;
     ///
     /// let monday = Store::open(dir.path().join("monday.tubewell"))?;
@@ -117,7 +117,7 @@ mod tests {
 
     fn assert_has_ended_tasks(store: &Store) -> Tube {
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.total, tasks.ready, tasks.buried, tasks.done), (2, 1, 1, 0));
         assert_eq!(tube.peek(0).unwrap().info.state, TaskState::Done);
@@ -129,7 +129,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [path, copy] = ["store", "copy"].map(|name| dir.path().join(name));
         let store = Store::open(&path).unwrap();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         for body in ["a", "b", "c"] {
             tube.put(body).unwrap();
         }

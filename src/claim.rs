@@ -1,10 +1,8 @@
 //! The handle of a taken task.
 
-mod attempts;
 mod collected;
 mod held;
 mod history;
-mod outcomes;
 mod progress;
 mod read;
 
@@ -15,9 +13,7 @@ use std::time::Duration;
 use tubewell_drivers::{Body, Value};
 
 use crate::body::{Coder, Decoded};
-use crate::core::list::{
-    Ack, AckClaims, BuryHeld, Checkpoint, Park, Release, ReleaseIn, Renew, Touch,
-};
+use crate::core::list::{Checkpoint, Park, Renew, Touch};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::{SessionGuard, StoreHandle};
 use crate::micros::micros_ceil;
@@ -47,7 +43,7 @@ pub(crate) use read::{UNDECODABLE, Undecodable};
 /// session has taken the task again. After its session has ended, they return
 /// [`SessionEnded`](crate::Error::SessionEnded).
 ///
-/// [`ack`](Claim::ack), [`release`](Claim::release) and [`bury`](Claim::bury) consume the handle.
+/// [`end`](Claim::end) and its short forms, such as [`ack`](Claim::ack), consume the handle.
 /// If such a call is refused while the claim still stands, the handle is dropped and the task is released:
 /// the task is ready, and its work is done again. The claim that
 /// [`Tube::claimed`](crate::Tube::claimed) returns is different: after a refused call the session still
@@ -164,6 +160,21 @@ impl<T, M: Mode> Claim<T, M> {
         self.held.grant.header.takes
     }
 
+    /// Which attempt this is; the first one is 1. Takes that were forgiven do not count: after
+    /// a [snooze](crate::Outcome::snooze), [`Admin::revoke`](crate::Admin::revoke) and
+    /// [`Tube::kick`](crate::Tube::kick).
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.held.grant.header.attempts()
+    }
+
+    /// How many attempts are left after this one; `None` without a limit. See
+    /// [`TubeOptions::max_attempts`](crate::TubeOptions::max_attempts).
+    #[must_use]
+    pub fn attempts_left(&self) -> Option<u32> {
+        self.held.grant.attempts_left
+    }
+
     /// Its priority. 0 is the most urgent.
     #[must_use]
     pub fn priority(&self) -> u32 {
@@ -206,11 +217,11 @@ impl<T, M: Mode> Claim<T, M> {
     /// # Example: stop work whose result nobody would accept
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Put, Store};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put(Put::new("work").ttr(Duration::from_secs(60)))?;
     /// let claim = jobs.try_take()?.unwrap();
     /// clock.advance(Duration::from_secs(59));
@@ -245,147 +256,6 @@ impl<T, M: Mode> Claim<T, M> {
         M::either((), |()| self.held.owner(), |()| self.held.await_owner())
     }
 
-    /// Finishes the task: it is removed.
-    ///
-    /// In a tube with [`Durability::Flush`](crate::Durability::Flush), the default, the task does
-    /// not come back after a killed process or a power cut once this returns. The call blocks for a
-    /// flush. In a tube with [`Durability::Write`](crate::Durability::Write) the task does not come
-    /// back after a killed process, and the call blocks for a write. In a relaxed or temporary tube
-    /// the call does not block; see [what survives a crash](crate::Tube#what-survives-a-crash). An
-    /// ack before the claim's deadline is valid, however long the flush takes.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed. The ack is applied when
-    /// the storage works again. If the process ends before that, the task is removed or ready at
-    /// the next open. After any other error the task is released.
-    ///
-    /// # Example
-    /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// tube.put("work")?;
-    /// if let Some(claim) = tube.try_take()? {
-    ///     claim.ack()?;
-    /// }
-    /// assert_eq!(tube.statistics()?.tasks.total, 0);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "acknowledge")]
-    #[doc(alias = "complete")]
-    pub fn ack(self) -> M::Answer<Receipt> {
-        self.held.end::<M, _>(Ok(Ack { result: None }))
-    }
-
-    /// Finishes many tasks of any tubes of one store, with one commit.
-    ///
-    /// Returns one result for each claim, in their order. A claim that has ended does not affect
-    /// the others. Once this returns, the acked tasks do not come back after a killed process or a
-    /// power cut. The call blocks for one flush.
-    ///
-    /// # Errors
-    /// An error of the whole call: all claims are dropped and their tasks released, except after
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown), where all may have been acked; see
-    /// [`ack`](Claim::ack). If all claims are of [`Tube::claimed`](crate::Tube::claimed), their tasks stay
-    /// taken; if some are, their tasks stay taken or are released.
-    /// [`Invalid`](crate::Error::Invalid): the claims are of two stores. The single results have the errors of [`ack`](Claim::ack).
-    ///
-    /// # Example
-    /// ```
-    /// # use std::time::Duration;
-    /// use tubewell::Claim;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// # tube.put_many(["a", "b"])?;
-    ///
-    /// let claims = tube.take_many(10, Duration::ZERO)?;
-    /// for acked in Claim::ack_many(claims)? {
-    ///     println!("task {} is done", acked?.id);
-    /// }
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn ack_many(mut claims: Vec<Claim<T, M>>) -> M::Answer<Vec<Result<Receipt>>> {
-        let Some(first) = claims.first() else { return M::answer(Ok(Vec::new())) };
-        let keys = Claim::keys(&claims);
-        let verb = Claim::check_one_store(&claims).map(|()| AckClaims {});
-        let guards: Vec<_> = claims.iter().filter_map(|claim| claim.held.guard.clone()).collect();
-        let keeps_claims = claims.iter().all(|claim| claim.held.is_found);
-        let answers = M::make(first.held.call_on(&keys[..], &guards, keeps_claims), verb);
-        for claim in &mut claims {
-            claim.held.was_ended::<AckClaims>(M::is_refused(&answers));
-        }
-        answers
-    }
-
-    /// Gives the task back: ready in its old place, or ready after `delay` (retry with backoff).
-    ///
-    /// Without a delay only memory changes and the call does not block: after a crash the task is
-    /// ready anyway. With a delay the task is delayed and its ttl is extended by `delay`. The call
-    /// then blocks for a flush, and the delay survives a killed process and a power cut once this
-    /// returns.
-    ///
-    /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken): the claim had ended; nothing changed.
-    /// [`Unsupported`](crate::Error::Unsupported): the driver has no delays; the task is released
-    /// without one. [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`ack`](Claim::ack).
-    /// After any other error the task is released without a delay.
-    ///
-    /// # Example: retry in a minute
-    /// ```
-    /// # use std::time::Duration;
-    /// use tubewell::TaskState;
-    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
-    /// # tube.put("work")?;
-    ///
-    /// let job = tube.try_take()?.unwrap();
-    /// assert_eq!(job.release(Duration::from_secs(60))?.state, TaskState::Delayed);
-    /// assert!(tube.try_take()?.is_none());
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "nack")]
-    #[doc(alias = "retry")]
-    pub fn release(self, delay: Duration) -> M::Answer<Receipt> {
-        if delay.is_zero() {
-            return self.held.end::<M, _>(Ok(Release {}));
-        }
-        self.held.end::<M, _>(Ok(ReleaseIn { delay: micros_ceil(delay) }))
-    }
-
-    /// Buries the task (dead letter): no take returns it until it is [kicked](crate::Tube::kick).
-    /// It is removed if it is deleted or its ttl elapses.
-    ///
-    /// Once this returns, the task is buried after a killed process and a power cut too. The call
-    /// blocks for a flush as [`ack`](Claim::ack) does.
-    ///
-    /// # Errors
-    /// Those of [`ack`](Claim::ack), with the same state after each.
-    ///
-    /// # Example: bury a task after three attempts
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
-    /// # tube.put("work")?;
-    /// let job = tube.try_take()?.unwrap();
-    /// // ... it failed
-    /// if job.takes() < 3 {
-    ///     job.release(Duration::ZERO)?;
-    /// } else {
-    ///     job.bury()?;
-    /// }
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "dead letter")]
-    #[doc(alias = "fail")]
-    pub fn bury(self) -> M::Answer<Receipt> {
-        self.held.end::<M, _>(Ok(BuryHeld { failure: None }))
-    }
-
     /// Parks the claim: no session has it, the task stays taken, and this outlives the process.
     /// [`Store::resume_claim`](crate::Store::resume_claim) takes it up again with the token, in this
     /// run of the store or a later one. If nothing has resumed it when `hold` has elapsed, the task
@@ -414,12 +284,12 @@ impl<T, M: Mode> Claim<T, M> {
     /// # Example: a child process that outlives its parent
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let path = dir.path().join("queue");
     /// let store = Store::open(&path)?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let films = store.tube("films")?;
     /// films.put("transcode 7")?;
     /// let token = films.try_take()?.unwrap().park(Duration::from_secs(6 * 3600))?;
     /// // ... start the child process, keep token.to_string() beside its output, exit
@@ -455,9 +325,9 @@ impl<T, M: Mode> Claim<T, M> {
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::Put;
-    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// tube.put(Put::new("work").ttr(Duration::from_secs(60)))?;
     /// let job = tube.try_take()?.unwrap();
@@ -490,10 +360,10 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Example: a long task that survives a crash
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("copies", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("copies")?;
     /// jobs.put("0 of 3")?;
     /// let mut claim = jobs.try_take()?.unwrap();
     /// for page in 1..=2 {
@@ -534,9 +404,9 @@ impl<T, M: Mode> Claim<T, M> {
     /// ```
     /// # use std::time::Duration;
     /// use tubewell::Put;
-    /// # use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// tube.put(Put::new("a film").ttr(Duration::from_secs(60)))?;
     /// let film = tube.try_take()?.unwrap();
@@ -559,9 +429,9 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// # tube.put("work")?;
     /// let task = tube.try_take()?.unwrap().detach();
     /// // ... in another place, with a handle of the same session
@@ -637,7 +507,7 @@ impl<T, M: Mode> Claim<T, M> {
         if claims.iter().all(|claim| claim.held.handle.is_same_store(handle)) {
             return Ok(());
         }
-        Err(Error::invalid("the claims of one ack_many belong to one store"))
+        Err(Error::invalid("the claims of one `end_many` belong to one store"))
     }
 
     /// Releases a task that no code has begun to work on. The attempt is forgiven.

@@ -21,18 +21,18 @@ const FLUSH_WITHIN: Duration = Duration::from_millis(50);
 /// # Example: a tube for each
 /// ```
 /// use std::time::Duration;
-/// use tubewell::{Durability, FIFO, Store, TubeOptions};
+/// use tubewell::{Durability, Store, TubeOptions};
 ///
 /// # let store = Store::in_memory()?;
-/// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+/// let orders = store.tube("orders")?;
 /// orders.put("2 teapots")?; // on the disk
 ///
 /// let thumbnails = TubeOptions::new().durability(Durability::write());
-/// let thumbnails = store.create_tube("thumbnails", FIFO, thumbnails)?;
+/// let thumbnails = store.open_tube("thumbnails", thumbnails)?;
 /// thumbnails.put("cat.jpg")?; // survives a kill; on the disk within 50 ms
 ///
 /// let relaxed = Durability::Relaxed { max_delay: Duration::from_millis(10) };
-/// let clicks = store.create_tube("clicks", FIFO, TubeOptions::new().durability(relaxed))?;
+/// let clicks = store.open_tube("clicks", TubeOptions::new().durability(relaxed))?;
 /// clicks.put("at 3, 4")?; // on the disk within 10 ms
 /// # Ok::<(), tubewell::Error>(())
 /// ```

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-/// How a task has ended; from [`Tube::outcome`](crate::Tube::outcome) and
+use serde::de::DeserializeOwned;
+
+use crate::{Error, Result};
+
+/// How a task has ended; from [`Tube::ending`](crate::Tube::ending) and
 /// [`Tube::wait_done`](crate::Tube::wait_done).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -25,6 +29,60 @@ pub enum Ending {
     /// It has ended, and the store does not know how: its tube keeps no outcomes, the outcome was
     /// removed, or its tube was truncated or dropped.
     Gone,
+}
+
+impl Ending {
+    /// The result of a task that is done, as a value: JSON, as [`Outcome::value`](crate::Outcome::value)
+    /// has written it. A task that is done without a result has the value `null`: `()`, or the `None`
+    /// of an option.
+    ///
+    /// # Errors
+    /// [`Codec`](Error::Codec): the result is no JSON of this type, or the task has ended otherwise; the
+    /// text says how, with the failure of a task that was buried.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Keep, Outcome, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let options = TubeOptions::new().keep_done(Keep::new());
+    /// let sums = store.open_tube("sums", options)?;
+    /// let id = sums.put("2 + 2")?.id;
+    /// sums.try_take()?.unwrap().end(Outcome::value(&4))?;
+    /// let ending = sums.wait_done(id, Duration::from_secs(5))?.unwrap();
+    /// assert_eq!(ending.value::<i32>()?, 4);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn value<R: DeserializeOwned>(&self) -> Result<R> {
+        let result: &[u8] = match self {
+            Ending::Done { result } => result.as_deref().unwrap_or(b"null"),
+            Ending::Buried { failure: Some(failure) } => {
+                let LastFailure { group, message, attempt, .. } = failure;
+                let why = format!("{group}: {message} (attempt {attempt})");
+                return Err(Error::Codec { what: format!("the task was buried: {why}") });
+            }
+            Ending::Buried { failure: None } => return Err(no_result("the task was buried")),
+            Ending::Deleted => return Err(no_result("the task was deleted")),
+            Ending::Expired => return Err(no_result("the ttl of the task has elapsed")),
+            Ending::Gone => return Err(no_result("nothing is kept of the end of the task")),
+        };
+        serde_json::from_slice(result)
+            .map_err(|error| Error::Codec { what: format!("the result of the task: {error}") })
+    }
+
+    /// The bytes of the result, if the task is done and has one.
+    #[must_use]
+    pub fn result(&self) -> Option<&[u8]> {
+        match self {
+            Ending::Done { result } => result.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+fn no_result(how: &str) -> Error {
+    Error::Codec { what: format!("{how}, so it has no result") }
 }
 
 /// The last failure of a task, as it was recorded.

@@ -11,11 +11,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// # Example
 /// ```
-/// use tubewell::{Error, FIFO, Store, TubeOptions};
+/// use tubewell::{Error, Store};
 ///
 /// let store = Store::in_memory()?;
-/// store.create_tube("mail", FIFO, TubeOptions::new())?;
-/// let error = store.tube("mial").unwrap_err();
+/// store.tube("mail")?;
+/// let error = store.find_tube("mial").unwrap_err();
 /// assert_eq!(error.to_string(), r#"tube "mial" not found; did you mean "mail"?"#);
 /// # Ok::<(), Error>(())
 /// ```
@@ -134,18 +134,17 @@ pub enum Error {
         /// of it.
         similar: Option<String>,
     },
-    /// The store has a tube with this name. Open it, or create it with
-    /// [`if_not_exists`](crate::TubeOptions::if_not_exists).
-    #[error("tube {name:?} already exists; open it, or create it with if_not_exists")]
+    /// The store has a tube with this name. [`open_tube`](crate::Store::open_tube) opens it.
+    #[error("tube {name:?} already exists; open it with open_tube")]
     TubeExists {
         /// The requested name.
         name: String,
     },
-    /// The store has a tube with this name, and its driver or its options are not the requested
-    /// ones.
+    /// The store has a tube with this name, and its driver, or an option that never changes, is not the
+    /// requested one.
     #[error(
-        "tube {name:?} already exists, but {what}; request what it has, change it with or_alter (all but \
-         the driver and temporary), or use another name"
+        "tube {name:?} already exists, but {what}; request what it has, or use another name (neither the \
+         driver nor temporary is ever altered)"
     )]
     TubeDiffers {
         /// The requested name.

@@ -17,7 +17,7 @@ const MESSAGE_MAX: usize = 10_000;
 
 /// Why an attempt has failed: a group, which many failures share, and a message for people.
 ///
-/// [`Claim::fail`](crate::Claim::fail) and [`Claim::bury_with`](crate::Claim::bury_with) report it.
+/// [`Claim::fail`](crate::Claim::fail) and [`Claim::bury`](crate::Claim::bury) report it.
 /// The buried tasks of a tube are listed and counted by group:
 /// [`Query::groups`](crate::Query::groups). A message of more than 10,000 bytes is cut. A group has 1
 /// to 255 bytes; with another length the call returns [`Invalid`](crate::Error::Invalid).

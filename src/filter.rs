@@ -36,10 +36,10 @@ const COMBINATIONS_MAX: usize = 4096;
 ///
 /// # Example: the failures of a customer, and ten dead letters of one cause
 /// ```
-/// use tubewell::{FIFO, Filter, TaskState, Store, TubeOptions};
+/// use tubewell::{Filter, TaskState, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+/// let mails = store.tube("mails")?;
 /// let failures = mails.query().list(Filter::new().state(TaskState::Buried).tag("customer 7"), None, 100)?;
 /// assert!(failures.items.is_empty());
 /// assert_eq!(mails.admin().kick(Filter::new().group("timeout").limit(10))?, 0);
@@ -48,10 +48,10 @@ const COMBINATIONS_MAX: usize = 4096;
 ///
 /// # Example: events
 /// ```
-/// use tubewell::{EventKind, FIFO, Filter, Put, Store, TubeOptions};
+/// use tubewell::{EventKind, Filter, Put, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+/// let mails = store.tube("mails")?;
 /// let ended = Filter::new().tube("mails").kinds([EventKind::Ack, EventKind::Bury]).key("mail 7");
 /// let events = store.events(ended, 100)?;
 ///
@@ -134,10 +134,10 @@ impl Filter {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{EventKind, FIFO, Filter, Put, Store, TubeOptions};
+    /// use tubewell::{EventKind, Filter, Put, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let events = store.events(Filter::new().tag("ann").tag("news"), 100)?;
     ///
     /// mails.put(Put::new("to: ann").tag("ann").tag("news"))?;
@@ -211,10 +211,10 @@ impl Filter {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFOTTL, Filter, Put, Store, TubeOptions};
+    /// use tubewell::{Filter, Put, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// for minutes in [30, 10, 20] {
     ///     mails.put(Put::new("mail").delay(Duration::from_secs(60 * minutes)))?;
     /// }

@@ -18,10 +18,10 @@ use crate::{Error, EventKind, Result, TaskState};
 ///
 /// # Example
 /// ```
-/// use tubewell::{EventKind, FIFO, Store, TubeOptions};
+/// use tubewell::{EventKind, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
-/// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
+/// let films = store.open_tube("films", TubeOptions::new().history(10))?;
 /// let id = films.put("cut")?.id;
 /// let claim = films.try_take()?.unwrap();
 /// claim.log("half of the scenes are cut")?;

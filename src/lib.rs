@@ -7,16 +7,16 @@
 //! # Open, put, take, ack
 //!
 //! A [`Store`] is a file that one process owns. It contains tubes: a [`Tube`] is a named queue with
-//! a driver, which decides its order and its options. [`FIFO`] is the simplest driver.
+//! a driver, which decides its order and its options. The default is [`FIFOTTL`].
 //!
 //! ```
 //! use std::time::Duration;
-//! use tubewell::{FIFO, Store, TubeOptions};
+//! use tubewell::Store;
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("app.tubewell");
 //! let store = Store::open(&path)?;
-//! let mail = store.create_tube("mail", FIFO, TubeOptions::new().if_not_exists(true))?;
+//! let mail = store.tube("mail")?;
 //!
 //! mail.put("to: ann")?; // on the disk when this returns
 //! mail.put_many(["to: bob", "to: cem"])?; // both or none, with one flush
@@ -42,9 +42,9 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use tubewell::{FIFO, TaskState, Store, TubeOptions};
+//! # use tubewell::{TaskState, Store};
 //! # let store = Store::in_memory()?;
-//! # let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+//! # let mail = store.tube("mail")?;
 //! mail.put("to: nobody")?;
 //!
 //! let task = mail.try_take()?.unwrap();
@@ -52,7 +52,7 @@
 //!
 //! let task = mail.try_take()?.unwrap();
 //! assert_eq!(task.takes(), 2);
-//! task.bury()?;
+//! task.bury(None)?;
 //! assert!(mail.try_take()?.is_none());
 //! assert_eq!(mail.query().list(TaskState::Buried, None, 10)?.items.len(), 1);
 //!
@@ -75,9 +75,9 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use tubewell::{Error, FIFO, Filter, Store, TubeOptions};
+//! # use tubewell::{Error, Filter, Store};
 //! # let store = Store::in_memory()?;
-//! # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+//! # let jobs = store.tube("jobs")?;
 //! std::thread::scope(|scope| {
 //!     let worker = scope.spawn(|| {
 //!         loop {
@@ -110,11 +110,11 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tubewell::{FIFOTTL, Put, Store, TubeOptions};
+//! use tubewell::{Put, Store, TubeOptions};
 //!
 //! # let store = Store::in_memory()?;
 //! let options = TubeOptions::new().priority(100).ttr(Duration::from_secs(30));
-//! let jobs = store.create_tube("jobs", FIFOTTL, options)?;
+//! let jobs = store.open_tube("jobs", options)?;
 //! jobs.put("some time")?;
 //! jobs.put(Put::new("urgent").priority(0))?;
 //! jobs.put(Put::new("tomorrow").delay(Duration::from_secs(86_400)))?;
@@ -122,7 +122,7 @@
 //!
 //! let job = jobs.try_take()?.unwrap();
 //! assert_eq!(job.body(), b"urgent");
-//! job.release(Duration::from_secs(10))?; // it failed: retry in ten seconds
+//! job.release_in(Duration::from_secs(10))?; // it failed: retry in ten seconds
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
@@ -137,7 +137,7 @@
 //! use tubewell::{Put, Store, TubeOptions, UTUBE};
 //!
 //! # let store = Store::in_memory()?;
-//! let pages = store.create_tube("pages", UTUBE, TubeOptions::new())?;
+//! let pages = store.open_tube("pages", TubeOptions::new().driver(UTUBE))?;
 //! pages.put(Put::new("/a").sub_queue("example.org"))?;
 //! pages.put(Put::new("/b").sub_queue("example.org"))?;
 //! pages.put(Put::new("/c").sub_queue("example.com"))?;
@@ -161,7 +161,7 @@
 //! ```
 //! use std::time::Duration;
 //! use tubewell::worker::{Job, Worker};
-//! use tubewell::{Backoff, FIFOTTL, Result, Store, TubeOptions};
+//! use tubewell::{Backoff, Result, Store, TubeOptions};
 //!
 //! fn sign_up(job: &Job<String>) -> Result<()> {
 //!     let id = job.step("create", || create_account(job.value()))?;
@@ -173,7 +173,7 @@
 //! # let store = Store::in_memory()?;
 //! let retry = Backoff::exponential(Duration::from_secs(1));
 //! let options = TubeOptions::new().max_attempts(5).backoff(retry);
-//! let sign_ups = store.create_tube("sign-ups", FIFOTTL, options)?.typed::<String>();
+//! let sign_ups = store.open_tube("sign-ups", options)?.typed::<String>();
 //! let worker = Worker::new(&store).on(&sign_ups, sign_up).concurrency(8).start()?;
 //! sign_ups.put("ann")?;
 //! # while sign_ups.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
@@ -187,9 +187,9 @@
 //! whose end must release all its tasks: a connection, a plug-in, a window.
 //!
 //! ```
-//! # use tubewell::{FIFO, Store, TubeOptions};
+//! # use tubewell::Store;
 //! # let store = Store::in_memory()?;
-//! # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+//! # let jobs = store.tube("jobs")?;
 //! jobs.put_many(["one", "two"])?;
 //! let client = store.session("client")?;
 //! let theirs = client.tube("jobs")?;
@@ -208,9 +208,9 @@
 //! for or awaited. One thread can have hundreds in flight, which share their flushes.
 //!
 //! ```
-//! # use tubewell::{FIFO, Store, TubeOptions};
+//! # use tubewell::Store;
 //! # let store = Store::in_memory()?;
-//! # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+//! # let jobs = store.tube("jobs")?;
 //!
 //! let tickets: Vec<_> = {
 //!     let jobs = jobs.to_async();
@@ -235,15 +235,15 @@
 //!
 //! ```
 //! use tubewell::Durability;
-//! # use tubewell::{FIFO, Store, TubeOptions};
+//! # use tubewell::{Store, TubeOptions};
 //! # let store = Store::in_memory()?;
 //!
 //! let written = TubeOptions::new().durability(Durability::write());
-//! let thumbnails = store.create_tube("thumbnails", FIFO, written)?;
+//! let thumbnails = store.open_tube("thumbnails", written)?;
 //! thumbnails.put("cat.jpg")?; // survives a killed process
 //!
 //! let relaxed = TubeOptions::new().durability(Durability::relaxed());
-//! let clicks = store.create_tube("clicks", FIFO, relaxed)?;
+//! let clicks = store.open_tube("clicks", relaxed)?;
 //! clicks.put("at 3, 4")?; // does not wait
 //! store.flush()?; // now both are on the disk
 //! store.close()?; // also flushes, and returns an error if that fails
@@ -257,11 +257,11 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+//! use tubewell::{ManualClock, Put, Store};
 //!
 //! let clock = ManualClock::new();
 //! let store = Store::options().clock(&clock).open_in_memory()?;
-//! let calls = store.create_tube("calls", FIFOTTL, TubeOptions::new())?;
+//! let calls = store.tube("calls")?;
 //! calls.put(Put::new("wake up").delay(Duration::from_secs(8 * 3600)))?;
 //!
 //! assert!(calls.try_take()?.is_none());
@@ -302,7 +302,6 @@
 mod backup;
 mod body;
 mod call;
-#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
 mod claim;
 mod clock;
 mod codec;
@@ -319,7 +318,6 @@ mod error;
 mod events;
 mod failure;
 mod filter;
-mod finish;
 mod handle;
 mod history;
 mod id_map;
@@ -335,6 +333,7 @@ mod on_key;
 mod on_parent;
 mod open_store;
 mod options;
+mod outcome;
 mod owner;
 mod park;
 mod pipeline;
@@ -433,7 +432,6 @@ pub use error::{Error, Result};
 pub use events::{Callback, Delivered, Event, EventStream, Subscription};
 pub use failure::Failure;
 pub use filter::Filter;
-pub use finish::Finish;
 pub use history::HistoryEntry;
 pub use kinds::EventKind;
 pub use limit::{Limit, PausedSubQueue};
@@ -443,6 +441,7 @@ pub use mode::{Async, Blocking, Mode};
 pub use on_key::OnKey;
 pub use on_parent::OnParent;
 pub use options::{OptionValue, TubeInfo, TubeOptions};
+pub use outcome::{IntoOutcome, Outcome};
 pub use owner::{Owner, OwnerInfo};
 pub use policy::{Backoff, Counting, Keep};
 pub use put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};

@@ -115,11 +115,11 @@ impl Summary {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, ManualClock, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Store, TubeOptions};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().metrics(7))?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().metrics(7))?;
     /// jobs.put_many(vec!["job"; 100])?;
     /// for _ in 0..100 {
     ///     clock.advance(Duration::from_secs(1));

@@ -231,6 +231,7 @@ impl<V: Begin> Call<'_, V> {
             StoreHandle::Remote(owner) => {
                 let releases = V::ENDS_CLAIM && !keeps_claim && when_full == WhenFull::Wait;
                 let mode = if releases { Sent::End } else { Sent::of_change(when_full) };
+                let forgives = verb.forgives();
                 let mut sent = owner.make_later(mode, on, &verb)?;
                 let claims = if releases { V::On::claims(&on).to_vec() } else { Vec::new() };
                 let (handle, guards) = (handle.clone(), guards.to_vec());
@@ -238,7 +239,7 @@ impl<V: Begin> Call<'_, V> {
                 sent.then(move |is_refused| {
                     // The owner has done so, unless the call did not reach it.
                     if is_refused {
-                        handle.drop_claims(&claims, V::FORGIVES);
+                        handle.drop_claims(&claims, forgives);
                     }
                     drop(guards);
                 });

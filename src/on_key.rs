@@ -10,10 +10,10 @@
 ///
 /// # Example: deduplication
 /// ```
-/// use tubewell::{Error, FIFO, OnKey, Put, Store, TubeOptions};
+/// use tubewell::{Error, OnKey, Put, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+/// let mails = store.tube("mails")?;
 /// let welcome = || Put::new("to: ann").key("welcome ann");
 /// let first = mails.put(welcome())?;
 /// assert!(matches!(mails.put(welcome()), Err(Error::KeyInUse { id, .. }) if id == first.id));

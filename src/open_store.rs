@@ -4,11 +4,11 @@ use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
-use crate::core::list::{BuryHeld, DropClaim};
+use crate::core::list::{DropClaim, EndTask};
 use crate::core::verb::Begun;
 use crate::core::{
-    ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TubeHead, TubeRef,
-    Watching,
+    ByteBudget, Chosen, ClaimKey, Core, Decided, EndRequest, Grant, Grants, TakeAttempt, TaskEnd,
+    TubeHead, TubeRef, Watching,
 };
 use crate::events::{EventBytes, Subscription};
 use crate::filter::Filter;
@@ -115,9 +115,9 @@ impl LocalHandle {
 
     /// Buries a task whose body cannot be read.
     pub(crate) fn bury_unreadable(&self, grant: &Grant) {
-        let (on, bury) = (grant.key(), BuryHeld { failure: None });
+        let bury = EndTask { request: EndRequest::alone(TaskEnd::Bury(None)) };
         if let Ok(inner) = self.inner() {
-            let _ = inner.defer_now(|core| core.begin_verb(on, &bury));
+            let _ = inner.defer_now(|core| core.begin_verb(grant.key(), &bury));
         }
     }
 

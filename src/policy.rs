@@ -187,15 +187,15 @@ pub enum Counting {
 /// # Example: results for a day, the newest 10,000 of them
 /// ```
 /// use std::time::Duration;
-/// use tubewell::{FIFO, Keep, Store, TubeOptions};
+/// use tubewell::{Keep, Outcome, Store, TubeOptions};
 ///
 /// let store = Store::in_memory()?;
 /// let keep = Keep::new().count(10_000).age(Duration::from_secs(86_400));
-/// let sums = store.create_tube("sums", FIFO, TubeOptions::new().keep_done(keep))?;
+/// let sums = store.open_tube("sums", TubeOptions::new().keep_done(keep))?;
 /// let id = sums.put("2 + 2")?.id;
-/// sums.try_take()?.unwrap().ack_with("4")?;
+/// sums.try_take()?.unwrap().end(Outcome::result("4"))?;
 /// let result = Some(b"4".to_vec());
-/// assert_eq!(sums.outcome(id)?, Some(tubewell::Ending::Done { result }));
+/// assert_eq!(sums.ending(id)?, Some(tubewell::Ending::Done { result }));
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

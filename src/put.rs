@@ -140,11 +140,11 @@ impl<B> Put<B> {
     /// # Example: a mail for nine o'clock
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tubewell::{FIFOTTL, ManualClock, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Put, TaskState, Store};
     ///
     /// let clock = ManualClock::new(); // 2026-01-01 00:00:00 UTC
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let nine = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 9 * 3600);
     /// let mail = mails.put(Put::new("to: ann").not_before(nine))?;
     /// assert_eq!(mail.state, TaskState::Delayed);
@@ -190,10 +190,10 @@ impl<B> Put<B> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Put, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put(Put::new("fetch").key("fetch 7"))?;
     /// assert_eq!(jobs.put(Put::new("parse").after_key("fetch 7"))?.state, TaskState::Blocked);
     /// # Ok::<(), tubewell::Error>(())
@@ -263,10 +263,10 @@ impl<B> Put<B> {
     /// * The contents are not compared, unlike those of Stripe's requests: a put with other contents
     ///   and the same idempotency key puts nothing.
     /// * The same idempotency key twice in one [`put_many`](crate::Tube::put_many) or
-    ///   [`finish`](crate::Claim::finish) is one put. [`requeue`](crate::Tube::requeue),
+    ///   [end](crate::Claim::end) is one put. [`requeue`](crate::Tube::requeue),
     ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and puts that
     ///   return tickets have idempotency keys, too. [`Invalid`](crate::Error::Invalid) for the task of an
-    ///   [`advance`](crate::Claim::advance), of a schedule, of a
+    ///   [`advance`](crate::Outcome::advance), of a schedule, of a
     ///   [`restore_many`](crate::Admin::restore_many), and of a transaction of the application.
     /// * Idempotency keys are not exported, and `salvage` does not restore them. `backup` and `compact` keep
     ///   them.
@@ -281,10 +281,10 @@ impl<B> Put<B> {
     ///
     /// # Example: a put that is made again
     /// ```
-    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Put, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let put = || Put::new("to: ann").idempotency_key("8d0f5a3c-1b5e-4a57-9d0a-3f4c2f0a7e11");
     /// let first = mails.put(put())?;
     /// assert_eq!(mails.put(put())?.id, first.id); // puts nothing
@@ -314,10 +314,10 @@ impl<B> Put<B> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Filter, Put, Store, TubeOptions};
+    /// use tubewell::{Filter, Put, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let id = mails.put(Put::new("to: ann").tag("newsletter").tag("ann"))?.id;
     /// assert_eq!(mails.peek(id)?.info.tags, ["newsletter", "ann"]);
     /// assert_eq!(store.list(Filter::new().tag("ann"), None, 10)?.items[0].id, id);

@@ -26,10 +26,10 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 ///
 /// # Example: a task and its parent
 /// ```
-/// use tubewell::{FIFO, Put, Restore, TaskState, Store, TubeOptions};
+/// use tubewell::{Put, Restore, TaskState, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// let jobs = store.tube("jobs")?;
 /// let child = Put::new("child").after(&jobs, [9]);
 /// jobs.admin().restore_many([Restore::new("parent").id(9), Restore::new(child).id(4)])?;
 /// assert_eq!(jobs.peek(4)?.info.state, TaskState::Blocked);
@@ -167,13 +167,13 @@ impl Restore {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{Ending, FIFO, Keep, Put, Restore, Store, TubeOptions};
+    /// use tubewell::{Ending, Keep, Put, Restore, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let sums = store.create_tube("sums", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let sums = store.open_tube("sums", TubeOptions::new().keep_done(Keep::new()))?;
     /// let put = Put::new("1 + 1").ttl(Duration::from_secs(60));
     /// sums.admin().restore_many([Restore::new(put).id(17).done(Some(b"2".to_vec()))])?;
-    /// assert_eq!(sums.outcome(17)?, Some(Ending::Done { result: Some(b"2".to_vec()) }));
+    /// assert_eq!(sums.ending(17)?, Some(Ending::Done { result: Some(b"2".to_vec()) }));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]

@@ -109,12 +109,12 @@ impl StoreOptions {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("app.tubewell");
     /// let store = Store::open(&path)?;
-    /// store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// store.tube("mail")?;
     /// store.close()?;
     ///
     /// let tubes = Store::options().read_tubes(&path)?;
@@ -140,12 +140,12 @@ impl StoreOptions {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Salvaged, Store, TubeOptions};
+    /// use tubewell::{Salvaged, Store};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("app.tubewell");
     /// # let store = Store::open(&path)?;
-    /// # store.create_tube("mail", FIFO, TubeOptions::new())?.put("to: ann")?;
+    /// # store.tube("mail")?.put("to: ann")?;
     /// # store.close()?;
     /// let mut bodies = Vec::new();
     /// Store::options().salvage(&path, |found| {

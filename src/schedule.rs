@@ -70,11 +70,11 @@ pub enum Overlap {
 /// # Example: a report each night, and a clean-up every ten minutes
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};
-/// use tubewell::{FIFO, ManualClock, Overlap, Put, Schedule, Store, TubeOptions};
+/// use tubewell::{ManualClock, Overlap, Put, Schedule, Store};
 ///
 /// let clock = ManualClock::new(); // 2026-01-01 00:00:00 UTC
 /// let store = Store::options().clock(&clock).open_in_memory()?;
-/// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// let jobs = store.tube("jobs")?;
 /// let day = Duration::from_secs(86_400);
 /// let three = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 3 * 3600);
 /// let report = Schedule::every(day).key("report").starting(three).put("report");
@@ -144,10 +144,10 @@ impl Schedule {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Schedule, Store, TubeOptions};
+    /// use tubewell::{Schedule, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let report = Schedule::cron("0 9 * * 1-5", "UTC").key("report").put("report");
     /// jobs.schedule(report)?;
     /// assert!(jobs.schedule(Schedule::cron("61 * * * *", "UTC").key("x")).is_err());
@@ -246,10 +246,10 @@ impl<P> Schedule<P> {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, Schedule, Store, TubeOptions};
+    /// use tubewell::{Schedule, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
     /// jobs.schedule(hourly.restored(17, 4, 1))?;
     /// let stored = &jobs.schedules().list(None, 10)?.items[0];
@@ -368,10 +368,10 @@ impl Reschedule {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, Put, Reschedule, Schedule, Store, TubeOptions};
+    /// use tubewell::{Put, Reschedule, Schedule, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
     /// jobs.schedules().change("report", Reschedule::new().tags(["checked", "ann"]))?;

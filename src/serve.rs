@@ -206,12 +206,12 @@ impl Store {
     /// # Example
     /// ```
     /// # #[cfg(unix)] {
-    /// use tubewell::{FIFO, ServeOptions, Store, TubeOptions};
+    /// use tubewell::{ServeOptions, Store};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let socket = folder.path().join("app.sock");
     /// let store = Store::in_memory()?;
-    /// store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// store.tube("mail")?;
     /// let served = store.serve(ServeOptions::unix(&socket))?;
     ///
     /// // In another process:

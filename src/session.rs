@@ -28,10 +28,10 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Mode, Result, SessionId, 
 ///
 /// # Example
 /// ```
-/// use tubewell::{Error, FIFO, Store, TubeOptions};
+/// use tubewell::{Error, Store};
 ///
 /// let store = Store::in_memory()?;
-/// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+/// store.tube("jobs")?.put("one")?;
 /// let (ann, bob) = (store.session("ann")?, store.session("bob")?);
 /// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
 /// assert_eq!(bob.tube("jobs")?.claimed(id).err(), Some(Error::NotTaken { id }));
@@ -73,7 +73,7 @@ impl<M: Mode> Session<M> {
         self.0.id
     }
 
-    /// Opens a tube for this session: the claims that the handle takes belong to the session.
+    /// Opens a tube that exists for this session: the claims that the handle takes belong to the session.
     /// Writes nothing and does not block.
     ///
     /// # Errors
@@ -93,11 +93,11 @@ impl<M: Mode> Session<M> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
-    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// let mail = store.tube("mail")?;
+    /// let calls = store.tube("calls")?;
     /// calls.put("ann")?;
     ///
     /// let client = store.session("client")?;
@@ -130,7 +130,7 @@ impl<M: Mode> Session<M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
     /// let worker = store.session("worker-3")?;
     /// worker.describe("encoder", r#"{"version": 7}"#)?;
@@ -191,10 +191,10 @@ impl Session {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    /// use tubewell::{Error, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put("one")?;
     ///
     /// let client = store.session("client")?;

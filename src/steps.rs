@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use crate::claim::Held;
 use crate::core::PutInto;
 use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
-use crate::finish::put_into;
 use crate::step::named_twice;
 use crate::{AsyncClaim, Claim, Error, IntoPut, Mode, Result, Step, Tube};
 
@@ -34,7 +33,7 @@ impl<T> Claim<T> {
     ///
     /// Steps stay with the task while it is released, failed, snoozed, buried, kicked, updated or
     /// moved. They go when it ends, when it is put anew by its key, and when it
-    /// [advances](Claim::advance). [`steps`](Claim::steps) lists them.
+    /// [advances](crate::Outcome::advance). [`steps`](Claim::steps) lists them.
     ///
     /// # Errors
     /// Those of `run`. As the error type of `run`:
@@ -49,7 +48,7 @@ impl<T> Claim<T> {
     ///
     /// # Example: a film that is split and rendered, and is not split again after a crash
     /// ```
-    /// use tubewell::{Claim, Error, FIFO, Result, Store, TubeOptions};
+    /// use tubewell::{Claim, Error, Result, Store};
     ///
     /// fn cut(film: &Claim, rendered: &mut Vec<u32>, dies_at: u32) -> Result<()> {
     ///     let parts = film.step("split", || Ok::<u32, Error>(3))?;
@@ -66,7 +65,7 @@ impl<T> Claim<T> {
     /// }
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let films = store.tube("films")?;
     /// films.put("cat.mp4")?;
     /// let mut rendered = Vec::new();
     /// assert!(cut(&films.try_take()?.unwrap(), &mut rendered, 1).is_err()); // released
@@ -111,11 +110,11 @@ impl<T> Claim<T> {
     ///
     /// # Example: a mail that is put once
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let orders = store.tube("orders")?;
+    /// let mails = store.tube("mails")?;
     /// orders.put("7 pencils")?;
     /// let first = orders.try_take()?.unwrap().spawn("confirm", &mails, "to: ann")?; // released
     /// let order = orders.try_take()?.unwrap();
@@ -142,10 +141,10 @@ impl<T> Claim<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, Store, StepKind, TubeOptions};
+    /// use tubewell::{Error, Store, StepKind};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put("sum")?;
     /// let job = jobs.try_take()?.unwrap();
     /// job.step("one", || Ok::<u8, Error>(1))?;
@@ -263,7 +262,7 @@ impl Held {
         tube: &Tube<U, N>,
         task: impl IntoPut<U>,
     ) -> Result<PutInto> {
-        put_into(&self.handle, tube, tube.encode(task)?)
+        tube.put_into(&self.handle, tube.encode(task))
     }
 
     fn spawn(&self, name: &str, into: Result<PutInto>) -> Result<u64> {

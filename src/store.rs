@@ -45,10 +45,10 @@ pub use options::StoreOptions;
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use tubewell::{FIFO, Store, TubeOptions};
+/// use tubewell::Store;
 ///
 /// let store = Store::in_memory()?;
-/// let tube = store.create_tube("mail", FIFO, TubeOptions::new())?;
+/// let tube = store.tube("mail")?;
 /// tube.put("to: ann")?;
 /// if let Some(claim) = tube.take_timeout(Duration::from_secs(1))? {
 ///     assert_eq!(claim.body(), b"to: ann");
@@ -85,67 +85,112 @@ impl<M: Mode> std::fmt::Debug for Store<M> {
 }
 
 impl<M: Mode> Store<M> {
-    /// Creates a tube with the driver of this name.
+    /// Opens a tube as it is, or creates it with the defaults: the driver [`FIFOTTL`](crate::FIFOTTL), no
+    /// limits. [`open_tube`](Store::open_tube) creates it with others, and
+    /// [`find_tube`](Store::find_tube) creates nothing.
     ///
-    /// With [`if_not_exists`](crate::TubeOptions::if_not_exists), a tube that exists with the same
-    /// driver and options is opened instead, and with [`or_alter`](crate::TubeOptions::or_alter) one
-    /// with the same driver is altered.
     /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
-    /// survives a killed process and a power cut. The call blocks for a flush.
+    /// survives a killed process and a power cut. The call blocks for a flush if the tube is new; it may
+    /// block for space in the write buffer, as every change. [`find_tube`](Store::find_tube) does neither. The
+    /// claims of the handle belong to the store's own session; [`Session::tube`], which creates nothing, is for
+    /// others.
     ///
     /// # Errors
-    /// [`TubeExists`](Error::TubeExists); [`TubeDiffers`](Error::TubeDiffers), which names the
-    /// first difference; [`DriverUnknown`](Error::DriverUnknown);
+    /// [`Invalid`](Error::Invalid) for another name; [`InTransaction`](Error::InTransaction);
+    /// [`OwnerBusy`](Error::OwnerBusy): other processes have created as many tubes as they may.
+    /// Nothing was created.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mail = store.tube("mail")?;
+    /// mail.put("to: ann")?;
+    /// assert_eq!(store.tube("mail")?.statistics()?.tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "create_queue")]
+    pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
+        self.open_tube(name, TubeOptions::new())
+    }
+
+    /// Opens a tube, and gives it the options that are named; or creates it with them. So a program
+    /// opens its tubes at each start: what its options name holds again then, and what they leave out
+    /// stays as an operator has [altered](crate::Admin::alter) it.
+    ///
+    /// Once this returns, the tube and its options survive a killed process and a power cut. The call
+    /// blocks for a flush, unless the tube has these options already.
+    ///
+    /// # Errors
+    /// [`TubeDiffers`](Error::TubeDiffers): the tube has another driver, or another value of an option
+    /// that no alter changes. [`DriverUnknown`](Error::DriverUnknown), for a new tube or if an option is
+    /// named;
     /// [`Unsupported`](Error::Unsupported) for an option that the driver does not have;
-    /// [`Invalid`](Error::Invalid) for another name. Nothing was created, and an existing tube did
-    /// not change.
+    /// [`Invalid`](Error::Invalid) for a value outside its limits, or a name as in [`tube`](Store::tube).
+    /// Nothing was created, and an existing tube did not change.
     ///
     /// # Example: at every start of a program
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{Error, FIFO, FIFOTTL, Store, TubeOptions};
+    /// use tubewell::{Error, Store, TubeOptions, UTUBE};
     ///
     /// # let store = Store::in_memory()?;
-    /// let options = || TubeOptions::new().ttr(Duration::from_secs(60)).if_not_exists(true);
-    /// let jobs = store.create_tube("jobs", FIFOTTL, options())?;
-    /// let same = store.create_tube("jobs", FIFOTTL, options())?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().ttr(Duration::from_secs(60)))?;
+    /// let same = store.open_tube("jobs", TubeOptions::new().max_taken(8))?;
+    /// assert_eq!(same.info()?.ttr, Some(Duration::from_secs(60)));
     ///
-    /// let other = store.create_tube("jobs", FIFO, TubeOptions::new().if_not_exists(true));
+    /// let other = store.open_tube("jobs", TubeOptions::new().driver(UTUBE));
     /// assert!(matches!(other, Err(Error::TubeDiffers { .. })));
     /// # assert_eq!(jobs.name(), same.name());
     /// # Ok::<(), Error>(())
     /// ```
-    #[doc(alias = "create_queue")]
-    pub fn create_tube(
-        &self,
-        name: &str,
-        driver: &str,
-        options: TubeOptions,
-    ) -> M::Answer<Tube<Bytes, M>> {
-        let create = CreateTube { name: name.into(), driver: driver.into(), options };
+    pub fn open_tube(&self, name: &str, options: TubeOptions) -> M::Answer<Tube<Bytes, M>> {
+        let open = CreateTube { name: name.into(), options, opens: true };
+        self.with_tube(self.make(open))
+    }
+
+    /// Creates a tube. As [`open_tube`](Store::open_tube), but fails if there is one of this name.
+    ///
+    /// # Errors
+    /// [`TubeExists`](Error::TubeExists), and the others of [`open_tube`](Store::open_tube) but
+    /// `TubeDiffers`. Nothing was created.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, LIMFIFOTTL, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let options = TubeOptions::new().driver(LIMFIFOTTL).capacity(1000);
+    /// store.create_tube("uploads", options.clone())?;
+    /// let again = store.create_tube("uploads", options);
+    /// assert!(matches!(again, Err(Error::TubeExists { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn create_tube(&self, name: &str, options: TubeOptions) -> M::Answer<Tube<Bytes, M>> {
+        let create = CreateTube { name: name.into(), options, opens: false };
         self.with_tube(self.make(create))
     }
 
-    /// Opens a tube that exists. Writes nothing and does not block.
-    ///
-    /// The claims of the handle belong to the store's own session; see [`Session::tube`] for
-    /// others.
+    /// Opens a tube that exists: for a program that only reads, or that must not create a tube whose
+    /// name is misspelt. Writes nothing and does not block.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound); [`Closed`](Error::Closed).
+    /// [`TubeNotFound`](Error::TubeNotFound), which names a tube with a similar name;
+    /// [`Closed`](Error::Closed).
     ///
     /// # Example
     /// ```
     /// use tubewell::Error;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
     ///
-    /// store.create_tube("jobs", FIFO, TubeOptions::new())?;
     /// store.tube("jobs")?.put("one")?;
-    /// assert!(matches!(store.tube("job"), Err(Error::TubeNotFound { .. })));
+    /// assert_eq!(store.find_tube("jobs")?.statistics()?.tasks.ready, 1);
+    /// assert!(matches!(store.find_tube("job"), Err(Error::TubeNotFound { .. })));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
+    pub fn find_tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
         self.with_tube(self.make(FindTube { name: name.into() }))
     }
 
@@ -170,9 +215,9 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put("one")?;
     /// let worker = store.session("worker-3")?;
     /// let job = worker.tube("jobs")?.try_take()?.unwrap();
@@ -198,10 +243,10 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// let store = Store::in_memory()?;
     /// assert_eq!(store.next_id()?, 0);
-    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// store.tube("jobs")?.put("one")?;
     /// assert_eq!(store.next_id()?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -222,9 +267,9 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// let old = store.create_tube("old", FIFO, TubeOptions::new())?;
+    /// let old = store.tube("old")?;
     /// old.put("not needed")?;
     /// store.drop_tube("old")?;
     /// assert!(store.tubes()?.is_empty());
@@ -246,10 +291,10 @@ impl<M: Mode> Store<M> {
     /// # Example: urgent tasks first
     /// ```
     /// # use std::time::Duration;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// let urgent = store.create_tube("urgent", FIFO, TubeOptions::new())?;
-    /// let other = store.create_tube("other", FIFO, TubeOptions::new())?;
+    /// let urgent = store.tube("urgent")?;
+    /// let other = store.tube("other")?;
     /// other.put("a")?;
     /// urgent.put("b")?;
     /// let first = store.take_any(&[&urgent, &other], Duration::from_secs(1))?.unwrap();
@@ -278,11 +323,11 @@ impl<M: Mode> Store<M> {
     /// # Example: a barrier
     /// ```
     /// use tubewell::Durability;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::{Store, TubeOptions};
     /// # let store = Store::in_memory()?;
     ///
     /// let options = TubeOptions::new().durability(Durability::relaxed());
-    /// let clicks = store.create_tube("clicks", FIFO, options)?;
+    /// let clicks = store.open_tube("clicks", options)?;
     /// let receipt = clicks.put("at 3, 4")?;
     /// assert!(store.flush()? >= receipt.commit);
     /// # Ok::<(), tubewell::Error>(())
@@ -347,9 +392,9 @@ impl<M: Mode> Store<M> {
     /// # Example
     /// ```
     /// use tubewell::Error;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let tube = store.tube("jobs")?;
     ///
     /// store.close()?;
     /// assert_eq!(tube.put("too late"), Err(Error::Closed));
@@ -365,10 +410,10 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Result, Store, TubeOptions};
+    /// use tubewell::{Result, Store};
     ///
     /// async fn enqueue(store: &Store, urls: &[&str]) -> Result<()> {
-    ///     let pages = store.to_async().create_tube("pages", FIFO, TubeOptions::new()).await?;
+    ///     let pages = store.to_async().tube("pages").await?;
     ///     pages.put_many(urls.iter().copied()).await?;
     ///     Ok(())
     /// }
@@ -433,7 +478,7 @@ impl Store {
     ///
     /// let store = Store::in_memory()?;
     /// store.register_driver(LongestFirst)?;
-    /// let tube = store.create_tube("jobs", "longest-first", TubeOptions::new())?;
+    /// let tube = store.open_tube("jobs", TubeOptions::new().driver("longest-first"))?;
     /// tube.put_many(["a", "aaa", "aa"])?;
     /// assert_eq!(tube.try_take()?.unwrap().body(), b"aaa");
     /// # Ok::<(), tubewell::Error>(())
@@ -459,10 +504,10 @@ impl Store {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let id = jobs.put("work")?.id;
     /// let worker = store.session("worker-3")?;
     /// let claim = worker.tube("jobs")?.try_take()?.unwrap();
@@ -490,10 +535,10 @@ impl Store {
     /// # Example: a client that reconnects
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::options().session_grace(Duration::from_secs(60)).open_in_memory()?;
-    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// store.tube("jobs")?.put("one")?;
     ///
     /// let client = store.session("client")?;
     /// let id = client.id();

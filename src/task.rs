@@ -102,7 +102,7 @@ pub struct TaskInfo {
     ///
     /// Nothing that happens to the task changes this time: not a release, a bury, a kick, an
     /// [`update`](crate::Tube::update), a move to another tube, an
-    /// [`advance`](crate::Claim::advance), or a put that [replaces](crate::OnKey::Replace) the task. A
+    /// [`advance`](crate::Outcome::advance), or a put that [replaces](crate::OnKey::Replace) the task. A
     /// put that [waits](crate::Tube::put_timeout) for space puts its task when there is some, and a
     /// schedule puts each of its runs. A [restored](crate::Restore::put_at) task has the time that it is
     /// restored with.
@@ -195,9 +195,9 @@ impl<T> Task<T> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("numbers")?;
     /// let numbers = tube.typed::<u64>();
     /// let id = numbers.put(42)?.id;
     /// assert_eq!(numbers.peek(id)?.value()?, 42);
@@ -270,10 +270,10 @@ impl<'de> serde::Deserialize<'de> for Task {
 ///
 /// # Example
 /// ```
-/// use tubewell::{Cursor, FIFO, TaskState, Store, TubeOptions};
+/// use tubewell::{Cursor, TaskState, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// let tube = store.tube("jobs")?;
 /// tube.put_many(["a", "b", "c"])?;
 /// let page = tube.query().list(TaskState::Ready, None, 2)?;
 /// let url = format!("/jobs?after={}", page.next.unwrap());

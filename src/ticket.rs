@@ -149,9 +149,9 @@ impl<R> Ticket<R> {
     ///
     /// # Example: stop at the first refusal of many
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let jobs = store.tube("jobs")?;
     /// let jobs = jobs.to_async().refuse_when_full();
     /// let mut accepted = Vec::new();
     /// for n in 0..100 {

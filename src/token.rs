@@ -12,10 +12,10 @@ use std::fmt;
 /// # Example
 /// ```
 /// # use std::time::Duration;
-/// use tubewell::{ClaimToken, FIFO, Store, TubeOptions};
+/// use tubewell::{ClaimToken, Store};
 ///
 /// # let store = Store::in_memory()?;
-/// # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// # let jobs = store.tube("jobs")?;
 /// # jobs.put("work")?;
 /// let token = jobs.try_take()?.unwrap().park(Duration::from_secs(3600))?;
 /// let text = token.to_string();

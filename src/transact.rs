@@ -3,20 +3,18 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Duration;
 
 use redb::{
     Key, MultimapTable, MultimapTableDefinition, ReadOnlyMultimapTable, ReadOnlyTable,
     ReadTransaction, Table, TableDefinition, TableError, Value,
 };
 
-use crate::core::{CallsSoFar, FILE, PutRequest, TransactionCall, TransactionEnd, check_size};
+use crate::core::{CallsSoFar, EndRequest, FILE, TransactionCall};
 use crate::handle::StoreHandle;
-use crate::micros::micros_ceil;
 use crate::open_store::LocalHandle;
 use crate::pipeline::StoreInner;
 use crate::storage::{Engine, EngineTransaction, check_name};
-use crate::{Claim, Error, Failure, IntoPut, Mode, Result, Store, Tube};
+use crate::{Claim, Error, IntoOutcome, IntoPut, Mode, Outcome, Result, Store, Tube};
 
 impl Store {
     /// Runs a closure that writes the application's own tables and makes calls of the queue, and
@@ -44,9 +42,9 @@ impl Store {
     /// # Calls inside the closure
     /// The methods of [`Transaction`] are the calls that belong to the commit. Other calls on the
     /// store are not part of it, and take effect even if it fails. Those that may wait for a commit
-    /// (put, take, ack, peek, flush, another `transact`, close and others) return
+    /// (put, take, ack, peek, `tube`, flush, another `transact`, close and others) return
     /// [`InTransaction`](Error::InTransaction), since that commit may wait for the closure; those
-    /// that do not block (statistics, list, renew, the drop of a claim) work. The closure must not
+    /// that do not block (statistics, list, renew, `find_tube`, the drop of a claim) work. The closure must not
     /// wait for another thread that makes such calls.
     ///
     /// # Errors
@@ -60,13 +58,13 @@ impl Store {
     /// # Example: an account that is charged once
     /// ```
     /// use tubewell::redb::{ReadableTable, TableDefinition};
-    /// use tubewell::{FIFO, Result, Store, TubeOptions};
+    /// use tubewell::{Outcome, Result, Store};
     ///
     /// const BALANCES: TableDefinition<&str, i64> = TableDefinition::new("balances");
     ///
     /// # let store = Store::in_memory()?;
-    /// let payments = store.create_tube("payments", FIFO, TubeOptions::new())?;
-    /// let receipts = store.create_tube("receipts", FIFO, TubeOptions::new())?;
+    /// let payments = store.tube("payments")?;
+    /// let receipts = store.tube("receipts")?;
     /// payments.put("ann")?;
     /// while let Some(claim) = payments.try_take()? {
     ///     store.transact(|tx| -> Result<()> {
@@ -75,7 +73,7 @@ impl Store {
     ///         let balance = balances.get(name)?.map_or(0, |row| row.value());
     ///         balances.insert(name, balance - 5)?;
     ///         tx.put(&receipts, name)?;
-    ///         tx.ack(&claim)
+    ///         tx.end(&claim, Outcome::done())
     ///     })?;
     /// }
     /// let balance = store.view(|tx| -> Result<_> {
@@ -227,97 +225,57 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// Those of [`Tube::put`]; [`Full`](Error::Full) also if only acks of this transaction would free space.
-    /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put has an
+    /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put has
+    /// [parents](crate::Put::after), a [key](crate::Put::on_key) that keeps or replaces its task, or an
     /// [idempotency key](crate::Put::idempotency_key), which the application can store in its own rows.
     pub fn put<T>(&self, tube: &Tube<T>, task: impl IntoPut<T>) -> Result<u64> {
         self.check_store(tube.handle())?;
-        let request = PutRequest::new(tube.encode(task)?, self.store.open_store().max_body)?;
-        let (number, name) = tube.number_and_name();
-        let before = self.so_far.borrow().puts_into(number);
-        let id = self
-            .store
-            .inner()?
-            .run(|core| core.check_transaction_put((number, &name), &request, before))?;
-        self.add(TransactionCall::Put { tube: number, name, id, request });
+        let into = tube.put_into(tube.handle(), tube.encode(task))?;
+        let id = self.store.inner()?.run(|core| {
+            core.check_transaction_puts(std::slice::from_ref(&into), &self.so_far.borrow())
+        })?;
+        self.add(TransactionCall::Put { id, into });
         Ok(id)
     }
 
-    /// Finishes a task with the commit, as [`Claim::ack`].
+    /// Ends a claim with the commit, as [`Claim::end`] does: the task is done, with a result or without,
+    /// goes back or is buried, and the tasks of [`Outcome::and_put`] are put. A job of a
+    /// [worker](crate::worker) derefs to its claim; its handler returns [`Outcome::detach`] then.
     ///
     /// If the transaction fails, the claim stands as before. After the commit it has ended, and
-    /// dropping its handle does nothing.
+    /// dropping its handle does nothing. The [key](crate::Put::key) of the task and its place in a full
+    /// tube are free after the commit, and not for a put of the same transaction.
     ///
     /// # Errors
-    /// [`NotTaken`](Error::NotTaken): the claim has ended, or this transaction ends it already.
-    /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store.
-    pub fn ack<T, M: Mode>(&self, claim: &Claim<T, M>) -> Result<()> {
-        self.end(claim, TransactionEnd::Ack { result: None })
-    }
-
-    /// Finishes a task with a result, as [`Claim::ack_with`].
-    ///
-    /// # Errors
-    /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the result is too large.
-    pub fn ack_with<T, M: Mode>(
-        &self,
-        claim: &Claim<T, M>,
-        result: impl Into<Vec<u8>>,
-    ) -> Result<()> {
-        let result = result.into();
-        check_size("result", &result, self.store.open_store().max_body)?;
-        self.end(claim, TransactionEnd::Ack { result: Some(result) })
-    }
-
-    /// Gives a task back with the commit, as [`Claim::release`].
-    ///
-    /// # Errors
-    /// Those of [`ack`](Transaction::ack). [`Unsupported`](Error::Unsupported): the driver has no
-    /// delays.
-    pub fn release<T, M: Mode>(&self, claim: &Claim<T, M>, delay: Duration) -> Result<()> {
-        self.end(claim, TransactionEnd::Release { delay: micros_ceil(delay) })
-    }
-
-    /// Gives a task back without counting the attempt, as [`Claim::snooze`].
-    ///
-    /// # Errors
-    /// Those of [`release`](Transaction::release).
-    pub fn snooze<T, M: Mode>(&self, claim: &Claim<T, M>, delay: Duration) -> Result<()> {
-        self.end(claim, TransactionEnd::Snooze { delay: micros_ceil(delay) })
-    }
-
-    /// Reports a failed attempt with the commit, as [`Claim::fail`].
-    ///
-    /// # Errors
-    /// Those of [`ack`](Transaction::ack). [`Invalid`](Error::Invalid): the failure group has no
-    /// bytes or more than 255.
-    pub fn fail<T, M: Mode>(&self, claim: &Claim<T, M>, failure: Failure) -> Result<()> {
-        self.end(claim, TransactionEnd::Fail { delay: None, failure })
-    }
-
-    /// Buries a task with the commit, as [`Claim::bury`].
-    ///
-    /// # Errors
-    /// Those of [`ack`](Transaction::ack).
-    pub fn bury<T, M: Mode>(&self, claim: &Claim<T, M>) -> Result<()> {
-        self.end(claim, TransactionEnd::Bury(None))
-    }
-
-    /// Buries a task with a failure, as [`Claim::bury_with`].
-    ///
-    /// # Errors
-    /// Those of [`fail`](Transaction::fail).
-    pub fn bury_with<T, M: Mode>(&self, claim: &Claim<T, M>, failure: Failure) -> Result<()> {
-        self.end(claim, TransactionEnd::Bury(Some(failure)))
-    }
-
-    fn end<T, M: Mode>(&self, claim: &Claim<T, M>, end: TransactionEnd) -> Result<()> {
+    /// Nothing of it is part of the transaction. [`NotTaken`](Error::NotTaken): the claim has ended, or
+    /// this transaction ends it already. [`Unsupported`](Error::Unsupported): the driver has no delays.
+    /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store; a result is too large; a
+    /// failure group has no bytes or more than 255; other tasks wait for the task; or the outcome
+    /// [advances](Outcome::advance) the task or [detaches](Outcome::detach) the claim. The errors of
+    /// [`put`](Transaction::put) for the tasks that are put.
+    pub fn end<T, M: Mode>(&self, claim: &Claim<T, M>, outcome: impl IntoOutcome) -> Result<()> {
         self.check_store(&claim.held.handle)?;
+        let outcome = outcome.into_outcome();
+        let outcome = outcome.unwrap_or_else(|error| Outcome::fail(error.into_failure()));
+        let Some(request) = outcome.into_request(&claim.held.handle)? else {
+            return Err(Error::invalid(
+                "a claim that is detached does not end; leave it out of the transaction",
+            ));
+        };
+        request.check(self.store.open_store().max_body)?;
+        let EndRequest { end, puts } = request;
         let key = claim.held.key();
         if self.so_far.borrow().ends(key.id) {
             return Err(Error::NotTaken { id: key.id });
         }
-        self.store.inner()?.run(|core| core.check_transaction_end(key, &end))?;
+        let first = self.store.inner()?.run(|core| {
+            core.check_transaction_end(key, &end)?;
+            core.check_transaction_puts(&puts, &self.so_far.borrow())
+        })?;
         self.add(TransactionCall::End { key, end });
+        for (id, into) in (first..).zip(puts) {
+            self.add(TransactionCall::Put { id, into });
+        }
         Ok(())
     }
 

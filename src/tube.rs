@@ -159,9 +159,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// tube.put_many(["a", "b"])?;
     /// let numbers = tube.statistics()?;
     /// assert_eq!((numbers.tasks.ready, numbers.calls.put), (2, 2));
@@ -187,9 +187,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// ```
     /// use std::sync::Arc;
     /// use tubewell::Event;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// tube.on_task_change(Some(Arc::new(|event: &Event| {
     ///     println!("task {}: {:?}", event.id, event.kind);
@@ -215,12 +215,6 @@ impl<T, M: Mode> Tube<T, M> {
 
     pub(crate) fn guard(&self) -> Option<Arc<SessionGuard>> {
         self.guard.clone()
-    }
-
-    /// What a call names the tube by.
-    #[cfg(feature = "redb")]
-    pub(crate) fn number_and_name(&self) -> (u32, Arc<str>) {
-        (self.head.number, self.head.name.clone())
     }
 
     pub(crate) fn head(&self) -> &TubeHead {

@@ -9,10 +9,10 @@ use crate::{Bytes, Result};
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use tubewell::{FIFOTTL, Store, TubeOptions, Update};
+/// use tubewell::{Store, TubeOptions, Update};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new().priority(5))?;
+/// let mails = store.open_tube("mails", TubeOptions::new().priority(5))?;
 /// let id = mails.put("to: ann")?.id;
 /// let later = Update::new().body("to: ann, bob").delay(Duration::from_secs(3600));
 /// mails.update(id, later.priority(1))?;
@@ -73,10 +73,10 @@ impl<T> Update<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions, Update};
+    /// use tubewell::{Put, Store, Update};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let id = mails.put(Put::new("to: ann").tag("draft"))?.id;
     /// mails.update(id, Update::new().tags(["checked", "ann"]))?;
     /// assert_eq!(mails.peek(id)?.info.tags, ["checked", "ann"]);
@@ -97,10 +97,10 @@ impl<T> Update<T> {
     /// # Example
     /// ```
     /// use std::time::{Duration, SystemTime};
-    /// use tubewell::{FIFOTTL, Put, TaskState, Store, TubeOptions, Update};
+    /// use tubewell::{Put, TaskState, Store, Update};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
     /// let id = mails.put(Put::new("to: ann").not_before(tomorrow))?.id;
     /// assert_eq!(mails.update(id, Update::new().not_before(None))?.state, TaskState::Ready);

@@ -8,15 +8,15 @@
 //! ```
 //! use std::time::Duration;
 //! use tubewell::worker::{Job, Worker};
-//! use tubewell::{FIFO, Result, Store, TubeOptions};
+//! use tubewell::{Result, Store, TubeOptions};
 //!
 //! fn main() -> Result<()> {
 //! #   let dir = tempfile::tempdir().unwrap();
 //! #   let path = dir.path().join("app.tubewell");
 //!     let store = Store::open(&path)?;
-//!     let options = || TubeOptions::new().if_not_exists(true).max_attempts(5);
-//!     let mails = store.create_tube("mails", FIFO, options())?.typed::<String>();
-//!     let films = store.create_tube("films", FIFO, options())?;
+//!     let options = || TubeOptions::new().max_attempts(5);
+//!     let mails = store.open_tube("mails", options())?.typed::<String>();
+//!     let films = store.open_tube("films", options())?;
 //!     mails.put("to: ann")?;
 //!
 //!     let send = |job: &Job<String>| println!("sending {}", job.value());
@@ -32,16 +32,17 @@
 //! # The return value decides
 //! A handler that returns `()` or `Ok(())` has done the task: it is acked. An `Err` of any error
 //! type fails the attempt, and the tube decides by its [budget](crate::TubeOptions::max_attempts)
-//! and its [backoff](crate::TubeOptions::backoff) what becomes of the task. An [`Outcome`] says
-//! anything else: a result, the next tube of a pipeline, a delay, a dead letter. A panic fails the
+//! and its [backoff](crate::TubeOptions::backoff) what becomes of the task. An
+//! [`Outcome`](crate::Outcome) says anything else: a result, the next tube of a pipeline, a delay, a
+//! dead letter. A panic fails the
 //! attempt, a body that cannot be decoded is buried, and the worker goes on in both cases. If the
 //! store refuses an outcome, for instance to advance to a tube that is full, the attempt fails in
 //! the group `refused`.
 //!
 //! ```
 //! use std::time::Duration;
-//! use tubewell::worker::{Job, Outcome, Worker};
-//! use tubewell::{Backoff, FIFOTTL, Failure, TaskState, Store, TubeOptions};
+//! use tubewell::worker::{Job, Worker};
+//! use tubewell::{Backoff, Failure, Outcome, Store, TaskState, TubeOptions};
 //!
 //! #[derive(Debug, thiserror::Error)]
 //! #[error("the server answered {0}")]
@@ -58,7 +59,7 @@
 //!
 //! let store = Store::in_memory()?;
 //! let options = TubeOptions::new().backoff(Backoff::exponential(Duration::from_secs(1)));
-//! let posts = store.create_tube("posts", FIFOTTL, options)?.typed::<u16>();
+//! let posts = store.open_tube("posts", options)?.typed::<u16>();
 //! posts.put_many(&[200, 400, 503, 500])?;
 //! let tally = Worker::new(&store).on(&posts, post).run_until_idle()?;
 //! assert_eq!((tally.done, tally.buried, tally.snoozed, tally.failed), (1, 1, 1, 1));
@@ -76,8 +77,9 @@
 //! [sleep](Job::sleep) for days and [join](Job::join) other tasks without a worker.
 //!
 //! # Tubes without delays
-//! `fifo` and `utube` have no delays. If a job asks for one there ([`Outcome::Snooze`],
-//! [`Outcome::Release`], [`Outcome::FailIn`], [`Job::sleep`]), the worker holds the claim on its task
+//! `fifo` and `utube` have no delays. If a job asks for one there
+//! ([`Outcome::snooze`](crate::Outcome::snooze), [`Outcome::release_in`](crate::Outcome::release_in),
+//! [`Outcome::fail_in`](crate::Outcome::fail_in), [`Job::sleep`]), the worker holds the claim on its task
 //! for that time: no take gets the task before, and the worker runs one job less meanwhile. A stop
 //! ends that time early. Use `fifottl` or `utubettl` for long delays.
 //!
@@ -88,7 +90,7 @@
 //!
 //! ```
 //! use tubewell::worker::{AsyncJob, Worker};
-//! use tubewell::{FIFO, Result, Store, TubeOptions};
+//! use tubewell::{Result, Store};
 //!
 //! async fn fetch(job: AsyncJob<String>) -> Result<()> {
 //!     // ... with an asynchronous client
@@ -98,7 +100,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let store = Store::in_memory()?;
-//! let pages = store.create_tube("pages", FIFO, TubeOptions::new())?.typed::<String>();
+//! let pages = store.tube("pages")?.typed::<String>();
 //! pages.put_many(&["/".to_owned(), "/about".to_owned()])?;
 //! let worker = Worker::new(&store).on_async(&pages, fetch).concurrency(100).limit(2);
 //! let tally = worker.spawn_with(|handler| drop(tokio::spawn(handler))).run_async().await?;
@@ -115,8 +117,9 @@
 //! and goes on. While the disk is full, the storage fails or the owner of the store cannot be reached,
 //! the worker holds the task of a job that has ended, and repeats the end after each pause, so that
 //! the work of the job is not lost. A handler that returns an error because the store could not carry
-//! out a call of its job has used up no attempt: see [`IntoOutcome`]. Once the worker stops, it does so for at most 5 s, and not after
-//! the time of the stop. [`Worker::watch`] reports each end and each error.
+//! out a call of its job has used up no attempt: see [`IntoOutcome`](crate::IntoOutcome). Once the worker
+//! stops, it does so for at most 5 s, and not after the time of the stop. [`Worker::watch`] reports each
+//! end and each error.
 //!
 //! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work
 //! must be idempotent. docs/semantics.md has the details.
@@ -127,11 +130,11 @@ mod ends;
 mod future;
 mod groups;
 mod handle;
+mod handled;
 mod idle;
 mod job;
 mod lane;
 mod order;
-mod outcome;
 mod pause;
 mod pool;
 mod report;
@@ -145,6 +148,5 @@ pub use future::WorkerFuture;
 pub use handle::WorkerHandle;
 pub use job::{AsyncJob, Cancelled, Job};
 pub use order::Order;
-pub use outcome::{IntoOutcome, Outcome};
 pub use report::{Ended, Left, Report, Tally};
 pub use stopper::Stopper;

@@ -129,7 +129,7 @@ fn ids_by_text(tube: &Tube, state: TaskState, limit: usize) -> Vec<u64> {
 #[test]
 fn list_continues_from_the_text_of_a_cursor() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let late = Duration::from_secs(60);
     tube.put_many((0..5).map(|n| Put::new("ready").priority(9 - n))).unwrap();
     tube.put_many((5..10).map(|_| Put::new("delayed").delay(late))).unwrap();
@@ -145,7 +145,7 @@ fn list_continues_from_the_text_of_a_cursor() {
     }
     drop(claims);
 
-    let pages = store.create_tube("pages", UTUBE, TubeOptions::new()).unwrap();
+    let pages = store.create_tube("pages", TubeOptions::new().driver(UTUBE)).unwrap();
     let names = ["", "a/b?c=d&e", "ü", "~", "."];
     pages.put_many(names.map(|name| Put::new("x").sub_queue(name))).unwrap();
     let mut ids = ids_by_text(&pages, TaskState::Ready, 1);
@@ -157,7 +157,7 @@ fn list_continues_from_the_text_of_a_cursor() {
 #[test]
 fn list_refuses_the_cursor_of_another_state() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(["a", "b", "c", "d"]).unwrap();
     tube.bury(2).unwrap();
     tube.bury(3).unwrap();
@@ -182,7 +182,7 @@ fn list_refuses_the_cursor_of_another_state() {
 fn made_up_cursors_are_harmless() {
     let store = Store::in_memory().unwrap();
     for driver in [FIFO, UTUBE] {
-        let tube = store.create_tube(driver, driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube(driver, TubeOptions::new().driver(driver)).unwrap();
         tube.put_many(["a", "b"]).unwrap();
         let id = tube.put("c").unwrap().id;
         tube.bury(id).unwrap();
@@ -219,12 +219,12 @@ fn made_up_cursors_are_harmless() {
 #[test]
 fn tube_not_found_suggests_the_tube_that_was_meant() {
     let store = Store::in_memory().unwrap();
-    store.create_tube("mail", FIFO, TubeOptions::new()).unwrap();
-    store.create_tube("orders", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("mail", TubeOptions::new().driver(FIFO)).unwrap();
+    store.create_tube("orders", TubeOptions::new().driver(FIFO)).unwrap();
     let error = |name: &str, similar: Option<&str>| {
         Some(Error::TubeNotFound { name: name.into(), similar: similar.map(str::to_owned) })
     };
-    assert_eq!(store.tube("mial").err(), error("mial", Some("mail")));
+    assert_eq!(store.find_tube("mial").err(), error("mial", Some("mail")));
     assert_eq!(store.session("").unwrap().tube("order").err(), error("order", Some("orders")));
     assert_eq!(store.drop_tube("Mail").err(), error("Mail", Some("mail")));
     assert_eq!(store.drop_tube("clicks").err(), error("clicks", None));
@@ -245,12 +245,15 @@ const DURABILITIES: [Durability; 7] = [
 ];
 
 /// A tube for each durability, and one without.
-fn create_tubes(store: &Store, if_not_exists: bool) -> tubewell::Result<Vec<Tube>> {
-    let options = || TubeOptions::new().if_not_exists(if_not_exists);
-    let mut tubes = vec![store.create_tube("the store's", FIFO, options())?];
+fn create_tubes(store: &Store, opens: bool) -> tubewell::Result<Vec<Tube>> {
+    let create = |name: &str, options: TubeOptions| {
+        let options = options.driver(FIFO);
+        if opens { store.open_tube(name, options) } else { store.create_tube(name, options) }
+    };
+    let mut tubes = vec![create("the store's", TubeOptions::new())?];
     for durability in DURABILITIES {
-        let options = options().durability(durability);
-        tubes.push(store.create_tube(&durability.to_string(), FIFO, options)?);
+        let options = TubeOptions::new().durability(durability);
+        tubes.push(create(&durability.to_string(), options)?);
     }
     Ok(tubes)
 }
@@ -268,42 +271,18 @@ fn use_tubes(tubes: &[Tube]) {
     }
 }
 
-fn assert_conflicts(store: &Store) {
-    let ask = |name: &str, durability: Option<Durability>| {
-        let options = TubeOptions::new().if_not_exists(true);
-        let options = match durability {
-            Some(durability) => options.durability(durability),
-            None => options,
-        };
-        store.create_tube(name, FIFO, options)
-    };
-    let level = |durability: Durability| {
-        let text = durability.to_string();
-        text.split('(').next().unwrap().to_owned()
-    };
+/// An option that is not named stays.
+fn assert_stays(store: &Store) {
     for existing in DURABILITIES {
-        for asked in DURABILITIES.into_iter().filter(|asked| *asked != existing) {
-            let Err(error) = ask(&existing.to_string(), Some(asked)) else {
-                panic!("{existing} was taken for {asked}");
-            };
-            let text = error.to_string();
-            let begin = format!("tube \"{existing}\" already exists, but its durability is ");
-            assert!(text.starts_with(&begin), "{text}");
-            let (is, not) = text[begin.len()..].split_once(", not ").unwrap();
-            assert!(is.to_lowercase().starts_with(&level(existing)), "{text}");
-            assert!(not.to_lowercase().starts_with(&level(asked)), "{text}");
-        }
-        // Even if it is the durability of the store.
-        for (name, asked) in [("the store's", Some(existing)), (&*existing.to_string(), None)] {
-            let error = ask(name, asked).unwrap_err();
-            assert!(matches!(&error, Error::TubeDiffers { .. }), "{error}");
-            assert!(error.to_string().contains("the store's"), "{error}");
-        }
+        let same = store.open_tube(&existing.to_string(), TubeOptions::new().max_taken(9)).unwrap();
+        assert_eq!(same.info().unwrap().durability, Some(existing));
     }
+    let same = store.find_tube("the store's").unwrap();
+    assert_eq!(same.info().unwrap().durability, None);
 }
 
 #[test]
-fn durability_of_tube_is_stored_and_another_is_refused() {
+fn durability_of_tube_is_stored_and_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     for (round, durability) in DURABILITIES.into_iter().enumerate() {
@@ -315,7 +294,7 @@ fn durability_of_tube_is_stored_and_another_is_refused() {
             let ready = tube.statistics().unwrap().tasks.ready;
             assert_eq!(ready, 3 * (round as u64 + 1), "{}, {durability}", tube.name());
         }
-        assert_conflicts(&store);
+        assert_stays(&store);
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store.close().unwrap();
     }
@@ -337,7 +316,7 @@ fn store_in_memory_has_tubes_of_every_durability() {
     for durability in DURABILITIES {
         let store = Store::options().durability(durability).open_in_memory().unwrap();
         use_tubes(&create_tubes(&store, false).unwrap());
-        assert_conflicts(&store);
+        assert_stays(&store);
         store.flush().unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store.close().unwrap();
@@ -393,7 +372,7 @@ fn custom_storage_keeps_tubes_of_every_durability() {
         for tube in &tubes {
             assert_eq!(tube.statistics().unwrap().tasks.ready, 3 * (round as u64 + 1));
         }
-        assert_conflicts(&store);
+        assert_stays(&store);
         assert_eq!(store.verify().unwrap(), [""; 0]);
         store.close().unwrap();
     }

@@ -19,7 +19,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 fn bodies(store: &Store, tube: &str) -> Vec<u64> {
-    let tube = store.tube(tube).unwrap();
+    let tube = store.find_tube(tube).unwrap();
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
         let page = tube.query().list(TaskState::Ready, place, 10_000).unwrap();
@@ -36,7 +36,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
 fn backup_under_load_is_a_prefix_with_all_acknowledged_tasks() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many((0..3000_u64).map(|n| n.to_be_bytes().to_vec())).unwrap();
     let (acknowledged, stop) = (AtomicU64::new(3000), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -62,7 +62,7 @@ fn backup_under_load_is_a_prefix_with_all_acknowledged_tasks() {
             assert!(found.iter().copied().eq(0..count), "not a prefix");
             assert!(before <= count && count <= after + 1, "{before} <= {count} <= {after}");
             // Ids of the copy continue after all ids that the store has returned.
-            let id = copy.tube("work").unwrap().put("x").unwrap().id;
+            let id = copy.find_tube("work").unwrap().put("x").unwrap().id;
             assert!(id >= count, "{id} of {count}");
         }
         stop.store(true, Ordering::SeqCst);
@@ -75,11 +75,12 @@ fn backup_opens_like_a_killed_store() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new().priority(3)).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().priority(3).driver(FIFOTTL)).unwrap();
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
-    let memory = store.create_tube("memory", FIFO, TubeOptions::new().temporary(true)).unwrap();
-    let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+    let relaxed = store.create_tube("relaxed", relaxed.driver(FIFO)).unwrap();
+    let memory =
+        store.create_tube("memory", TubeOptions::new().temporary(true).driver(FIFO)).unwrap();
+    let dropped = store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
     dropped.put_many(vec!["x"; 2000]).unwrap();
     store.drop_tube("dropped").unwrap();
     work.put("taken").unwrap();
@@ -96,13 +97,13 @@ fn backup_opens_like_a_killed_store() {
     assert_eq!(copy.verify().unwrap(), [""; 0]);
     let infos = |store: &Store| store.tubes().unwrap();
     assert_eq!(infos(&copy), infos(&store));
-    let tasks = copy.tube("work").unwrap().statistics().unwrap().tasks;
+    let tasks = copy.find_tube("work").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));
-    assert_eq!(copy.tube("work").unwrap().peek(buried).unwrap().body, vec![9; 100_000]);
-    assert_eq!(copy.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 1);
-    assert_eq!(copy.tube("memory").unwrap().statistics().unwrap().tasks.total, 0);
+    assert_eq!(copy.find_tube("work").unwrap().peek(buried).unwrap().body, vec![9; 100_000]);
+    assert_eq!(copy.find_tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 1);
+    assert_eq!(copy.find_tube("memory").unwrap().statistics().unwrap().tasks.total, 0);
     clock.advance(Duration::from_secs(60));
-    assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
+    assert_eq!(copy.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn backup_refuses_to_overwrite_a_file() {
 fn backup_file_gets_its_name_only_when_complete() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(vec![vec![1; 1000]; 20_000]).unwrap();
     let path = dir.path().join("copy");
     let seen = Arc::new(AtomicU64::new(0));
@@ -151,7 +152,7 @@ fn backup_file_gets_its_name_only_when_complete() {
 fn backup_leaves_no_file_when_progress_callback_panics() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     let copy =
         || store.backup_with(dir.path().join("copy"), |_, _| panic!("a defect of the caller"));
@@ -166,7 +167,7 @@ fn compact_completes_when_progress_callback_panics() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(vec![vec![1; 3000]; 2000]).unwrap();
     tube.admin().truncate().unwrap();
     tube.put("kept").unwrap();
@@ -180,6 +181,6 @@ fn compact_completes_when_progress_callback_panics() {
 }
 
 fn bodies_of(store: &Store) -> Vec<String> {
-    let claims = store.tube("work").unwrap().take_many(10, Duration::ZERO).unwrap();
+    let claims = store.find_tube("work").unwrap().take_many(10, Duration::ZERO).unwrap();
     claims.iter().map(|claim| String::from_utf8_lossy(claim.body()).into_owned()).collect()
 }

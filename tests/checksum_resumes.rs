@@ -391,10 +391,10 @@ fn invalid_arguments_and_stores_are_reported() {
 
     let other = Store::open(tree.dir.path().join("other")).unwrap();
     fails(&["tree", "--store", "other"], 1, "in use");
-    other.create_tube("mail", FIFO, TubeOptions::new()).unwrap();
+    other.create_tube("mail", TubeOptions::new().driver(FIFO)).unwrap();
     other.close().unwrap();
     fails(&["tree", "--store", "other"], 1, "belongs to another program");
-    assert!(Store::open(tree.dir.path().join("other")).unwrap().tube("mail").is_ok());
+    assert!(Store::open(tree.dir.path().join("other")).unwrap().find_tube("mail").is_ok());
 }
 
 #[test]

@@ -136,8 +136,8 @@ fn distinct(images: BTreeSet<(usize, Vec<u8>)>) -> BTreeSet<Vec<u8>> {
 fn create(start: Vec<u8>) -> (Vec<Op>, usize) {
     let disk = Disk::new(start);
     let store = disk.open().unwrap();
-    let tube = TubeOptions::new().if_not_exists(true);
-    store.create_tube("work", FIFO, tube).unwrap().put("kept").unwrap();
+    let tube = TubeOptions::new();
+    store.open_tube("work", tube.driver(FIFO)).unwrap().put("kept").unwrap();
     let acknowledged = disk.position();
     drop(store);
     let log = std::mem::take(&mut disk.0.lock().unwrap().log);
@@ -149,7 +149,7 @@ fn assert_opens(image: &[u8], has_task: bool) {
     let store = store.unwrap_or_else(|error| panic!("{} bytes: {error}", image.len()));
     assert_eq!(store.verify().unwrap(), [""; 0]);
     if has_task {
-        let claim = store.tube("work").unwrap().try_take().unwrap();
+        let claim = store.find_tube("work").unwrap().try_take().unwrap();
         assert_eq!(claim.unwrap().body(), b"kept");
     }
 }
@@ -183,7 +183,7 @@ fn second_power_cut_during_repeated_creation_leaves_openable_store() {
 
 fn write_store(path: &Path) -> Vec<u8> {
     let store = Store::open(path).unwrap();
-    store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("kept").unwrap();
+    store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap().put("kept").unwrap();
     store.close().unwrap();
     fs::read(path).unwrap()
 }

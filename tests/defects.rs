@@ -49,9 +49,9 @@ fn assert_panic_in_tube_stops_store(
     let panics = Arc::new(AtomicBool::new(false));
     let driver = PanickingDriver(panics.clone());
     let store = options.clone().driver(driver).open(&path).unwrap();
-    let idle = store.create_tube("idle", FIFO, TubeOptions::new()).unwrap();
+    let idle = store.create_tube("idle", TubeOptions::new().driver(FIFO)).unwrap();
     let full = full_options.clone().capacity(1);
-    let full = store.create_tube("full", "panicking", full).unwrap();
+    let full = store.create_tube("full", full.driver("panicking")).unwrap();
     full.put(Put::new("first").ttl(ttl)).unwrap();
     let is_too_early = thread::scope(|scope| {
         let taker = scope.spawn(|| idle.take_timeout(Duration::MAX).map(drop));
@@ -97,7 +97,7 @@ fn assert_file_works(path: &Path) {
     let driver = PanickingDriver(Arc::default());
     let store = Store::options().clock(ManualClock::new()).driver(driver).open(path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("full").unwrap();
+    let tube = store.find_tube("full").unwrap();
     assert!(tube.statistics().unwrap().tasks.total <= 1);
     tube.admin().truncate().unwrap();
     tube.put("new").unwrap();

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const DOCUMENTS: [&str; 12] = [
     "README.md",
@@ -119,52 +118,4 @@ fn links_between_documents_lead_to_files_that_exist() {
 fn readme_stays_short() {
     let lines = read("README.md").lines().count();
     assert!(lines < 250, "README.md has {lines} lines");
-}
-
-/// An open with `if_not_exists` compares every option, and semantics.md names all of them.
-#[test]
-fn document_names_every_option_that_is_compared() {
-    use tubewell::{
-        Backoff, Counting, Durability, Error, Keep, LIMFIFOTTL, Rate, Store, TubeOptions, UTUBETTL,
-    };
-    let second = Duration::from_secs(1);
-    let new = TubeOptions::new;
-    let store = Store::in_memory().unwrap();
-    for driver in [UTUBETTL, LIMFIFOTTL] {
-        store.create_tube(driver, driver, new()).unwrap();
-    }
-    let keep = Keep::new().count(5);
-    let options = [
-        ("ttl", UTUBETTL, new().ttl(second)),
-        ("ttr", UTUBETTL, new().ttr(second)),
-        ("priority", UTUBETTL, new().priority(5)),
-        ("capacity", LIMFIFOTTL, new().capacity(5)),
-        ("max_runtime", UTUBETTL, new().max_runtime(second)),
-        ("max_attempts", UTUBETTL, new().max_attempts(5)),
-        ("count_takes", UTUBETTL, new().max_attempts(5).count_takes(Counting::Flushed)),
-        ("backoff", UTUBETTL, new().backoff(Backoff::constant(second))),
-        ("reclaim_delay", UTUBETTL, new().reclaim_delay(second)),
-        ("keep_done", UTUBETTL, new().keep_done(keep)),
-        ("keep_buried", UTUBETTL, new().keep_buried(keep)),
-        ("max_taken", UTUBETTL, new().max_taken(5)),
-        ("sub_queue_limit", UTUBETTL, new().sub_queue_limit(5)),
-        ("shared_limits", UTUBETTL, new().shared_limits(true)),
-        ("sub_queue_rate", UTUBETTL, new().sub_queue_rate(Rate::per(5, second))),
-        ("rate", UTUBETTL, new().rate(Rate::per(5, second))),
-        ("history", UTUBETTL, new().history(5)),
-        ("metrics", UTUBETTL, new().metrics(5)),
-        ("temporary", UTUBETTL, new().temporary(true)),
-        ("durability", UTUBETTL, new().durability(Durability::Flush)),
-    ];
-    let semantics = read("docs/semantics.md");
-    let row = semantics.lines().find(|line| line.starts_with("| `create_tube` |")).unwrap();
-    for (name, tube, options) in options {
-        let refused = store.create_tube(tube, tube, options.if_not_exists(true));
-        let Err(error @ Error::TubeDiffers { .. }) = refused else { panic!("{name}: {refused:?}") };
-        let text = error.to_string();
-        let is_named =
-            text.contains(name) || (name == "count_takes" && text.contains("max_attempts"));
-        assert!(is_named && text.contains("or_alter"), "{name}: {text}");
-        assert!(row.contains(name), "{name} is not in {row}");
-    }
 }

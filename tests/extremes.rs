@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Driver, Durability, Error, FIFO, Filter, LIMFIFOTTL, MAX_BODY, Put, Store, StoreOptions,
-    TaskState, Traits, Tube, TubeOptions, UTUBETTL,
+    Driver, Durability, Error, FIFO, Filter, LIMFIFOTTL, MAX_BODY, Outcome, Put, Store,
+    StoreOptions, TaskState, Traits, Tube, TubeOptions, UTUBETTL,
 };
 
 /// Opens a store in a file twice with these options, and asserts that it works.
@@ -21,7 +21,7 @@ fn assert_store_works(options: impl Fn() -> StoreOptions) {
         assert_eq!(deferred.wait().unwrap().state, TaskState::Ready);
         let claims = tube.take_many(usize::MAX, Duration::MAX).unwrap();
         assert_eq!(claims.len(), 101, "in round {round}");
-        for answer in tubewell::Claim::ack_many(claims).unwrap() {
+        for answer in tubewell::Claim::end_many(claims, |_| Outcome::done()).unwrap() {
             answer.unwrap();
         }
         assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -30,7 +30,7 @@ fn assert_store_works(options: impl Fn() -> StoreOptions) {
 }
 
 fn open_work_tube(store: &Store) -> Tube {
-    store.create_tube("work", FIFO, TubeOptions::new().if_not_exists(true)).unwrap()
+    store.open_tube("work", TubeOptions::new().driver(FIFO)).unwrap()
 }
 
 #[test]
@@ -66,7 +66,6 @@ fn tube_works_with_any_duration_in_its_durability() {
             [Durability::Relaxed { max_delay: time }, Durability::Write { flush_within: time }]
         {
             let options = TubeOptions::new().durability(durability);
-            let options = options.if_not_exists(true);
             assert_durability_works(&options, &Store::in_memory().unwrap(), 0);
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
@@ -81,7 +80,7 @@ fn tube_works_with_any_duration_in_its_durability() {
 
 /// Asserts that a tube with these options has one task of each round before this one, and works.
 fn assert_durability_works(options: &TubeOptions, store: &Store, round: u64) {
-    let tube = store.create_tube("work", FIFO, options.clone()).unwrap();
+    let tube = store.open_tube("work", options.clone().driver(FIFO)).unwrap();
     assert_eq!(tube.statistics().unwrap().tasks.ready, round, "{options:?}");
     tube.put_many(["a", "b"]).unwrap();
     let deferred = tube.to_async().put("c");
@@ -117,7 +116,7 @@ fn oversized_disk_reserve_rejects_puts_but_not_takes() {
         let store = Store::options().disk_reserve(bytes).open(&path).unwrap();
         let tube = open_work_tube(&store);
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(claim.release().unwrap().state, TaskState::Ready);
         let refused = tube.put(vec![b'x'; 1 << 20]).map(drop);
         assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
         store.close().unwrap();
@@ -133,14 +132,14 @@ fn verbs_accept_any_number() {
         (UTUBETTL, TubeOptions::new().ttl(Duration::MAX).ttr(Duration::MAX).priority(u32::MAX)),
         (LIMFIFOTTL, TubeOptions::new().capacity(u64::MAX)),
     ] {
-        let tube = store.create_tube(driver, driver, options).unwrap();
+        let tube = store.create_tube(driver, options.driver(driver)).unwrap();
         let id = tube.put("x").unwrap().id;
         let page = tube.query().list(TaskState::Ready, None, usize::MAX).unwrap();
         assert_eq!(page.items.len(), 1);
         assert_eq!(tube.query().list(TaskState::Ready, None, 0).unwrap().items.len(), 0);
         assert!(tube.take_many(0, Duration::MAX).unwrap().is_empty());
         let claim = tube.take_timeout(Duration::MAX).unwrap().unwrap();
-        assert_eq!(claim.release(Duration::ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(claim.release().unwrap().state, TaskState::Ready);
         tube.bury(id).unwrap();
         assert_eq!((tube.kick(0), tube.kick(u64::MAX)), (Ok(0), Ok(1)));
         assert_eq!(tube.put_timeout("y", Duration::MAX).unwrap().state, TaskState::Ready);
@@ -214,9 +213,9 @@ fn driver_name_over_255_bytes_is_rejected() {
     let longest = "é".repeat(127) + "x";
     for round in 0..2 {
         let store = Store::options().driver(NamedDriver(longest.clone())).open(&path).unwrap();
-        let options = TubeOptions::new().if_not_exists(true);
-        store.create_tube("work", &longest, options).unwrap().put("x").unwrap();
-        assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, round + 1);
+        let options = TubeOptions::new();
+        store.open_tube("work", options.driver(&longest)).unwrap().put("x").unwrap();
+        assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, round + 1);
         for name in [String::new(), longest.clone() + "x", "x".repeat(2 << 20), "a\nb".into()] {
             let refused = store.register_driver(NamedDriver(name.clone()));
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");

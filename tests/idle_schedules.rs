@@ -35,7 +35,7 @@ fn waits() -> Vec<Wait> {
 fn schedules_that_are_not_due_wake_no_thread() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
-    let jobs = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let deferred = jobs.to_async();
     let later = std::time::SystemTime::now() + HOUR;
     let schedule = |n: u32| {

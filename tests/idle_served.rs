@@ -36,18 +36,18 @@ fn waits() -> Vec<(String, String)> {
 fn idle_connections_wake_no_thread() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::in_memory().unwrap();
-    store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let socket = ServeOptions::unix(folder.path().join("sock"));
     let served = store.serve(socket.heartbeat(HEARTBEAT)).unwrap();
     let connections: Vec<Store> = (0..3).map(|_| connect(served.url()).unwrap()).collect();
     let events = connections[0].events(Filter::new(), 10).unwrap();
     // Without a claim, its heartbeats end.
-    let jobs = connections[0].tube("jobs").unwrap();
+    let jobs = connections[0].find_tube("jobs").unwrap();
     jobs.put("done").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     std::thread::sleep(HEARTBEAT);
     claim.ack().unwrap();
-    let waiting = connections[1].tube("jobs").unwrap();
+    let waiting = connections[1].find_tube("jobs").unwrap();
     let taker = std::thread::spawn(move || waiting.take().unwrap().ack().unwrap());
     while store.tubes().unwrap()[0].waiting == 0 {
         std::thread::yield_now();
@@ -68,7 +68,7 @@ fn idle_connections_wake_no_thread() {
     assert_eq!(waits(), before);
 
     // They are there all the same.
-    connections[2].tube("jobs").unwrap().put("one").unwrap();
+    connections[2].find_tube("jobs").unwrap().put("one").unwrap();
     taker.join().unwrap();
     assert!(events.recv().is_some());
 }

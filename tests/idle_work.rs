@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tubewell::{
-    Claim, Durability, FIFO, ManualClock, Put, Store, StoreOptions, Tube, TubeOptions, UTUBETTL,
+    Claim, Durability, FIFO, ManualClock, Outcome, Put, Store, StoreOptions, Tube, TubeOptions,
+    UTUBETTL,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -21,7 +22,7 @@ fn options(clock: &ManualClock) -> StoreOptions {
 /// A store of about 64 MiB.
 fn large_store(path: &Path, clock: &ManualClock) -> Store {
     let store = options(clock).open(path).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     for _ in 0..40 {
         tube.put_many((0..16).map(|_| vec![7_u8; 60_000])).unwrap();
     }
@@ -35,7 +36,7 @@ fn reads_to_open(path: &Path) -> u64 {
     std::fs::copy(path, &copy).unwrap();
     let store = options(&ManualClock::new()).open(&copy).unwrap();
     let reads = store.counters().unwrap().reads;
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.total, 640);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.total, 640);
     reads
 }
 
@@ -74,7 +75,7 @@ fn store_that_was_opened_and_killed_opens_with_as_few_reads_as_a_closed_one() {
 fn idle_work_does_not_flush_a_small_store() {
     let clock = ManualClock::new();
     let store = options(&clock).open_in_memory().unwrap();
-    store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
+    store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap().put("x").unwrap();
     store.flush().unwrap();
     let flushes = store.counters().unwrap().flushes;
     clock.advance(SECOND * 60);
@@ -91,7 +92,7 @@ fn size(path: &Path) -> u64 {
 /// A store with this many ready tasks, each with a body of 900 bytes.
 fn backlog(path: &Path, clock: &ManualClock, tasks: usize) -> (Store, Tube) {
     let store = options(clock).open(path).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     fill(&tube, tasks);
     (store, tube)
 }
@@ -106,7 +107,12 @@ fn fill(tube: &Tube, tasks: usize) {
 fn drain(tube: &Tube, tasks: usize) {
     for _ in 0..tasks / 1000 {
         let claims = tube.take_many(1000, Duration::ZERO).unwrap();
-        assert!(Claim::ack_many(claims).unwrap().into_iter().all(|acked| acked.is_ok()));
+        assert!(
+            Claim::end_many(claims, |_| Outcome::done())
+                .unwrap()
+                .into_iter()
+                .all(|acked| acked.is_ok())
+        );
     }
 }
 
@@ -116,7 +122,7 @@ fn idle_work_shrinks_drained_file() {
     let path = folder.path().join("store");
     let clock = ManualClock::new();
     let (store, tube) = backlog(&path, &clock, 10_000);
-    let few = store.create_tube("few", UTUBETTL, TubeOptions::new()).unwrap();
+    let few = store.create_tube("few", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let buried = few.put(Put::new("buried").sub_queue("a")).unwrap().id;
     few.bury(buried).unwrap();
     let large = few.put(Put::new(vec![5; 100_000]).sub_queue("b")).unwrap().id;
@@ -149,7 +155,7 @@ fn idle_work_shrinks_drained_file() {
     claim.ack().unwrap();
     store.close().unwrap();
     let store = options(&clock).open(&path).unwrap();
-    assert_eq!(store.tube("few").unwrap().statistics().unwrap().tasks.buried, 1);
+    assert_eq!(store.find_tube("few").unwrap().statistics().unwrap().tasks.buried, 1);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -175,7 +181,7 @@ fn idle_work_shrinks_file_after_truncate_and_drop_tube() {
     let path = folder.path().join("store");
     let clock = ManualClock::new();
     let (store, tube) = backlog(&path, &clock, 5_000);
-    let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+    let dropped = store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
     fill(&dropped, 5_000);
     tube.admin().truncate().unwrap();
     store.drop_tube("dropped").unwrap();
@@ -207,7 +213,7 @@ fn shrink_waits_until_backup_has_ended() {
     clock.advance(SECOND * 6);
     assert!(size(&path) < 3 * MIB, "{} bytes", size(&path));
     let copy = options(&clock).open(folder.path().join("copy")).unwrap();
-    assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
+    assert_eq!(copy.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
 }
 
 /// A worker's heartbeat makes such commits.
@@ -287,7 +293,7 @@ fn file_size_is_constant_at_constant_queue_length() {
         for _ in 0..times {
             tube.put_many((0..50).map(|_| vec![7_u8; 900])).unwrap();
             let claims = tube.take_many(50, Duration::ZERO).unwrap();
-            Claim::ack_many(claims).unwrap();
+            Claim::end_many(claims, |_| Outcome::done()).unwrap();
             store.flush().unwrap();
             clock.advance(SECOND);
         }
@@ -304,7 +310,7 @@ fn file_size_is_constant_at_constant_queue_length() {
 /// Drains a store with large tasks, but for one that was put last, and closes it at once.
 fn close_drained(store: &Store, tube: &Tube) {
     store.flush().unwrap();
-    let kept = store.create_tube("kept", FIFO, TubeOptions::new()).unwrap();
+    let kept = store.create_tube("kept", TubeOptions::new().driver(FIFO)).unwrap();
     kept.put(vec![8; 50_000]).unwrap();
     store.flush().unwrap();
     drain(tube, 1000);
@@ -317,7 +323,7 @@ fn close_returns_the_space_of_a_drained_file() {
     let path = folder.path().join("store");
     let clock = ManualClock::new();
     let store = large_store(&path, &clock);
-    close_drained(&store, &store.tube("work").unwrap());
+    close_drained(&store, &store.find_tube("work").unwrap());
     assert!(size(&path) < 4 << 20, "{} bytes", size(&path));
     let store = options(&clock).open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -326,7 +332,7 @@ fn close_returns_the_space_of_a_drained_file() {
 /// Puts this many small tasks, acks them, and closes the store at once.
 fn close_after_draining(path: &Path, options: StoreOptions, tasks: usize) {
     let store = options.open(path).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     for _ in 0..tasks / 1000 {
         tube.put_many(vec![[7; 128].as_slice(); 1000]).unwrap();
     }

@@ -59,7 +59,7 @@ fn names_and_numbers_are_json_strings() {
 #[test]
 fn tasks_and_pages_are_json_objects() {
     let (store, _clock) = store();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let ttl = Duration::from_millis(90_500);
     let receipt =
         tube.put(Put::new("hi").priority(7).ttl(ttl).ttr(Duration::from_secs(30))).unwrap();
@@ -91,7 +91,7 @@ fn tubes_and_statistics_are_json_objects() {
     let (store, _clock) = store();
     let options = TubeOptions::new().capacity(5).ttr(Duration::from_millis(1500)).priority(3);
     let options = options.durability(Durability::write());
-    let tube = store.create_tube("jobs", LIMFIFOTTL, options).unwrap();
+    let tube = store.create_tube("jobs", options.driver(LIMFIFOTTL)).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
     tube.bury(1).unwrap();
@@ -123,7 +123,7 @@ fn tubes_and_statistics_are_json_objects() {
 #[test]
 fn schedules_and_their_runs_are_json_objects() {
     let (store, clock) = store();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let hourly =
         Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new("hi").priority(2));
     tube.schedule(hourly.times(9)).unwrap();
@@ -148,7 +148,7 @@ fn schedules_and_their_runs_are_json_objects() {
 #[test]
 fn limits_and_pauses_of_sub_queues_are_json_objects() {
     let (store, _clock) = store();
-    let tube = store.create_tube("jobs", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(UTUBETTL)).unwrap();
     tube.admin().pause_sub_queue("example.org", Duration::from_millis(1500)).unwrap();
     tube.admin().pause_sub_queue("", Duration::MAX).unwrap();
     store.set_limit("database", 2).unwrap();
@@ -163,7 +163,7 @@ fn limits_and_pauses_of_sub_queues_are_json_objects() {
 #[test]
 fn numbers_of_a_day_are_json_objects() {
     let (store, clock) = store();
-    let tube = store.create_tube("jobs", LIMFIFOTTL, TubeOptions::new().metrics(2)).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().metrics(2).driver(LIMFIFOTTL)).unwrap();
     tube.put("a").unwrap();
     clock.advance(Duration::from_micros(5));
     tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -198,7 +198,7 @@ fn policies_of_tubes_are_json_texts() {
     let options = options.max_taken(8).rate(Rate::per(5, second)).metrics(30);
     let options = options.sub_queue_limit(3).shared_limits(true);
     let options = options.sub_queue_rate(Rate::per(1, second / 2));
-    store.create_tube("jobs", UTUBETTL, options).unwrap().admin().pause_for(second).unwrap();
+    store.create_tube("jobs", options.driver(UTUBETTL)).unwrap().admin().pause_for(second).unwrap();
     let info = &store.tubes().unwrap()[0];
     let text = to_string(info).unwrap();
     let policies = concat!(
@@ -215,7 +215,7 @@ fn policies_of_tubes_are_json_texts() {
 #[test]
 fn texts_without_later_fields_are_read() {
     let (store, _clock) = store();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let info = to_string(&store.tubes().unwrap()[0]).unwrap();
     for later in [
         r#""max_runtime":null,"#,
@@ -250,7 +250,7 @@ fn texts_without_later_fields_are_read() {
 #[test]
 fn owner_is_a_json_object_and_token_a_string() {
     let (store, _clock) = store();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("x").ttr(Duration::from_secs(30))).unwrap();
     let session = store.session("worker-3").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
@@ -271,7 +271,7 @@ fn owner_is_a_json_object_and_token_a_string() {
 fn events_are_json_objects() {
     let (store, _clock) = store();
     let events = store.events(Filter::new(), 10).unwrap();
-    store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap().put("x").unwrap();
+    store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap().put("x").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","key":null,"owner":null,"#
         .to_owned()
         + r#""cause":null,"progress":null,"missed":0,"seq":1}"#;
@@ -305,7 +305,7 @@ fn owner_infos_are_json_objects() {
 #[test]
 fn task_without_later_fields_is_read() {
     let (store, _clock) = store();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
     let text = to_string(&info).unwrap();
     for later in [
@@ -334,7 +334,7 @@ fn task_without_later_fields_is_read() {
 #[test]
 fn durations_lose_nothing() {
     let (store, _clock) = store();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
     info.ttr = Some(Duration::MAX);
     info.due_in = Some(Duration::from_nanos(1));

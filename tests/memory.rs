@@ -77,7 +77,7 @@ fn memory_use_does_not_grow_with_the_backlog() {
         let open =
             || Store::options().clock(ManualClock::new()).cache_size(CACHE).open(&path).unwrap();
         let store = open();
-        let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(driver)).unwrap();
         fill(&tube, 0, FEW);
         let few = allocated_in_use(&store, &tube);
         fill(&tube, FEW, MANY);
@@ -86,7 +86,7 @@ fn memory_use_does_not_grow_with_the_backlog() {
         drop((tube, store));
 
         let store = open();
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.total, MANY as u64);
         let reopened = allocated_in_use(&store, &tube);
         println!(
@@ -154,7 +154,7 @@ fn memory_stays_bounded_while_a_checkpoint_is_blocked() {
         let all = [Durability::Flush, Durability::write(), Durability::relaxed()];
         let tubes = all.map(|durability| {
             let options = TubeOptions::new().durability(durability);
-            let tube = store.create_tube(&durability.to_string(), FIFO, options).unwrap();
+            let tube = store.create_tube(&durability.to_string(), options.driver(FIFO)).unwrap();
             tube.put("the first put of a run reserves ids").unwrap();
             tube
         });

@@ -23,7 +23,7 @@ fn take_of_many_large_bodies_costs_the_owner_one_answer() {
     let open = || Store::options().cache_size(CACHE).open(&path).unwrap();
     let owner = open();
     let written = TubeOptions::new().durability(Durability::write());
-    let jobs = owner.create_tube("jobs", FIFO, written).unwrap();
+    let jobs = owner.create_tube("jobs", written.driver(FIFO)).unwrap();
     for n in 0..BODIES {
         jobs.put(vec![u8::try_from(n).unwrap(); BODY]).unwrap();
     }
@@ -33,7 +33,7 @@ fn take_of_many_large_bodies_costs_the_owner_one_answer() {
     let owner = open();
     let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
     let remote = connect(served.url()).unwrap();
-    let jobs = remote.tube("jobs").unwrap();
+    let jobs = remote.find_tube("jobs").unwrap();
     let (before, filled) = (MEMORY.allocated(), MEMORY.max_allocated());
     assert!(filled < MOST, "{filled} bytes to fill the store");
     let claims = jobs.take_many(usize::MAX, Duration::MAX).unwrap();

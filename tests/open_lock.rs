@@ -22,7 +22,7 @@ fn is_sleeping(thread: &Path) -> bool {
 /// Makes a store with one task and closes it.
 fn make_store(path: &Path) {
     let store = Store::open(path).unwrap();
-    store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+    store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
     store.close().unwrap();
 }
 
@@ -58,7 +58,7 @@ fn open_waits_for_a_lock_that_is_released_soon() {
     let path = dir.path().canonicalize().unwrap().join("store");
     make_store(&path);
     let store = open_while_locked(&path, || Store::open(&path)).unwrap();
-    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.ready, 1);
+    assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.ready, 1);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -93,6 +93,6 @@ fn open_of_a_store_in_use_fails_and_leaves_its_owner_alone() {
     let owner = Store::open(&path).unwrap();
     let refused = Store::open(&path).map(drop);
     assert_eq!(refused, Err(Error::InUse { path: path.display().to_string() }));
-    owner.create_tube("jobs", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+    owner.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
     assert_eq!(owner.verify().unwrap(), [""; 0]);
 }

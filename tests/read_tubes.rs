@@ -16,10 +16,10 @@ fn read_tubes_returns_names_and_options_and_leaves_the_file_alone() {
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
     let small = TubeOptions::new().capacity(7).ttr(Duration::from_secs(5));
-    store.create_tube("small", LIMFIFOTTL, small).unwrap();
-    let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("small", small.driver(LIMFIFOTTL)).unwrap();
+    let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
     plain.put_many((0..500).map(|n| n.to_string())).unwrap();
-    store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
     store.drop_tube("dropped").unwrap();
     assert!(matches!(read_tubes(&path), Err(Error::InUse { .. })));
     // A backup is what a kill at this moment would leave.

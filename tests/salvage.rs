@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::{
-    Ending, FIFO, FIFOTTL, Failure, HistoryEntry, Keep, ManualClock, Put, Rate, Restore, Salvaged,
-    SalvagedTube, Step, Store, StoreOptions, Task, TaskState, TubeOptions, UTUBETTL,
+    Ending, FIFO, FIFOTTL, Failure, HistoryEntry, Keep, ManualClock, Outcome, Put, Rate, Restore,
+    Salvaged, SalvagedTube, Step, Store, StoreOptions, Task, TaskState, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;
@@ -52,7 +52,7 @@ fn body(n: u64) -> Vec<u8> {
 fn make_store(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)> {
     let store = Store::options().clock(clock).open(path).unwrap();
     let tubes = [("a", FIFO), ("b", FIFOTTL), ("c", UTUBETTL)]
-        .map(|(name, driver)| store.create_tube(name, driver, TubeOptions::new()).unwrap());
+        .map(|(name, driver)| store.create_tube(name, TubeOptions::new().driver(driver)).unwrap());
     for n in 0..TASKS {
         let tube = &tubes[usize::try_from(n * 3 / TASKS).unwrap()];
         let mut put = Put::new(body(n));
@@ -137,7 +137,7 @@ fn damaged_failure_is_lost_and_its_task_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
     let store = Store::options().clock(&clock).open(&path).unwrap();
-    let tube = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().max_attempts(1).driver(FIFO)).unwrap();
     for id in 0..3 {
         tube.put(body(id)).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
@@ -173,14 +173,15 @@ fn damaged_result_is_lost_and_its_task_is_not() {
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
     let store = Store::options().clock(&clock).open(&path).unwrap();
     let keep = Keep::new().age(Duration::from_secs(100));
-    let tube = store.create_tube("sums", UTUBETTL, TubeOptions::new().keep_done(keep)).unwrap();
+    let tube =
+        store.create_tube("sums", TubeOptions::new().keep_done(keep).driver(UTUBETTL)).unwrap();
     let result = |id: u64| format!("<result {id}>").repeat(if id == 2 { 500 } else { 1 });
     for id in 0..5 {
         tube.put(Put::new(body(id)).sub_queue("s")).unwrap();
     }
     for id in 0..3 {
         let claim = tube.try_take().unwrap().unwrap();
-        claim.ack_with(result(id)).unwrap();
+        claim.end(Outcome::result(result(id))).unwrap();
     }
     tube.try_take().unwrap().unwrap().ack().unwrap();
     let all: Vec<Task> = (0..5).map(|id| tube.peek(id).unwrap()).collect();
@@ -207,7 +208,7 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (path, clock) = (dir.path().join("store"), ManualClock::new());
         let store = Store::options().clock(&clock).open(&path).unwrap();
-        let tube = store.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
+        let tube = store.create_tube("jobs", TubeOptions::new().history(5).driver(FIFO)).unwrap();
         tube.put(body(0)).unwrap();
         for n in 0..8 {
             tube.admin().log(0, &format!("<entry {n}>")).unwrap();
@@ -229,7 +230,7 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
         assert!(found.lost.iter().all(named), "{:?}", found.lost);
         // What is left can be restored.
         let other = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = other.create_tube("jobs", FIFO, TubeOptions::new().history(5)).unwrap();
+        let tube = other.create_tube("jobs", TubeOptions::new().history(5).driver(FIFO)).unwrap();
         tube.admin().restore_many([Restore::new("x").history(expected.clone())]).unwrap();
         let texts = |entries: Vec<HistoryEntry>| -> Vec<Option<String>> {
             entries.into_iter().map(|entry| entry.text).collect()
@@ -245,7 +246,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (path, clock) = (dir.path().join("store"), ManualClock::new());
         let store = Store::options().clock(&clock).open(&path).unwrap();
-        let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put(body(0)).unwrap();
         let job = tube.try_take().unwrap().unwrap();
         for n in 0..5 {
@@ -267,7 +268,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         assert!(found.lost.iter().all(named), "{:?}", found.lost);
         // What is left can be restored.
         let other = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = other.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        let tube = other.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
         tube.admin().restore_many([Restore::new("x").steps(expected.clone())]).unwrap();
         assert_eq!(tube.query().steps(0).unwrap(), expected);
         assert_eq!(other.verify().unwrap(), [""; 0]);
@@ -285,9 +286,9 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         if keeps {
             options = options.keep_done(Keep::new().count(5));
         }
-        let tube = store.create_tube("sums", UTUBETTL, options).unwrap();
+        let tube = store.create_tube("sums", options.driver(UTUBETTL)).unwrap();
         tube.put_many(["a", "b"]).unwrap();
-        tube.try_take().unwrap().unwrap().ack_with("answer").unwrap();
+        tube.try_take().unwrap().unwrap().end(Outcome::result("answer")).unwrap();
         store.close().unwrap();
         let mut file = std::fs::read(&path).unwrap();
         for at in offsets_of(&file, UTUBETTL.as_bytes()) {
@@ -314,12 +315,12 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         assert_eq!(info.history > 0, !keeps);
         let other = Store::in_memory().unwrap();
         let options = info.keep_done.into_iter().fold(TubeOptions::new(), TubeOptions::keep_done);
-        let tube = other.create_tube(&info.name, &info.driver, options).unwrap();
+        let tube = other.create_tube(&info.name, options.driver(&info.driver)).unwrap();
         tube.admin().restore_many(restored).unwrap();
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.ready, tasks.kept), (1, u64::from(keeps)));
         let answer = Ending::Done { result: Some(b"answer".to_vec()) };
-        assert_eq!(tube.outcome(0) == Ok(Some(answer)), keeps);
+        assert_eq!(tube.ending(0) == Ok(Some(answer)), keeps);
         assert_eq!(other.verify().unwrap(), [""; 0]);
     }
 }
@@ -331,8 +332,8 @@ fn limits_and_pauses_of_sub_queues_are_salvaged() {
     let store = Store::options().clock(&clock).open(&path).unwrap();
     let options = TubeOptions::new().sub_queue_limit(3).shared_limits(true);
     let options = options.sub_queue_rate(Rate::per(2, Duration::from_secs(1)));
-    let tube = store.create_tube("pages", UTUBETTL, options).unwrap();
-    store.create_tube("plain", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("pages", options.driver(UTUBETTL)).unwrap();
+    store.create_tube("plain", TubeOptions::new().driver(UTUBETTL)).unwrap();
     store.set_limit("database", 2).unwrap();
     for (name, seconds) in [("elapsed", 1), ("example.org", 100)] {
         tube.admin().pause_sub_queue(name, Duration::from_secs(seconds)).unwrap();
@@ -439,7 +440,7 @@ fn salvage_reads_journal_up_to_damaged_record() {
     let dir = tempfile::tempdir().unwrap();
     let (path, clock) = (dir.path().join("store"), ManualClock::new());
     let store = Store::options().clock(&clock).open(&path).unwrap();
-    let tube = store.create_tube("a", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("a", TubeOptions::new().driver(FIFO)).unwrap();
     for n in 0..20 {
         tube.put(body(n)).unwrap();
     }
@@ -487,7 +488,7 @@ fn salvage_expires_no_task_by_untrusted_clock() {
     let day = Duration::from_secs(86_400);
     let clock = ManualClock::at(day * 20_454);
     let store = Store::options().clock(&clock).open(&path).unwrap();
-    let tube = store.create_tube("a", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("a", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("x").ttl(day * 100)).unwrap();
     drop(tube);
     store.close().unwrap();

@@ -12,7 +12,7 @@ use patience::HANGS_AFTER;
 use tempfile::TempDir;
 use tubewell::{
     Claim, ConnectOptions, Driver, Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL,
-    Put, ServeOptions, Store, TaskState, Traits, TubeOptions, UTUBE, connect,
+    Outcome, Put, ServeOptions, Store, TaskState, Traits, TubeOptions, UTUBE, connect,
 };
 
 /// A store, and a connection to it.
@@ -37,16 +37,16 @@ fn pair_of(owner: Store) -> Pair {
 #[test]
 fn tasks_are_put_taken_and_acked_through_a_connection() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     assert_eq!(jobs.put("one").unwrap().id, 0);
     assert_eq!(jobs.put_many(["two", "three"]).unwrap().len(), 2);
     let claim = jobs.try_take().unwrap().unwrap();
     assert_eq!((claim.id(), claim.body(), claim.tube()), (0, &b"one"[..], "jobs"));
-    assert_eq!(pair.owner.tube("jobs").unwrap().peek(0).unwrap().info.state, TaskState::Taken);
+    assert_eq!(pair.owner.find_tube("jobs").unwrap().peek(0).unwrap().info.state, TaskState::Taken);
     claim.ack().unwrap();
     let claims = jobs.take_many(10, Duration::MAX).unwrap();
     assert_eq!(claims.len(), 2);
-    Claim::ack_many(claims).unwrap();
+    Claim::end_many(claims, |_| Outcome::done()).unwrap();
     assert!(jobs.try_take().unwrap().is_none());
     assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
 }
@@ -69,7 +69,7 @@ fn backup_to_a_path_that_is_not_utf_8_is_refused_through_a_connection() {
 #[test]
 fn large_bodies_go_both_ways() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let body = vec![7; 3 << 20];
     jobs.put(body.clone()).unwrap();
     assert_eq!(jobs.peek(0).unwrap().body, body);
@@ -82,7 +82,7 @@ fn large_bodies_go_both_ways() {
 fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() {
     let pair = pair();
     for (name, driver) in [("jobs", FIFO), ("sub-queues", UTUBE)] {
-        let jobs = pair.remote.create_tube(name, driver, TubeOptions::new()).unwrap();
+        let jobs = pair.remote.create_tube(name, TubeOptions::new().driver(driver)).unwrap();
         for n in 0..4 {
             let put = Put::new(vec![7; 6 << 20]);
             jobs.put(if driver == UTUBE { put.sub_queue(format!("{n}")) } else { put }).unwrap();
@@ -104,7 +104,7 @@ fn take_of_many_large_bodies_claims_no_task_that_does_not_fit_into_the_answer() 
 fn take_of_many_small_tasks_claims_no_task_that_does_not_fit_into_the_answer() {
     let pair = pair();
     let brief = TubeOptions::new().temporary(true);
-    let jobs = pair.remote.create_tube("jobs", FIFO, brief).unwrap();
+    let jobs = pair.remote.create_tube("jobs", brief.driver(FIFO)).unwrap();
     for _ in 0..7 {
         jobs.put_many(std::iter::repeat_n("", 5000)).unwrap();
     }
@@ -119,7 +119,7 @@ fn take_of_many_small_tasks_claims_no_task_that_does_not_fit_into_the_answer() {
 #[test]
 fn body_of_the_largest_size_goes_both_ways() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put(Put::new(vec![7; 64 << 20]).key("largest")).unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     assert_eq!((claim.body().len(), claim.key()), (64 << 20, Some("largest")));
@@ -130,13 +130,13 @@ fn body_of_the_largest_size_goes_both_ways() {
 #[test]
 fn waiting_take_gets_a_task_that_is_put_later() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     std::thread::scope(|scope| {
         let taker = scope.spawn(|| jobs.take().unwrap().ack().unwrap());
         while pair.owner.tubes().unwrap()[0].waiting == 0 {
             std::thread::yield_now();
         }
-        pair.owner.tube("jobs").unwrap().put("late").unwrap();
+        pair.owner.find_tube("jobs").unwrap().put("late").unwrap();
         assert_eq!(taker.join().unwrap().id, 0);
     });
 }
@@ -144,7 +144,7 @@ fn waiting_take_gets_a_task_that_is_put_later() {
 #[test]
 fn dropped_claim_releases_its_task() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put("one").unwrap();
     drop(jobs.try_take().unwrap().unwrap());
     assert_eq!(jobs.try_take().unwrap().unwrap().takes(), 2);
@@ -153,7 +153,7 @@ fn dropped_claim_releases_its_task() {
 #[test]
 fn deferred_calls_are_answered_by_their_tickets() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let deferred = jobs.to_async();
     let tickets: Vec<_> = (0..300).map(|n| deferred.put(format!("{n}"))).collect();
     for (id, ticket) in tickets.into_iter().enumerate() {
@@ -169,7 +169,7 @@ fn deferred_calls_are_answered_by_their_tickets() {
 fn waits_for_ends_and_space_are_answered_later() {
     let pair = pair();
     let options = TubeOptions::new().capacity(1);
-    let jobs = pair.remote.create_tube("jobs", LIMFIFOTTL, options).unwrap();
+    let jobs = pair.remote.create_tube("jobs", options.driver(LIMFIFOTTL)).unwrap();
     jobs.put("one").unwrap();
     assert!(matches!(jobs.put_timeout("two", Duration::ZERO), Err(Error::Full { .. })));
     std::thread::scope(|scope| {
@@ -192,7 +192,8 @@ fn waits_for_ends_and_space_are_answered_later() {
 #[test]
 fn subscription_through_a_connection_begins_before_it_returns() {
     let pair = pair();
-    let jobs = pair.owner.create_tube("jobs", FIFO, TubeOptions::new().temporary(true)).unwrap();
+    let jobs =
+        pair.owner.create_tube("jobs", TubeOptions::new().temporary(true).driver(FIFO)).unwrap();
     for _ in 0..300 {
         let events = pair.remote.events(Filter::new().tube("jobs"), 10).unwrap();
         let id = jobs.put("one").unwrap().id;
@@ -232,9 +233,9 @@ fn reader_knows_when_it_has_seen_the_events_up_to_an_answer() {
         ),
         ("temporary", TubeOptions::new().temporary(true)),
     ] {
-        pair.owner.create_tube(name, FIFO, options).unwrap();
+        pair.owner.create_tube(name, options.driver(FIFO)).unwrap();
         for store in [&pair.owner, &pair.remote] {
-            let jobs = store.tube(name).unwrap();
+            let jobs = store.find_tube(name).unwrap();
             let puts = Filter::new().tube(name).kinds([EventKind::Put]);
             let events = store.events(puts, 100).unwrap();
             assert_eq!(events.delivered().unwrap().seq, 0);
@@ -272,7 +273,7 @@ fn events_reach_a_subscription_through_a_connection() {
     let pair = pair();
     let events = pair.remote.events(Filter::new().tube("jobs"), 100).unwrap();
     // The answer to a later call: the subscription has begun.
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put("one").unwrap();
     let event = events.recv().unwrap();
     assert_eq!((event.id, &*event.tube), (0, "jobs"));
@@ -287,7 +288,7 @@ fn slow_subscriber_of_a_connection_is_told_how_many_events_it_missed() {
     let puts = Filter::new().kinds([EventKind::Put]);
     let events = pair.remote.events(puts, CAPACITY).unwrap();
     // The answer to a later call: the subscription has begun.
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     for _ in 0..PUTS / 100 {
         jobs.put_many(["x"; 100]).unwrap();
     }
@@ -306,11 +307,11 @@ fn slow_subscriber_of_a_connection_is_told_how_many_events_it_missed() {
 #[test]
 fn sessions_end_with_their_connection() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put("one").unwrap();
     let worker = pair.remote.session("worker").unwrap();
     let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
-    let owner = pair.owner.tube("jobs").unwrap();
+    let owner = pair.owner.find_tube("jobs").unwrap();
     assert_eq!(owner.query().owner(0).unwrap().unwrap().label.as_deref(), Some("worker"));
     pair.remote.close().unwrap();
     assert_eq!(owner.take().unwrap().takes(), 2);
@@ -324,7 +325,7 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let socket = || ServeOptions::unix(folder.path().join("sock"));
     let owner = Store::in_memory().unwrap();
-    owner.create_tube("jobs", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+    owner.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
     let served = owner.serve(socket()).unwrap();
     let remote = connect(served.url()).unwrap();
 
@@ -372,9 +373,9 @@ fn what_only_the_owner_can_do_is_refused() {
     let refused = pair.remote.serve(ServeOptions::unix("unused")).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
     let with_callback = TubeOptions::new().on_task_change(|_| {});
-    let refused = pair.remote.create_tube("jobs", FIFO, with_callback).unwrap_err();
+    let refused = pair.remote.create_tube("jobs", with_callback.driver(FIFO)).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let refused = jobs.on_task_change(None).map(drop).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
     let refused = pair.remote.register_driver(Plain).unwrap_err();
@@ -385,7 +386,7 @@ fn what_only_the_owner_can_do_is_refused() {
 #[test]
 fn verify_and_backup_of_a_peer_run_at_the_owner_without_reports() {
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put_many((0..5000).map(|_| "x")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
@@ -393,7 +394,7 @@ fn verify_and_backup_of_a_peer_run_at_the_owner_without_reports() {
     assert_eq!(pair.remote.verify_with(report), Ok(Vec::new()));
     pair.remote.backup_with(&copy, report).unwrap();
     assert_eq!(
-        Store::open(&copy).unwrap().tube("jobs").unwrap().statistics().unwrap().tasks.ready,
+        Store::open(&copy).unwrap().find_tube("jobs").unwrap().statistics().unwrap().tasks.ready,
         5000
     );
 }
@@ -422,7 +423,7 @@ fn store_closes_with_its_last_handle_although_it_is_served() {
     let owner = Store::open(&file).unwrap();
     let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
     let remote = connect(served.url()).unwrap();
-    let jobs = remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     drop(owner);
     // The lock of the file is free.
     let owner = Store::open(&file).unwrap();
@@ -472,10 +473,10 @@ fn owner_that_closes_is_reported_and_found_again() {
     let folder = tempfile::tempdir().unwrap();
     let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
     let owner = Store::open(&file).unwrap();
-    owner.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    owner.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let url = owner.serve(ServeOptions::unix(&socket)).unwrap().url().to_owned();
     let remote = connect(&url).unwrap();
-    let jobs = remote.tube("jobs").unwrap();
+    let jobs = remote.find_tube("jobs").unwrap();
     jobs.put("one").unwrap();
     owner.close().unwrap();
     drop(owner);
@@ -493,11 +494,11 @@ fn owner_that_closes_is_reported_and_found_again() {
 fn workers_run_through_a_connection() {
     use tubewell::worker::Worker;
     let pair = pair();
-    let jobs = pair.remote.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put_many((0..20).map(|n| format!("{n}"))).unwrap();
     let worker = Worker::new(&pair.remote).on(&jobs, |_: &tubewell::worker::Job| {});
     worker.concurrency(3).run_until_idle().unwrap();
-    assert_eq!(pair.owner.tube("jobs").unwrap().statistics().unwrap().calls.ack, 20);
+    assert_eq!(pair.owner.find_tube("jobs").unwrap().statistics().unwrap().calls.ack, 20);
     assert!(connect(&pair.url).is_ok());
 }
 

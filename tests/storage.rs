@@ -79,10 +79,10 @@ fn open(disk: &Arc<FaultyDisk>) -> Store {
 fn store_keeps_tasks_on_custom_storage() {
     let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
-    store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("kept").unwrap();
+    store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap().put("kept").unwrap();
     store.close().unwrap();
     let store = open(&disk);
-    assert_eq!(store.tube("work").unwrap().try_take().unwrap().unwrap().body(), b"kept");
+    assert_eq!(store.find_tube("work").unwrap().try_take().unwrap().unwrap().body(), b"kept");
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -90,7 +90,7 @@ fn store_keeps_tasks_on_custom_storage() {
 fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing() {
     let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let kept = tube.put("kept").unwrap();
     let held = tube.try_take().unwrap().unwrap();
     let (begun, has_begun) = mpsc::channel();
@@ -117,7 +117,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
     assert!(store.close().is_err(), "close must report that it cannot write");
     disk.broken.store(false, Ordering::SeqCst);
     let store = open(&disk);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let claim = tube.try_take().unwrap().unwrap();
     assert_eq!((claim.id(), claim.body()), (kept.id, b"kept".as_slice()));
@@ -127,7 +127,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
 fn every_ticket_of_failed_batch_is_answered() {
     let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     disk.broken.store(true, Ordering::SeqCst);
     let deferred = tube.to_async();
     let tickets: Vec<_> = (0..200)
@@ -147,7 +147,7 @@ fn every_ticket_of_failed_batch_is_answered() {
 #[test]
 fn largest_body_is_returned_unchanged_and_one_byte_more_is_refused() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let body: Vec<u8> = (0..=250).cycle().take(MAX_BODY).collect();
     tube.put(body.clone()).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
@@ -163,7 +163,7 @@ fn largest_body_is_returned_unchanged_and_one_byte_more_is_refused() {
 fn store_with_damaged_body(driver: &str, bodies: &[&str], damaged: &str) -> Store {
     let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
-    let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(driver)).unwrap();
     // Only a large body has a row of its own and can be damaged without its record.
     tube.put_many(bodies.iter().map(|body| body.repeat(1000))).unwrap();
     store.close().unwrap();
@@ -185,7 +185,7 @@ fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
     let findings = store.verify().unwrap();
     assert_eq!(findings.len(), 2);
     assert!(findings[1].contains("tube \"work\": task 0: its body"), "{findings:?}");
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     assert!(matches!(tube.try_take(), Err(Error::Corrupt { .. })));
     let next = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
     assert_eq!(next.body(), "good".repeat(1000).as_bytes());
@@ -197,7 +197,7 @@ fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
 #[test]
 fn take_many_releases_its_other_tasks_when_one_body_is_damaged() {
     let store = store_with_damaged_body(FIFO, &["good", "bad", "well"], "bad");
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     assert!(matches!(tube.take_many(3, Duration::ZERO), Err(Error::Corrupt { .. })));
     store.flush().unwrap();
     let tasks = store.statistics().unwrap()["work"].tasks;
@@ -210,12 +210,12 @@ fn take_many_releases_its_other_tasks_when_one_body_is_damaged() {
 fn close_keeps_take_count_of_a_held_task() {
     let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("hard").unwrap();
     let held = tube.try_take().unwrap().unwrap();
     store.close().unwrap();
     drop(held);
-    let tube = open(&disk).tube("work").unwrap();
+    let tube = open(&disk).find_tube("work").unwrap();
     assert_eq!(tube.try_take().unwrap().unwrap().takes(), 2);
 }
 
@@ -226,7 +226,7 @@ fn store_resumes_after_its_storage_panics() {
     let disk = Arc::new(FaultyDisk::default());
     disk.panics.store(true, Ordering::SeqCst);
     let store = open(&disk);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     disk.broken.store(true, Ordering::SeqCst);
     let many = || (0..5000).map(|_| vec![b'x'; 1500]);
     let failed = tube.put_many(many()).unwrap_err();
@@ -246,7 +246,7 @@ fn store_resumes_after_its_storage_panics() {
 fn store_resumes_after_an_external_change_of_storage_length() {
     let disk = Arc::new(FaultyDisk::default());
     let store = open(&disk);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let length = disk.bytes.lock().unwrap().len();
     disk.bytes.lock().unwrap().resize(length + (32 << 20), 0);
     let failed = tube.put_many((0..5000).map(|_| vec![b'x'; 1500])).unwrap_err();
@@ -262,5 +262,5 @@ fn store_resumes_after_an_external_change_of_storage_length() {
     store.close().unwrap();
     let store = open(&disk);
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 5001);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 5001);
 }

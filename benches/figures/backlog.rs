@@ -54,7 +54,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 fn fill(path: &Path, tasks: u64, name: &str, report: &mut Report) -> Outcome {
     let start = Instant::now();
     let store = Store::options().durability(Durability::relaxed()).open(path)?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
     for first in (0..tasks).step_by(10_000) {
         tube.put_many((first..first + 10_000).map(|n| body(n, BODY)))?;
     }
@@ -104,7 +104,7 @@ fn killed(path: &Path, name: &str, report: &mut Report) -> Outcome {
 
 fn drain(path: &Path, name: &str, report: &mut Report) -> Outcome {
     let store = Store::open(path)?;
-    let tube = store.tube("work")?;
+    let tube = store.find_tube("work")?;
     let (start, mut drained) = (Instant::now(), 0);
     loop {
         let claims = tube.take_many(1000, Duration::ZERO)?;
@@ -115,7 +115,9 @@ fn drain(path: &Path, name: &str, report: &mut Report) -> Outcome {
         for claim in &claims {
             checked(claim.body(), BODY);
         }
-        Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Claim::end_many(claims, |_| tubewell::Outcome::done())?
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
     }
     let rate = drained as f64 / start.elapsed().as_secs_f64();
     report.note(format!("drain of {name} tasks, durable, 1000 per batch"), rate, "tasks/s");

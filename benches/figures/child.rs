@@ -31,7 +31,7 @@ fn open(path: &Path, cache: u64) -> Outcome {
     let options = Store::options().cache_size(usize::try_from(cache)?);
     let (store, opened) = timed(|| options.open(path));
     let (store, after) = (store?, resident());
-    let tube = store.tube("work")?;
+    let tube = store.find_tube("work")?;
     let (claim, first) = timed(|| tube.try_take());
     let claim = claim?.ok_or("no ready task")?;
     checked(claim.body(), BODY);
@@ -58,14 +58,14 @@ fn kept(path: &Path) -> Outcome {
     let (store, after) = (store?, resident());
     print("open", millis(opened));
     print("opened", after);
-    let tube = store.tube("work")?;
+    let tube = store.find_tube("work")?;
     let claim = tube.try_take()?.ok_or("no ready task")?;
     let before = store.counters()?.reads;
     let (ended, time) = timed(|| {
         if tube.query().groups()?.is_empty() {
-            claim.ack_with("done")
+            claim.end(tubewell::Outcome::result("done"))
         } else {
-            claim.bury_with(Failure::new("timeout", "no answer"))
+            claim.bury(Failure::new("timeout", "no answer"))
         }
     });
     ended?;
@@ -92,7 +92,7 @@ fn fill_cache(tube: &Tube) -> Outcome {
 /// before and after that line; without one it puts tasks until it is killed.
 fn work(path: &Path, idle: u64) -> Outcome {
     let store = Store::open(path)?;
-    let tube = store.tube("work")?;
+    let tube = store.find_tube("work")?;
     for n in 0..200 {
         let claim = tube.try_take()?.ok_or("no ready task")?;
         tube.put(body(n, BODY))?;

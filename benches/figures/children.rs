@@ -54,7 +54,7 @@ struct Run {
 
 fn run(setting: &Setting, callers: usize) -> Outcome<Run> {
     let store = Store::open(setting.fresh("children"))?;
-    let create = |name| store.create_tube(name, FIFO, TubeOptions::new());
+    let create = |name| store.create_tube(name, TubeOptions::new().driver(FIFO));
     let (parents, work, load) = (create("parents")?, create("work")?, create("load")?);
     parents.put_many((0..=PLAIN as u64).map(|n| body(n, BODY)))?;
     let mut others = parents.take_many(PLAIN + 1, Duration::ZERO)?;

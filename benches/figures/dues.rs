@@ -15,8 +15,8 @@ pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
     let path = setting.fresh("due");
     put_delayed(&path, report)?;
     let store = Store::open(&path)?;
-    let live = store.tube("live")?;
-    let delayed = store.tube("delayed")?;
+    let live = store.find_tube("live")?;
+    let delayed = store.find_tube("delayed")?;
     let start = Instant::now();
     let falling_due = || Ok(delayed.statistics()?.tasks.delayed > 0);
     let during = time_calls_while(&live, falling_due, Duration::from_secs(300))?;
@@ -45,9 +45,9 @@ pub fn measure_due(setting: &Setting, report: &mut Report) -> Outcome {
 fn put_delayed(path: &Path, report: &mut Report) -> Outcome {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let store = Store::options().clock(ManualClock::at(now)).open(path)?;
-    store.create_tube("live", FIFO, TubeOptions::new())?;
+    store.create_tube("live", TubeOptions::new().driver(FIFO))?;
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let tube = store.create_tube("delayed", FIFOTTL, relaxed)?;
+    let tube = store.create_tube("delayed", relaxed.driver(FIFOTTL))?;
     let (start, delay) = (Instant::now(), Duration::from_secs(1));
     for first in (0..MILLION).step_by(10_000) {
         tube.put_many((first..first + 10_000).map(|n| Put::new(body(n, BODY)).delay(delay)))?;
@@ -90,7 +90,7 @@ fn time_calls_while(
 pub fn measure_buried(setting: &Setting, report: &mut Report) -> Outcome {
     let open = |name| -> Outcome<(Store, Tube)> {
         let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new())?;
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL))?;
         Ok((store, tube))
     };
     let (buried, alone) = (open("buried")?, open("alone")?);
@@ -98,7 +98,7 @@ pub fn measure_buried(setting: &Setting, report: &mut Report) -> Outcome {
     for first in (0..MILLION).step_by(1000) {
         buried.1.put_many((first..first + 1000).map(|n| body(n, BODY)))?;
         for claim in buried.1.take_many(1000, Duration::ZERO)? {
-            claim.bury()?;
+            claim.bury(None)?;
         }
     }
     assert_eq!(buried.1.statistics()?.tasks.buried, MILLION);
@@ -142,6 +142,6 @@ fn cycles(tube: &Tube, times: &mut Times) -> Outcome {
         assert_eq!(number?, Some(n - 100), "the oldest task is taken first");
         times.add(time);
     }
-    Claim::ack_many(tube.take_many(100, Duration::ZERO)?)?;
+    Claim::end_many(tube.take_many(100, Duration::ZERO)?, |_| tubewell::Outcome::done())?;
     Ok(())
 }

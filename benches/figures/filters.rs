@@ -76,7 +76,7 @@ fn put_time(
     filter: impl Fn(u64) -> Option<Filter>,
 ) -> Outcome<f64> {
     let store = Store::open(setting.fresh("filters"))?;
-    let tube = store.create_tube("work", FIFO, options.clone())?;
+    let tube = store.create_tube("work", options.clone().driver(FIFO))?;
     let subscriptions: Vec<Subscription> = (0..SUBSCRIPTIONS)
         .filter_map(&filter)
         .map(|filter| store.events(filter, 10))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, FIFO, Finish, Put, Rate, Store, Tube, TubeOptions, UTUBE};
+use tubewell::{Durability, FIFO, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked, phase, timed};
@@ -30,7 +30,7 @@ fn keys(setting: &Setting, report: &mut Report) -> Outcome {
     for _ in 0..RUNS {
         for (with_key, rates) in [false, true].into_iter().zip(&mut rates) {
             let store = Store::open(setting.fresh("keys"))?;
-            let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+            let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
             rates.push(puts(&tube, with_key)?);
             store.close()?;
         }
@@ -52,26 +52,26 @@ fn puts(tube: &Tube, with_key: bool) -> Outcome<f64> {
     })
 }
 
-/// The flushes of a finish with three puts.
+/// The flushes of an end with three puts.
 fn finish(setting: &Setting, report: &mut Report) -> Outcome {
     let store = Store::open(setting.fresh("finish"))?;
-    let work = store.create_tube("work", FIFO, TubeOptions::new())?;
-    let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
+    let mails = store.create_tube("mails", TubeOptions::new().driver(FIFO))?;
     let mut flushes = Vec::new();
     for n in 0..100 {
         work.put(body(n, BODY))?;
         let claim = work.try_take()?.ok_or("no ready task")?;
         let before = store.counters()?.flushes;
-        let mut finish = Finish::new();
+        let mut finish = tubewell::Outcome::done();
         for mail in 0..3 {
-            finish = finish.put(&mails, body(3 * n + mail, BODY));
+            finish = finish.and_put(&mails, body(3 * n + mail, BODY));
         }
-        claim.finish(finish)?;
+        claim.end(finish)?;
         flushes.push((store.counters()?.flushes - before) as f64);
     }
     store.close()?;
-    let count = report.spread("flushes of a finish with three puts", &flushes, "");
-    report.target("flushes of a finish with three puts", "1", short(count), count <= 1.0);
+    let count = report.spread("flushes of an end with three puts", &flushes, "");
+    report.target("flushes of an end with three puts", "1", short(count), count <= 1.0);
     Ok(())
 }
 
@@ -151,13 +151,13 @@ impl OneTube {
     fn open(setting: &Setting, name: &str, gate: Gate) -> Outcome<OneTube> {
         let store = Store::options().durability(Durability::relaxed()).open(setting.fresh(name))?;
         let driver = if gate == Gate::Blocked { FIFO } else { UTUBE };
-        let tube = store.create_tube("work", driver, gate.options())?;
+        let tube = store.create_tube("work", gate.options().driver(driver))?;
         Ok(OneTube { store, tube, gate })
     }
 
     /// Puts tasks behind a parent, or into sub-queues, of which it takes what can be taken.
     fn fill(&self, tasks: u64) -> Outcome {
-        let parents = self.store.create_tube("parents", FIFO, TubeOptions::new())?;
+        let parents = self.store.create_tube("parents", TubeOptions::new().driver(FIFO))?;
         let parent = parents.put(body(0, BODY))?.id;
         let task = |n: u64| match self.gate {
             Gate::Blocked => Put::new(body(n, BODY)).after(&parents, [parent]),

@@ -66,7 +66,7 @@ impl Activity {
 /// consumer, without calls.
 pub fn child(path: &Path, seconds: u64) -> Outcome {
     let store = Store::open(path)?;
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL))?;
     for n in 0..100 {
         tube.put(body(n, BODY))?;
         tube.try_take()?.ok_or("no ready task")?.ack()?;

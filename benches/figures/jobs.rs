@@ -69,7 +69,7 @@ fn ack(claim: tubewell::Claim) -> tubewell::Result<tubewell::Receipt> {
 }
 
 fn ack_with_result(claim: tubewell::Claim) -> tubewell::Result<tubewell::Receipt> {
-    claim.ack_with(RESULT)
+    claim.end(tubewell::Outcome::result(RESULT))
 }
 
 /// Measures two ways of work in turn, and compares the ratio of the second one with a target.
@@ -84,7 +84,7 @@ fn compare(
     for _ in 0..RUNS {
         for ((options, end), rates) in ways.iter().zip(&mut rates) {
             let store = Store::open(setting.fresh("jobs"))?;
-            let tube = store.create_tube("work", FIFO, options.clone())?;
+            let tube = store.create_tube("work", options.clone().driver(FIFO))?;
             rates.push(rate(&tube, *end, threads)?);
             store.close()?;
         }
@@ -174,14 +174,14 @@ fn fill(path: &Path, tasks: u64, done: bool) -> Outcome {
     let store = Store::options().durability(Durability::relaxed()).open(path)?;
     let keep = Keep::new().count(tasks);
     let options = TubeOptions::new().keep_done(keep).keep_buried(keep);
-    let tube = store.create_tube("work", FIFO, options)?;
+    let tube = store.create_tube("work", options.driver(FIFO))?;
     for first in (0..tasks).step_by(1000) {
         tube.put_many((first..first + 1000).map(|n| body(n, BODY)))?;
         for claim in tube.take_many(1000, Duration::ZERO)? {
             if done {
-                claim.ack_with(RESULT)?;
+                claim.end(tubewell::Outcome::result(RESULT))?;
             } else {
-                claim.bury_with(Failure::new("timeout", "no answer within 30 s"))?;
+                claim.bury(Failure::new("timeout", "no answer within 30 s"))?;
             }
         }
     }
@@ -195,7 +195,7 @@ fn fill(path: &Path, tasks: u64, done: bool) -> Outcome {
 fn waits(setting: &Setting, report: &mut Report) -> Outcome {
     const ROUNDS: u64 = 500;
     let store = Store::open(setting.fresh("waits"))?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
     let (sender, received) = mpsc::channel();
     let (ids, wanted) = mpsc::channel();
     let mut times = Times::default();
@@ -216,7 +216,7 @@ fn waits(setting: &Setting, report: &mut Report) -> Outcome {
             ids.send(id)?;
             let claim = tube.try_take()?.ok_or("no ready task")?;
             std::thread::sleep(Duration::from_millis(5));
-            let (acked, _) = timed(|| claim.ack_with(RESULT));
+            let (acked, _) = timed(|| claim.end(tubewell::Outcome::result(RESULT)));
             let returned = Instant::now();
             acked?;
             let at = received.recv()?;

@@ -53,7 +53,7 @@ fn note_percentiles(report: &mut Report, name: &str, times: &mut Times) -> Tail 
 /// each call changes a row of the file. Returns the times of the puts and of the acks.
 fn time_calls(path: &Path, durability: Durability, duration: Duration) -> Outcome<(Times, Times)> {
     let store = Store::open(path)?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new().durability(durability))?;
+    let tube = store.create_tube("work", TubeOptions::new().durability(durability).driver(FIFO))?;
     fill(&tube)?;
     store.flush()?;
     let (mut puts, mut acks) = (Times::default(), Times::default());

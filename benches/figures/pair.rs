@@ -12,9 +12,9 @@ pub fn open(
     subject: &str,
     [without, with]: [TubeOptions; 2],
 ) -> Outcome<[(Store, Tube); 2]> {
-    let open = |name: &str, options| -> Outcome<(Store, Tube)> {
+    let open = |name: &str, options: TubeOptions| -> Outcome<(Store, Tube)> {
         let store = Store::open(setting.fresh(&format!("{name}-{subject}")))?;
-        let tube = store.create_tube("work", FIFO, options)?;
+        let tube = store.create_tube("work", options.driver(FIFO))?;
         Ok((store, tube))
     };
     Ok([open("without", without)?, open("with", with)?])

@@ -157,7 +157,7 @@ fn run(setting: &Setting, case: &mut Case) -> Outcome {
     };
     let store = Store::options().durability(durability).open(setting.fresh("rates"))?;
     let options = TubeOptions::new().temporary(case.kind == Kind::Temporary);
-    let tube = store.create_tube("work", case.driver, options)?;
+    let tube = store.create_tube("work", options.driver(case.driver))?;
     let work = Work { tube: &tube, size: case.size };
     let put = work.put(case.callers)?;
     let drain = work.drain(case.callers)?;
@@ -249,7 +249,10 @@ impl Work<'_> {
         for claim in &claims {
             checked(claim.body(), self.size);
         }
-        Ok(Claim::ack_many(claims)?.into_iter().collect::<Result<Vec<_>, _>>()?.len())
+        Ok(Claim::end_many(claims, |_| tubewell::Outcome::done())?
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?
+            .len())
     }
 
     /// Keeps `tickets` cycles in flight in one thread.

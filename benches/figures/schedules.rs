@@ -38,7 +38,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 /// The first of the schedules is due in a year.
 fn store_schedules(path: &Path, report: &mut Report) -> Outcome {
     let store = Store::options().durability(Durability::relaxed()).open(path)?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
     let far = SystemTime::now() + DAY * 365;
     let start = Instant::now();
     for n in 0..SCHEDULES {

@@ -54,7 +54,7 @@ impl BusyTube {
     fn fill(setting: &Setting, name: &str, subs: u64, each: u64) -> Outcome<BusyTube> {
         let options = Store::options().durability(Durability::relaxed());
         let store = options.open(setting.fresh(name))?;
-        let tube = store.create_tube("work", UTUBE, TubeOptions::new())?;
+        let tube = store.create_tube("work", TubeOptions::new().driver(UTUBE))?;
         // The tasks of the sub-queues alternate, as in an application.
         let mut tasks = (0..=each).flat_map(|_| 0..subs);
         loop {

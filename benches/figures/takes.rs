@@ -30,7 +30,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     ] {
         let (slow_file, monitor) = SlowFile::create(&setting.fresh("take"))?;
         let store = Store::options().durability(durability).open_on(Box::new(slow_file))?;
-        let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
         for first in (0..STOCK).step_by(10_000) {
             tube.put_many((first..first + 10_000).map(|n| body(n, BODY)))?;
         }

@@ -61,7 +61,7 @@ fn plain_redb(setting: &Setting, puts: bool) -> Outcome<f64> {
 
 fn transact(setting: &Setting, puts: bool) -> Outcome<f64> {
     let store = Store::open(setting.fresh("transact"))?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
     for first in (0..TASKS).step_by(1000) {
         tube.put_many((first..first + 1000).map(|id| body(id, BODY)))?;
     }
@@ -75,7 +75,7 @@ fn transact(setting: &Setting, puts: bool) -> Outcome<f64> {
             if puts {
                 tx.put(&tube, body(round, BODY))?;
             }
-            Ok(tx.ack(&claim)?)
+            Ok(tx.end(&claim, tubewell::Outcome::done())?)
         })
     })?;
     store.close()?;

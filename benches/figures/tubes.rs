@@ -19,7 +19,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
         let start = Instant::now();
         for n in 0..1000 {
             let name = format!("tube{}", thousand * 1000 + n);
-            tubes.push(store.create_tube(&name, FIFO, TubeOptions::new())?);
+            tubes.push(store.create_tube(&name, TubeOptions::new().driver(FIFO))?);
         }
         thousands.push(millis(start.elapsed()));
     }
@@ -41,7 +41,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     report.note("open a store of 10,000 tubes", millis(time), "ms");
     report.note("file size with 10,000 tubes", mebibytes(&path), "MiB");
     let (store, before) = (store?, Instant::now());
-    let last = store.tube(&format!("tube{}", MANY - 1))?;
+    let last = store.find_tube(&format!("tube{}", MANY - 1))?;
     last.put(body(1, BODY))?;
     assert_eq!(checked(last.try_take()?.ok_or("no ready task")?.body(), BODY), 1);
     println!("- first cycle after the open: {} ms", short(millis(before.elapsed())));

@@ -36,7 +36,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
 fn durable(setting: &Setting, report: &mut Report) -> Outcome {
     let (file, monitor) = SlowFile::create(&setting.fresh("wake"))?;
     let store = Store::options().open_on(Box::new(file))?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
     let (sender, received) = mpsc::channel();
     let consumer = {
         let (tube, monitor) = (tube.clone(), monitor.clone());
@@ -97,8 +97,8 @@ fn under_load(
     report: &mut Report,
 ) -> Outcome {
     let store = Store::options().durability(durability).open(setting.fresh("wake-load"))?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
-    let busy = store.create_tube("busy", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
+    let busy = store.create_tube("busy", TubeOptions::new().driver(FIFO))?;
     busy.put_many((0..LOAD_STOCK).map(|n| body(n, BODY)))?;
     let stop = AtomicBool::new(false);
     let (times, load) = std::thread::scope(|scope| {

@@ -182,7 +182,7 @@ fn step(claims: &[Claim], callers: usize, n: usize) -> Outcome<usize> {
 /// The time of a stop while all threads wait for tasks.
 fn stops(setting: &Setting, report: &mut Report) -> Outcome {
     let store = Store::open(setting.fresh("stop"))?;
-    let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
     for threads in [1, 64] {
         let mut times = Vec::new();
         for _ in 0..STOPS {

@@ -168,15 +168,15 @@ impl From<Error> for Failure {
             }
             Error::TubeExists { name } => {
                 Failure::new(Exit::Refused, format!("tube {name:?} already exists"))
-                    .hint("use it, or create it with --if-not-exists")
+                    .hint("use it; --if-not-exists gives it the options that are named")
             }
             Error::TubeDiffers { name, what } => Failure::new(
                 Exit::Refused,
                 format!("tube {name:?} already exists, but {what}"),
             )
             .hint(
-                "`tubewell tubes` shows its options; --or-alter changes all but the driver and \
-                     --temporary, `tubewell alter` some of them",
+                "`tubewell tubes` shows its options; `tubewell alter` changes all but the driver \
+                 and --temporary",
             ),
             Error::FileExists { .. }
             | Error::TubeBusy { .. }

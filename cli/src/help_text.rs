@@ -65,8 +65,8 @@ to the name of the sub-queue.
 Metrics: with --metrics 30 the tube counts what happens on each day, and keeps
 the last 30 days. `tubewell days` shows them.
 
-With --or-alter a tube that exists gets these options, and the default of each
-option that is left out. `tubewell alter` changes single options.
+With --if-not-exists a tube that exists gets the options that are named here. The
+others stay, as after `tubewell alter`.
 
 Examples:
   tubewell create mail
@@ -75,7 +75,7 @@ Examples:
   tubewell create crawl --driver utubettl --ttr 30s
   tubewell create uploads --driver limfifottl --capacity 1000 --ttl 1d
   tubewell create thumbnails --durability 'write(50ms)'
-  tubewell create pages --max-taken 8 --rate 10/1s --or-alter
+  tubewell create pages --max-taken 8 --rate 10/1s --if-not-exists
   tubewell create hosts --driver utube --sub-queue-rate 1/1s
   tubewell create orders --metrics 90";
 
@@ -94,8 +94,8 @@ Example:
   tubewell limits";
 
 pub const ALTER: &str = "\
-Options that are not named stay as they are. `tubewell create TUBE --or-alter`
-sets all of them, so that a limit can be removed. The driver does not change.
+Options that are not named stay as they are. --default NAME sets one back to its
+default, so that a limit can be removed. The driver does not change.
 `tubewell create --help` explains the values of the options.
 
 New times and priorities hold for later puts, new limits for later takes. A
@@ -104,7 +104,7 @@ limit that is lowered takes no task away from its worker.
 Examples:
   tubewell alter mail --max-taken 2
   tubewell alter mail --ttr 30s --max-attempts 5
-  tubewell alter mail --metrics 30";
+  tubewell alter mail --metrics 30 --default max-taken";
 
 pub const DAYS: &str = "\
 For tubes with --metrics. Days are those of UTC. Days on which nothing happened

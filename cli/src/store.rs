@@ -326,7 +326,7 @@ pub fn stored_in_file(store: &Store) -> tubewell::Result<u64> {
 
 /// Opens a tube. If there is none, the failure names similar ones, or those that exist.
 pub fn tube(store: &Store, name: &str) -> CommandResult<Tube> {
-    store.tube(name).map_err(|error| match error {
+    store.find_tube(name).map_err(|error| match error {
         Error::TubeNotFound { .. } => unknown_tube(store, name),
         error => error.into(),
     })
@@ -454,7 +454,7 @@ mod tests {
     fn an_owner_that_does_not_answer_is_an_error_and_not_a_store_without_tubes() {
         let directory = tempfile::tempdir().unwrap();
         let owner = Store::in_memory().unwrap();
-        owner.create_tube("mail", FIFO, TubeOptions::new()).unwrap().put("one").unwrap();
+        owner.create_tube("mail", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
         let served = owner.serve(ServeOptions::unix(directory.path().join("socket"))).unwrap();
         let store = tubewell::connect(served.url()).unwrap();
         assert_eq!(store.tubes().unwrap().len(), 1);

@@ -14,10 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{
-    Bincode, Codec, Cursor, Error, FIFO, FIFOTTL, Put, Store, TaskInfo, TaskState, Tube,
-    TubeOptions,
-};
+use tubewell::{Bincode, Codec, Cursor, Error, Put, Store, TaskInfo, TaskState, Tube, TubeOptions};
 
 use crate::paths::{from_bytes, to_bytes};
 use crate::{Failure, report};
@@ -67,12 +64,11 @@ impl Queue {
             )
             .into());
         }
-        let options = TubeOptions::new().if_not_exists(true);
         let queue = Queue {
-            files: store.create_tube("files", FIFOTTL, options.clone())?,
-            done: store.create_tube("done", FIFOTTL, options.clone())?,
-            failed: store.create_tube("failed", FIFOTTL, options.clone())?,
-            over: store.create_tube(OVER, FIFO, options.temporary(true))?,
+            files: store.tube("files")?,
+            done: store.tube("done")?,
+            failed: store.tube("failed")?,
+            over: store.open_tube(OVER, TubeOptions::new().temporary(true))?,
             path: fs::canonicalize(path)?,
             store,
         };

@@ -44,7 +44,7 @@ pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), 
             Err(why) => {
                 let reason = format!("cannot read {}: {why}", from_bytes(&path).display());
                 queue.failed.put(Put::new(reason).priority(number))?;
-                claim.bury()?;
+                claim.bury(None)?;
             }
         }
         while in_flight.len() > IN_FLIGHT {

@@ -179,7 +179,7 @@ fn put_and_peek(put: Put<Vec<u8>>) -> tubewell::Result<(TaskInfo, Bytes)> {
         static TUBE: (Store, Tube) = {
             let clock = ManualClock::new();
             let store = Store::options().clock(&clock).open_in_memory().unwrap();
-            let tube = store.create_tube("one", UTUBETTL, TubeOptions::new()).unwrap();
+            let tube = store.create_tube("one", TubeOptions::new().driver(UTUBETTL)).unwrap();
             (store, tube)
         };
     }

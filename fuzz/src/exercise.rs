@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell::{
     Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, LastFailure, ManualClock,
-    Page, Restore, Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update,
+    Outcome, Page, Restore, Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update,
 };
 
 use crate::disk::Disk;
@@ -138,7 +138,7 @@ fn read_task(tube: &Tube, info: &TaskInfo, oracle: Oracle) {
             info.id
         );
     }
-    match tube.outcome(info.id) {
+    match tube.ending(info.id) {
         Ok(Some(Ending::Buried { failure: Some(failure) })) => assert_reported(info.id, &failure),
         Ok(Some(Ending::Done { result: Some(found) })) => assert_eq!(found, result(info.id)),
         _ => {}
@@ -164,9 +164,7 @@ fn change_tubes(store: &Store, tube: &Tube) {
     let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
     let _ = tube.admin().revoke_all();
     let _ = tube.admin().release_all();
-    if let Ok(other) =
-        store.create_tube("moved", tube.driver(), TubeOptions::new().if_not_exists(true))
-    {
+    if let Ok(other) = store.open_tube("moved", TubeOptions::new().driver(tube.driver())) {
         let _ = tube.admin().move_all(&other);
         let _ = other.admin().move_all(tube);
     }
@@ -175,7 +173,7 @@ fn change_tubes(store: &Store, tube: &Tube) {
         1 => drop(store.drop_tube(tube.name())),
         _ => {}
     }
-    let _ = store.create_tube("new", FIFO, TubeOptions::new().if_not_exists(true));
+    let _ = store.open_tube("new", TubeOptions::new().driver(FIFO));
 }
 
 /// Ends tasks as an administrator does, and forgets some of the kept ones.
@@ -241,13 +239,13 @@ fn finish(claim: Claim, nth: usize) {
     let _ = claim.step("one", || Ok::<_, Error>(result(id)));
     let _ = claim.steps();
     let _ = match nth % 10 {
-        0 => claim.bury(),
+        0 => claim.bury(None),
         1 => claim.touch(Duration::from_millis(1)).and_then(|_| claim.ack()),
         5 => claim.fail(failure(id)),
-        6 => claim.bury_with(failure(id)),
-        7 => claim.snooze(Duration::ZERO),
-        8 => claim.fail_in(Duration::from_millis(1), failure(id)),
-        9 => claim.ack_with(result(id)),
+        6 => claim.bury(failure(id)),
+        7 => claim.end(Outcome::snooze(Duration::ZERO)),
+        8 => claim.end(Outcome::fail_in(Duration::from_millis(1), failure(id))),
+        9 => claim.end(Outcome::result(result(id))),
         _ => claim.ack(),
     };
 }

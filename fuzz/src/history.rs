@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tubewell::{
     Backoff, Claim, ClaimToken, Counting, Durability, Error, FIFO, FIFOTTL, Failure, Keep,
-    LIMFIFOTTL, ManualClock, Put, Schedule, Store, StoreOptions, TubeOptions, UTUBE, UTUBETTL,
+    LIMFIFOTTL, ManualClock, Outcome, Put, Schedule, Store, StoreOptions, TubeOptions, UTUBE,
+    UTUBETTL,
 };
 
 use crate::disk::{Bytes, Disk, PAGE};
@@ -78,7 +79,7 @@ fn build() -> History {
         ("labelled", FIFOTTL, limited().history(4)),
     ];
     for (name, driver, given) in tubes {
-        store.create_tube(name, driver, given).unwrap();
+        store.create_tube(name, given.driver(driver)).unwrap();
     }
     let mut builder = HistoryBuilder {
         store,
@@ -163,7 +164,7 @@ fn label(builder: &mut HistoryBuilder) {
             builder.put("labelled", 40, |put| tags.fold(put.key(format!("key-{n}")), Put::tag));
         tube.admin().log(id, &entry(id)).unwrap();
     }
-    for end in [|claim: Claim| claim.ack().unwrap(), |claim: Claim| claim.release(MS).unwrap()] {
+    for end in [|claim: Claim| claim.ack().unwrap(), |claim: Claim| claim.release_in(MS).unwrap()] {
         let claim = tube.try_take().unwrap().unwrap();
         claim.step("one", || Ok::<_, Error>(result(claim.id()))).unwrap();
         end(claim);
@@ -179,7 +180,7 @@ fn work(builder: &mut HistoryBuilder) {
         take().ack().unwrap();
         let _ = take().detach();
         if let Ok(Some(claim)) = tube.try_take() {
-            claim.bury().unwrap();
+            claim.bury(None).unwrap();
         }
         if let Ok(Some(claim)) = tube.try_take() {
             let hold = if name == "plain" { Duration::MAX } else { Duration::from_secs(3600) };
@@ -195,7 +196,7 @@ fn work_with_attempts(builder: &mut HistoryBuilder) {
         |claim| assert!(claim.ack().is_ok()),
         |claim| {
             let id = claim.id();
-            claim.ack_with(result(id)).unwrap();
+            claim.end(Outcome::result(result(id))).unwrap();
         },
         |claim| {
             let id = claim.id();
@@ -203,9 +204,9 @@ fn work_with_attempts(builder: &mut HistoryBuilder) {
         },
         |claim| {
             let id = claim.id();
-            claim.bury_with(failure(id)).unwrap();
+            claim.bury(failure(id)).unwrap();
         },
-        |claim| assert!(claim.snooze(Duration::ZERO).is_ok()),
+        |claim| assert!(claim.end(Outcome::snooze(Duration::ZERO)).is_ok()),
         |claim| drop(claim.detach()),
     ];
     for name in ["limited", "limited queues"] {

@@ -4,6 +4,8 @@
 
 #[path = "../../tests/model/convert.rs"]
 mod convert;
+#[path = "../../tests/common/options.rs"]
+mod options;
 #[path = "../../tests/model/reference/mod.rs"]
 pub mod reference;
 #[path = "../../tests/model/steps.rs"]

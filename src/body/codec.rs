@@ -33,9 +33,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///     }
 /// }
 ///
-/// # use tubewell::{FIFO, TubeOptions};
 /// let store = Store::in_memory()?;
-/// let notes = store.create_tube("notes", FIFO, TubeOptions::new())?.typed_with(Masked(0x55));
+/// let notes = store.tube("notes")?.typed_with(Masked(0x55));
 /// notes.put("hello")?;
 /// let claim = notes.try_take()?.unwrap();
 /// assert_eq!(claim.value(), "hello");
@@ -68,7 +67,7 @@ pub trait Codec<T>: Send + Sync + 'static {
 /// # Example: a field that older bodies do not have
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use tubewell::{FIFO, Store, TubeOptions};
+/// use tubewell::Store;
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct Resize {
@@ -78,7 +77,7 @@ pub trait Codec<T>: Send + Sync + 'static {
 /// }
 ///
 /// let store = Store::in_memory()?;
-/// let tube = store.create_tube("resizes", FIFO, TubeOptions::new())?;
+/// let tube = store.tube("resizes")?;
 /// tube.put(r#"{"picture":"cat.jpg"}"#)?; // by an older release, or by the command
 /// let resizes = tube.typed::<Resize>();
 /// assert_eq!(resizes.take()?.value().width, None);
@@ -101,10 +100,10 @@ pub struct Bincode;
 ///
 /// # Example
 /// ```
-/// use tubewell::{FIFO, Store, Text, TubeOptions};
+/// use tubewell::{Store, Text};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?.typed_with(Text);
+/// let mails = store.tube("mails")?.typed_with(Text);
 /// mails.put("to: ann")?;
 /// assert_eq!(mails.try_take()?.unwrap().value(), "to: ann");
 /// # Ok::<(), tubewell::Error>(())

@@ -23,12 +23,12 @@ use crate::{ClaimToken, Error, Owner, Result};
 /// A claim as its session holds it. Dropping it releases the task.
 pub(crate) struct Held {
     pub(crate) handle: StoreHandle,
-    pub(super) guard: Option<Arc<SessionGuard>>,
+    pub(crate) guard: Option<Arc<SessionGuard>>,
     pub(crate) grant: Grant,
     /// Whether dropping it releases the task.
     pub(crate) release_on_drop: bool,
     /// Found by its id: it is the session's, and neither a drop nor a refused end releases the task.
-    pub(super) is_found: bool,
+    pub(crate) is_found: bool,
     /// The names of the steps of this claim, so that none is named twice.
     pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
     /// Set for the claim that a job shows to its handler: notes the calls that the store could not
@@ -71,11 +71,16 @@ impl Held {
     }
 
     /// A call that ends the claim was made. A refused one releases the task, since its handle goes.
-    pub(crate) fn was_ended<V: Verb>(&mut self, is_refused: bool) {
+    pub(crate) fn was_ended(&mut self, is_refused: bool, forgives: bool) {
         self.release_on_drop = false;
         if is_refused && !self.is_found {
-            self.drop_claim(V::FORGIVES);
+            self.drop_claim(forgives);
         }
+    }
+
+    /// The session keeps the claim.
+    pub(crate) fn keep(mut self) {
+        self.release_on_drop = false;
     }
 
     /// The token of this claim while it is parked.
@@ -124,7 +129,7 @@ impl Held {
     }
 
     /// As `call`, on this claim or on several of the same store.
-    pub(super) fn call_on<'a, V: Begin>(
+    pub(crate) fn call_on<'a, V: Begin>(
         &'a self,
         on: Named<'a, V>,
         guards: &'a [Arc<SessionGuard>],
@@ -140,8 +145,9 @@ impl Held {
         mut self,
         verb: Result<V>,
     ) -> M::Answer<V::Answer> {
+        let forgives = verb.as_ref().is_ok_and(V::forgives);
         let answer = M::make(self.call(), verb);
-        self.was_ended::<V>(M::is_refused(&answer));
+        self.was_ended(M::is_refused(&answer), forgives);
         answer
     }
 
@@ -200,7 +206,7 @@ impl Held {
         }
     }
 
-    /// As [`Claim::snooze`](crate::Claim::snooze) without a delay: only memory changes. Blocks for the
+    /// As [`Outcome::snooze`](crate::Outcome::snooze) without a delay: only memory changes. Blocks for the
     /// answer of another process, for at most `time`.
     pub(crate) fn snooze_within(&self, time: Duration) -> Result<()> {
         let StoreHandle::Remote(owner) = &self.handle else {

@@ -17,10 +17,10 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new().history(10))?;
+    /// let films = store.open_tube("films", TubeOptions::new().history(10))?;
     /// let id = films.put("cut")?.id;
     /// let claim = films.try_take()?.unwrap();
     /// claim.log("scene 3 has no sound")?;

@@ -23,10 +23,10 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{EventKind, FIFO, Filter, Store, TubeOptions};
+    /// use tubewell::{EventKind, Filter, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let films = store.tube("films")?;
     /// let reports = store.events(Filter::new().kinds([EventKind::Progress]), 100)?;
     /// films.put("a film")?;
     /// let film = films.try_take()?.unwrap();

@@ -2,7 +2,8 @@
 
 use super::Claim;
 use crate::body::Coder;
-use crate::core::list::BuryHeld;
+use crate::core::list::EndTask;
+use crate::core::{EndRequest, TaskEnd};
 use crate::{Error, Failure, Result};
 
 /// The failure group of tasks whose bodies are no values of the type of their tube.
@@ -62,15 +63,16 @@ impl Undecodable {
     pub(crate) fn bury_here(self) -> Error {
         let Undecodable { claim, error } = self;
         let (task, failure) = (describe(&claim), failure_of(&error));
-        buried(&task, error, claim.bury_with(failure).map(drop))
+        buried(&task, error, claim.bury(failure).map(drop))
     }
 
     /// Buries the task. Returns the error for the caller of the take.
     pub(crate) async fn bury(self) -> Error {
         let Undecodable { mut claim, error } = self;
-        let failure = Some(failure_of(&error));
-        let outcome = claim.held.make_async(&BuryHeld { failure }).await;
-        claim.held.was_ended::<BuryHeld>(outcome.is_err());
+        let end = TaskEnd::Bury(Some(failure_of(&error)));
+        let bury = EndTask { request: EndRequest::alone(end) };
+        let outcome = claim.held.make_async(&bury).await;
+        claim.held.was_ended(outcome.is_err(), false);
         buried(&describe(&claim), error, outcome.map(drop))
     }
 }

@@ -113,11 +113,11 @@ impl ManualClock {
     /// # Example: a suspend of eight hours
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Put, Store};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put(Put::new("half done").ttr(Duration::from_secs(60)))?;
     /// let job = jobs.try_take()?.unwrap();
     /// jobs.put(Put::new("tomorrow").delay(Duration::from_secs(6 * 3600)))?;
@@ -146,13 +146,13 @@ impl ManualClock {
     /// # Example: a clock that lost its battery
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Put, Store};
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("store");
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open(&path)?;
-    /// let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put(Put::new("in an hour").delay(Duration::from_secs(3600)))?;
     /// store.close()?;
     /// # drop(jobs);

@@ -206,7 +206,7 @@ mod tests {
             for later in [|tube: &Tube| tube.try_take().unwrap(), |tube: &Tube| tube.claim(1).ok()]
             {
                 let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
-                let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+                let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
                 tube.put("first").unwrap();
                 shut(&tube);
                 tube.put("second").unwrap();

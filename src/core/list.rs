@@ -20,12 +20,12 @@ pub(crate) use crate::core::schedules::{
 };
 use crate::core::state::ClaimKey;
 pub(crate) use crate::core::verbs::{
-    Ack, AckClaims, AddTags, AllCounts, Bury, BuryHeld, ByKey, CancelTask, Checkpoint, CountsOf,
-    Delete, DeleteIf, DeleteMany, DeleteWhere, EndingOf, Fail, Find, FinishTask, Forget, Groups,
-    HistoryOf, Kick, KickTask, KickWhere, Limit, List, ListBodies, ListInStore, Log, LogHeld,
-    MoveSome, MoveTo, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release, ReleaseAll,
-    ReleaseIn, RemoveTags, Renew, Requeue, Resolve, SetPriority, Sleep, Snooze, SnoozeIn, Spawn,
-    Steps, StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
+    Ack, AddTags, AllCounts, Bury, ByKey, CancelTask, Checkpoint, CountsOf, Delete, DeleteIf,
+    DeleteMany, DeleteWhere, EndClaims, EndTask, EndingOf, Find, Forget, Groups, HistoryOf, Kick,
+    KickTask, KickWhere, Limit, List, ListBodies, ListInStore, Log, LogHeld, MoveSome, MoveTo,
+    NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release, ReleaseAll, RemoveTags, Renew,
+    Requeue, Resolve, SetPriority, Sleep, Snooze, Spawn, Steps, StepsHeld, TagCounts, Touch,
+    UpdateTask, WriteStep,
 };
 pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
 use crate::core::wire::{Input, Malformed, Wire};
@@ -103,8 +103,8 @@ verbs! {
         Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveParents,
         RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule,
         Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
-    of claim: Ack, BuryHeld, Checkpoint, DescribeHeld, Fail, FinishTask, Join, Limit, LogHeld, Park,
-        ReadStep, Release, ReleaseIn, Renew, ReportProgress, ReportText, Sleep, Snooze, SnoozeIn, Spawn,
+    of claim: Ack, Checkpoint, DescribeHeld, EndTask, Join, Limit, LogHeld, Park,
+        ReadStep, Release, Renew, ReportProgress, ReportText, Sleep, Snooze, Spawn,
         StepsHeld, Touch, WriteStep;
-    of claims: AckClaims;
+    of claims: EndClaims;
 }

@@ -37,13 +37,11 @@ pub(crate) use history::decode_entry;
 pub use met::met;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use schedules::describe_schedule;
-#[cfg(feature = "redb")]
-pub(crate) use state::check_size;
 pub(crate) use state::{
-    About, AfterUnlock, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimKey, Clocks, Config,
-    Core, Decided, Definition, FILE, Filled, FinishRequest, Grant, LineCall, MEMORY, ParentEnd,
-    PutInto, PutRequest, ScheduleRequest, TakeSlot, UpdateRequest, Wait, WaitSlot, WallClock,
-    distinct_tags,
+    About, AfterUnlock, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimEnd, ClaimKey, Clocks,
+    Config, Core, Decided, Definition, EndRequest, FILE, Filled, Grant, LineCall, MEMORY,
+    ParentEnd, PutInto, PutRequest, ScheduleRequest, TakeSlot, TaskEnd, UpdateRequest, Wait,
+    WaitSlot, WallClock, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;
@@ -52,6 +50,6 @@ pub(crate) use verbs::{
     decode_step, describe, describe_unreachable,
 };
 #[cfg(feature = "redb")]
-pub(crate) use verbs::{CallsSoFar, TransactionCall, TransactionEnd};
+pub(crate) use verbs::{CallsSoFar, TransactionCall};
 pub(crate) use waits::{TakeAttempt, Watching};
 pub(crate) use wire::{Input, Malformed, Wire, from_bytes, to_bytes};

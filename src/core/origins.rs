@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn subscription_that_begins_before_the_flush_gets_the_owner_the_cause_and_the_key() {
         let store = Store::in_memory().unwrap();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let ids = ["a", "b"].map(|key| tube.put(Put::new("x").key(key).tag("t")).unwrap().id);
         let worker = store.session("worker").unwrap();
         let of_worker = worker.tube("work").unwrap();

@@ -36,12 +36,14 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
     /// It consumes the handle of its claim: one that is refused releases the task.
     const ENDS_CLAIM: bool = false;
 
-    /// The attempt does not count, also if it is refused.
-    const FORGIVES: bool = false;
-
     /// Whether it may be made twice, if a connection breaks before the answer.
     fn may_repeat(&self) -> bool {
         !Self::KIND.changes()
+    }
+
+    /// Whether the attempt of its claim does not count, also if it is refused.
+    fn forgives(&self) -> bool {
+        false
     }
 
     /// Whether a refusal waits for the change that may have caused it.

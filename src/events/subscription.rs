@@ -28,10 +28,10 @@ use crate::{Error, Result};
 ///
 /// # Example
 /// ```
-/// # use tubewell::{FIFO, Filter, Store, TubeOptions};
+/// # use tubewell::{Filter, Store};
 /// # let store = Store::in_memory()?;
 /// let events = store.events(Filter::new(), 100)?;
-/// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+/// store.tube("jobs")?.put("one")?;
 /// store.close()?;
 /// for event in events {
 ///     println!("task {} of {}: {:?}", event.id, event.tube, event.kind);
@@ -113,9 +113,9 @@ impl Subscription {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Filter, Store, TubeOptions};
+    /// # use tubewell::{Filter, Store};
     /// # let store = Store::in_memory()?;
-    /// # let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let jobs = store.tube("jobs")?;
     /// let events = store.events(Filter::new(), 100)?;
     /// jobs.put("one")?;
     /// let delivered = events.delivered()?;

@@ -26,5 +26,5 @@ pub(super) fn at_most(number: u32, most: u32, what: &str, unit: &str) -> Result<
 
 /// Refuses a limit of attempts, of a tube or of a task, with which no task could be taken.
 pub(crate) fn check_max_attempts(limit: Option<u32>) -> Result<()> {
-    limit.map_or(Ok(()), |limit| above_zero(limit, "max_attempts", "leave it out for no limit"))
+    limit.map_or(Ok(()), |limit| above_zero(limit, "max_attempts", "no limit is the default"))
 }

@@ -35,11 +35,14 @@ macro_rules! declare {
             $(stored $number:literal,)?
         }
     )*) => {
-        /// The options with which a tube is created. The store keeps all of them except the callback.
+        /// The options of a tube, and its driver. The store keeps all of them except the callback.
         ///
-        /// [`create_tube`](crate::Store::create_tube) returns [`Unsupported`](crate::Error::Unsupported)
-        /// if the driver does not have one of the options. Times are rounded up to microseconds;
-        /// `Duration::MAX` is without a limit.
+        /// They know which of them were named. [`create_tube`](crate::Store::create_tube) gives the others
+        /// their defaults; [`open_tube`](crate::Store::open_tube) and
+        /// [`alter`](crate::Admin::alter) leave the others of a tube that exists as they are.
+        ///
+        /// [`Unsupported`](crate::Error::Unsupported) is returned if the driver does not have one of the
+        /// options. Times are rounded up to microseconds; `Duration::MAX` is without a limit.
         ///
         /// # Example
         /// ```
@@ -48,19 +51,20 @@ macro_rules! declare {
         ///
         /// let store = Store::in_memory()?;
         /// let options = TubeOptions::new()
+        ///     .driver(LIMFIFOTTL)
         ///     .capacity(1000)
         ///     .ttr(Duration::from_secs(60)) // a worker has a minute
-        ///     .ttl(Duration::from_secs(86_400)) // and the task a day
-        ///     .if_not_exists(true);
-        /// store.create_tube("uploads", LIMFIFOTTL, options.clone())?;
-        /// assert!(matches!(store.create_tube("plain", FIFO, options), Err(Error::Unsupported { .. })));
+        ///     .ttl(Duration::from_secs(86_400)); // and the task a day
+        /// store.open_tube("uploads", options.clone())?;
+        /// let plain = store.open_tube("plain", options.driver(FIFO));
+        /// assert!(matches!(plain, Err(Error::Unsupported { .. })));
         /// # Ok::<(), Error>(())
         /// ```
         #[derive(Clone, Default)]
         pub struct TubeOptions {
-            $(pub(crate) $name: Option<$given>,)*
-            pub(crate) if_not_exists: bool,
-            pub(crate) or_alter: bool,
+            pub(crate) driver: Option<String>,
+            // `Some(None)` names the default.
+            $(pub(crate) $name: Option<Option<$given>>,)*
             pub(crate) callback: Option<Callback>,
         }
 
@@ -108,43 +112,43 @@ macro_rules! declare {
                 $(#[$docs])*
                 #[must_use]
                 pub fn $name(mut self, $value: $given) -> TubeOptions {
-                    self.$name = Some($value);
+                    self.$name = Some(Some($value));
                     self
                 }
             )*
 
             /// Sets an option by its name, as a configuration file or a command line has it:
             /// [`given`](TubeOptions::given) has the names and the values. A name that no option has is
-            /// an error; [`OptionValue::Without`] is the default.
+            /// an error; [`OptionValue::Without`] names the default, so that an alter goes back to it.
             ///
             /// # Errors
             /// [`Invalid`](Error::Invalid): there is no such option, or its type does not have this value.
-            /// [`create_tube`](crate::Store::create_tube) and [`alter`](crate::Admin::alter) check the
-            /// limits of the values.
+            /// The limits of the values are checked when a tube gets them.
             ///
             /// # Example
             /// ```
-            /// use tubewell::{FIFOTTL, Store, TubeOptions};
+            /// use tubewell::{Store, TubeOptions};
             ///
             /// let mut options = TubeOptions::new();
             /// for (name, value) in [("ttr", "1m30s"), ("max_attempts", "5"), ("backoff", "10s")] {
             ///     options = options.set(name, value)?;
             /// }
-            /// let jobs = Store::in_memory()?.create_tube("jobs", FIFOTTL, options)?;
+            /// let jobs = Store::in_memory()?.open_tube("jobs", options)?;
             /// assert_eq!(jobs.info()?.max_attempts, Some(5));
             /// # Ok::<(), tubewell::Error>(())
             /// ```
             pub fn set(mut self, name: &str, value: impl Into<OptionValue>) -> Result<TubeOptions> {
                 let value = value.into();
                 $(if name == stringify!($name) {
-                    self.$name = given(name, value)?;
+                    self.$name = Some(given(name, value)?);
                     return Ok(self);
                 })*
                 let known = [$(stringify!($name)),*].join(", ");
                 Err(Error::invalid(format!("a tube has no option {name:?}; it has {known}")))
             }
 
-            /// The options that were given, by name.
+            /// The options that were given, by name. Not among them are the driver,
+            /// and options that [`set`](TubeOptions::set) has set back to their defaults.
             ///
             /// # Example
             /// ```
@@ -156,14 +160,19 @@ macro_rules! declare {
             /// ```
             pub fn given(&self) -> impl Iterator<Item = (&'static str, OptionValue)> + use<> {
                 let values = [$(
-                    self.$name.as_ref().map(|value| (stringify!($name), Value::value(value))),
+                    self.$name.flatten().map(|value| (stringify!($name), Value::value(&value))),
                 )*];
                 values.into_iter().flatten()
             }
 
+            /// Whether an option is named. The driver is none.
+            pub(crate) fn name_any(&self) -> bool {
+                false $(|| self.$name.is_some())*
+            }
+
             /// Refuses a value outside its limits.
             pub(super) fn check(&self) -> Result<()> {
-                $($(if let Some($value) = self.$name {
+                $($(if let Some($value) = self.$name.flatten() {
                     $check?;
                 })?)*
                 Ok(())
@@ -174,7 +183,7 @@ macro_rules! declare {
             /// The first given option that needs what a driver does not have.
             pub(super) fn unsupported(&self, traits: Traits) -> Option<&'static str> {
                 $($(if !traits.$needs
-                    && self.$name.is_some() $(&& self.$name != Some($nothing))?
+                    && self.$name.flatten().is_some() $(&& self.$name.flatten() != Some($nothing))?
                 {
                     return Some($what);
                 })?)*
@@ -186,17 +195,25 @@ macro_rules! declare {
             /// The options in effect where these are given, without a look at the limits.
             pub(super) fn in_effect(options: &TubeOptions) -> Policies {
                 Policies {
-                    $($name: options.$name.map_or_else(Default::default, |$value| {
+                    $($name: options.$name.flatten().map_or_else(Default::default, |$value| {
                         first!($($kept,)? Into::<$in_effect>::into($value))
                     }),)*
                     paused: None,
                 }
             }
 
+            /// These options, but for those that `other` has and `options` name. The pause stays.
+            pub(super) fn with_named(&self, options: &TubeOptions, other: &Policies) -> Policies {
+                Policies {
+                    $($name: if options.$name.is_some() { other.$name } else { self.$name },)*
+                    paused: self.paused,
+                }
+            }
+
             /// The options that are not the default.
             pub(super) fn to_options(&self) -> TubeOptions {
                 TubeOptions {
-                    $($name: InEffect::given(self.$name),)*
+                    $($name: InEffect::given(self.$name).map(Some),)*
                     ..TubeOptions::default()
                 }
             }
@@ -238,11 +255,11 @@ macro_rules! declare {
 
         impl stored::Numbered for TubeOptions {
             fn count(&self) -> u64 {
-                0 $($(+ u64::from($number != PAUSED && self.$name.is_some()))?)*
+                0 $($(+ u64::from($number != PAUSED && self.$name.flatten().is_some()))?)*
             }
 
             fn put(&self, encoder: &mut impl bincode::enc::Encoder) -> stored::Encoded {
-                $($(if let Some(value) = &self.$name {
+                $($(if let Some(Some(value)) = &self.$name {
                     stored::put($number, value, encoder)?;
                 })?)*
                 Ok(())
@@ -254,7 +271,7 @@ macro_rules! declare {
                 decoder: &mut impl bincode::de::Decoder,
             ) -> Result<(), bincode::error::DecodeError> {
                 match number {
-                    $($($number => self.$name = Some(stored::Stored::get(decoder)?),)?)*
+                    $($($number => self.$name = Some(Some(stored::Stored::get(decoder)?)),)?)*
                     _ => return Err(stored::damaged("an unknown option")),
                 }
                 Ok(())
@@ -264,9 +281,8 @@ macro_rules! declare {
         impl fmt::Debug for TubeOptions {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct("TubeOptions")
+                    .field("driver", &self.driver)
                     $(.field(stringify!($name), &self.$name))*
-                    .field("if_not_exists", &self.if_not_exists)
-                    .field("or_alter", &self.or_alter)
                     .finish_non_exhaustive()
             }
         }

@@ -51,7 +51,8 @@ macro_rules! tube_options {
         needs timed "a ttl",
     }
     /// Time to run, also called visibility timeout: the ttr of tasks that are put without one.
-    /// Default: the ttl of the tube. Timed drivers only.
+    /// Default: the ttl of the tube, which a ttr of the same time follows when the ttl is altered. Timed
+    /// drivers only.
     #[doc(alias = "time to run")]
     #[doc(alias = "visibility timeout")]
     #[doc(alias = "lease")]
@@ -77,12 +78,12 @@ macro_rules! tube_options {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFOTTL, ManualClock, Put, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Store, TubeOptions};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let options = TubeOptions::new().max_runtime(Duration::from_secs(60));
-    /// let jobs = store.create_tube("jobs", FIFOTTL, options)?;
+    /// let jobs = store.open_tube("jobs", options)?;
     /// jobs.put("hangs")?;
     /// let claim = jobs.try_take()?.unwrap();
     /// clock.advance(Duration::from_secs(50));
@@ -95,7 +96,7 @@ macro_rules! tube_options {
         /// How long one claim may last; `None` without a limit.
         or Without("unlimited"),
         in_effect limited(max_runtime),
-        check above_zero(max_runtime, "the max_runtime of a tube", "leave it out for no limit"),
+        check above_zero(max_runtime, "the max_runtime of a tube", "no limit is the default"),
         needs timed "a max_runtime" unless Duration::MAX,
         stored 0,
     }
@@ -105,16 +106,16 @@ macro_rules! tube_options {
     ///
     /// Each take is an attempt, however its claim ends: by [`fail`](crate::Claim::fail), by
     /// [`release`](crate::Claim::release), because the handle was dropped, the ttr elapsed, or the
-    /// session or the process ended. [`snooze`](crate::Claim::snooze) and
+    /// session or the process ended. [`Outcome::snooze`](crate::Outcome::snooze) and
     /// [`revoke`](crate::Admin::revoke) forgive the attempt, and [`kick`](crate::Tube::kick) forgives
     /// all of them. [`count_takes`](TubeOptions::count_takes) says what of this survives a crash.
     ///
     /// # Example: a task that kills its workers ends up buried
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(2))?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().max_attempts(2))?;
     /// let id = jobs.put("poison")?.id;
     /// drop(jobs.try_take()?); // the first worker gives up
     /// drop(jobs.try_take()?); // and the second one
@@ -163,7 +164,7 @@ macro_rules! tube_options {
         stored 4,
     }
     /// Which tasks that are done are kept, with their results. Default: none. A kept task takes no
-    /// place of the capacity. [`Tube::outcome`](crate::Tube::outcome) reads how it has ended,
+    /// place of the capacity. [`Tube::ending`](crate::Tube::ending) reads how it has ended,
     /// [`Admin::forget`](crate::Admin::forget) removes it.
     ///
     /// The ack that exceeds the count removes the oldest one with the same commit.
@@ -193,10 +194,10 @@ macro_rules! tube_options {
     /// # Example: at most two downloads at a time, with any number of workers
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let downloads = store.create_tube("downloads", FIFO, TubeOptions::new().max_taken(2))?;
+    /// let downloads = store.open_tube("downloads", TubeOptions::new().max_taken(2))?;
     /// downloads.put_many(["a", "b", "c"])?;
     /// let mut claims = downloads.take_many(10, Duration::ZERO)?;
     /// assert_eq!(claims.len(), 2);
@@ -210,7 +211,7 @@ macro_rules! tube_options {
     max_taken(limit: u64) -> Option<u64> {
         /// How many of its tasks may be taken at a time; `None` without a limit.
         or Without("unlimited"),
-        check above_zero(limit, "max_taken", "leave it out for no limit, or pause the tube"),
+        check above_zero(limit, "max_taken", "no limit is the default; or pause the tube"),
         stored 7,
     }
     /// How many tasks of each sub-queue may be taken at a time. Default: 1. Above zero. Drivers with
@@ -229,7 +230,7 @@ macro_rules! tube_options {
     ///
     /// let store = Store::in_memory()?;
     /// let options = TubeOptions::new().sub_queue_limit(2);
-    /// let pages = store.create_tube("pages", UTUBE, options)?;
+    /// let pages = store.open_tube("pages", options.driver(UTUBE))?;
     /// pages.put_many(["/a", "/b", "/c"].map(|page| Put::new(page).sub_queue("example.org")))?;
     /// let mut claims = pages.take_many(10, Duration::ZERO)?;
     /// assert_eq!(claims.len(), 2);
@@ -242,7 +243,7 @@ macro_rules! tube_options {
         /// How many tasks of a sub-queue may be taken at a time; `None` for one.
         or Number(1),
         in_effect Some(limit).filter(|limit| *limit != 1),
-        check above_zero(limit, "sub_queue_limit", "leave it out for one, or pause the sub-queue"),
+        check above_zero(limit, "sub_queue_limit", "one is the default; or pause the sub-queue"),
         needs sub_queued "a sub_queue_limit",
         stored 10,
     }
@@ -261,8 +262,8 @@ macro_rules! tube_options {
     ///
     /// let store = Store::in_memory()?;
     /// let options = || TubeOptions::new().shared_limits(true);
-    /// let imports = store.create_tube("imports", UTUBE, options())?;
-    /// let reports = store.create_tube("reports", UTUBE, options())?;
+    /// let imports = store.open_tube("imports", options().driver(UTUBE))?;
+    /// let reports = store.open_tube("reports", options().driver(UTUBE))?;
     /// store.set_limit("database", 2)?;
     /// imports.put_many(["a", "b"].map(|body| Put::new(body).sub_queue("database")))?;
     /// reports.put(Put::new("May").sub_queue("database"))?;
@@ -298,7 +299,7 @@ macro_rules! tube_options {
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let second = Duration::from_secs(1);
     /// let options = TubeOptions::new().sub_queue_rate(Rate::per(1, second));
-    /// let pages = store.create_tube("pages", UTUBE, options)?;
+    /// let pages = store.open_tube("pages", options.driver(UTUBE))?;
     /// pages.put_many(["/a", "/b"].map(|page| Put::new(page).sub_queue("example.org")))?;
     /// pages.try_take()?.unwrap().ack()?;
     /// assert!(pages.try_take()?.is_none());
@@ -326,12 +327,12 @@ macro_rules! tube_options {
     /// # Example: at most two requests a second
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, ManualClock, Rate, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Rate, Store, TubeOptions};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let second = Duration::from_secs(1);
-    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new().rate(Rate::per(2, second)))?;
+    /// let calls = store.open_tube("calls", TubeOptions::new().rate(Rate::per(2, second)))?;
     /// calls.put_many(["a", "b", "c"])?;
     /// assert_eq!(calls.take_many(10, Duration::ZERO)?.len(), 2);
     /// assert!(calls.try_take()?.is_none());
@@ -381,10 +382,10 @@ macro_rules! tube_options {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new().metrics(30))?;
+    /// let mail = store.open_tube("mail", TubeOptions::new().metrics(30))?;
     /// mail.put("to: ann")?;
     /// mail.try_take()?.unwrap().ack()?;
     /// let today = mail.query().day(store.today()?)?;

@@ -16,23 +16,36 @@ impl Policies {
             return Err(Error::Unsupported { what: what.into(), driver: driver.into() });
         }
         let mut policies = Policies::in_effect(options);
-        if options.ttr.is_none() {
+        if options.ttr.flatten().is_none() {
             policies.ttr = policies.ttl;
         }
         Ok(policies)
+    }
+
+    /// These options of a tube with this driver, with the named ones.
+    pub(crate) fn altered(
+        &self,
+        options: &TubeOptions,
+        driver: &str,
+        traits: Traits,
+    ) -> Result<Policies> {
+        let mut altered = self.with_named(options, &Policies::new(options, driver, traits)?);
+        // A ttr that is the default follows the ttl. The file does not tell it from one that is given.
+        let is_default =
+            if options.ttr.is_some() { options.ttr == Some(None) } else { self.ttr == self.ttl };
+        if is_default {
+            altered.ttr = altered.ttl;
+        }
+        Ok(altered)
     }
 
     /// The options that lead to these.
     pub(super) fn options(&self) -> TubeOptions {
         let mut options = self.to_options();
         // A ttr without a limit is the default in a tube whose ttl has none.
-        options.ttr = options.ttr.or(options.ttl.map(|_| Duration::MAX));
+        let ttr = options.ttr.flatten().or(options.ttl.flatten().map(|_| Duration::MAX));
+        options.ttr = ttr.map(Some);
         options
-    }
-
-    /// The first option that differs, as a clause. A pause is no difference.
-    pub(crate) fn difference(&self, other: &Policies) -> Option<String> {
-        self.differences(other).next().map(|(_, clause)| clause)
     }
 
     /// The first difference that no alter removes, as a clause.
@@ -96,7 +109,7 @@ mod tests {
     #[test]
     fn difference_names_both_values() {
         let difference = |one: TubeOptions, other: TubeOptions| {
-            let clause = of(&one).difference(&of(&other)).unwrap();
+            let (_, clause) = of(&one).differences(&of(&other)).next().unwrap();
             clause.replacen("its ", "", 1).replacen(" is ", ": ", 1)
         };
         let second = Duration::from_secs(1);
@@ -200,7 +213,7 @@ mod tests {
             assert_eq!(decode_row(&encode_row(&policies)), Some(policies.clone()), "{options:?}");
             let paused = Policies { paused: Some(7), ..policies.clone() };
             assert_eq!(decode_row(&encode_row(&paused)), Some(paused.clone()), "{options:?}");
-            assert_eq!(paused.difference(&policies), None);
+            assert_eq!(paused.differences(&policies).next(), None);
         }
     }
 

@@ -39,12 +39,12 @@ impl<C> Decode<C> for Policies {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Policies, DecodeError> {
         let mut options = TubeOptions::new();
         let time = |micros| if micros == NEVER { Duration::MAX } else { duration(micros) };
-        options.ttl = Some(u64::decode(decoder).map(time)?);
-        options.ttr = Some(u64::decode(decoder).map(time)?);
-        options.priority = Some(u32::decode(decoder)?);
-        options.capacity = Some(u64::decode(decoder)?);
-        options.temporary = Some(bool::decode(decoder)?);
-        options.durability = Option::decode(decoder)?.map(decode_durability);
+        options.ttl = Some(Some(u64::decode(decoder).map(time)?));
+        options.ttr = Some(Some(u64::decode(decoder).map(time)?));
+        options.priority = Some(Some(u32::decode(decoder)?));
+        options.capacity = Some(Some(u64::decode(decoder)?));
+        options.temporary = Some(Some(bool::decode(decoder)?));
+        options.durability = Some(Option::decode(decoder)?.map(decode_durability));
         let mut paused = None;
         if decoder.reader().peek_read(1).is_some() {
             for _ in 0..u64::decode(decoder)? {

@@ -1,4 +1,4 @@
-//! What is no option of a tube, but of its creation; and the options of a tube that exists.
+//! The driver and the callback, which are no options in the list; and the options of a tube that exists.
 
 use std::sync::Arc;
 
@@ -13,32 +13,21 @@ impl TubeOptions {
         TubeOptions::default()
     }
 
-    /// Whether to succeed if the store already has a tube with this name, driver and options.
-    /// Default: no.
-    #[must_use]
-    pub fn if_not_exists(mut self, if_not_exists: bool) -> TubeOptions {
-        self.if_not_exists = if_not_exists;
-        self
-    }
-
-    /// Whether to [alter](crate::Admin::alter) the tube of this name and driver, if the store already
-    /// has one with other options. Default: no. With it, `if_not_exists` is not needed.
+    /// The name of the driver: the order of the tasks, and which options they have. Default:
+    /// [`FIFOTTL`](crate::FIFOTTL), or that of a tube that exists. A driver is never altered.
     ///
-    /// # Example: the options of the program hold from its next start on
+    /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions, UTUBE};
     ///
     /// let store = Store::in_memory()?;
-    /// for limit in [2, 8] {
-    ///     let options = TubeOptions::new().max_taken(limit).or_alter(true);
-    ///     let films = store.create_tube("films", FIFO, options)?;
-    ///     assert_eq!(films.info()?.max_taken, Some(limit));
-    /// }
+    /// let hosts = store.open_tube("hosts", TubeOptions::new().driver(UTUBE))?;
+    /// assert_eq!(hosts.driver(), UTUBE);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]
-    pub fn or_alter(mut self, or_alter: bool) -> TubeOptions {
-        self.or_alter = or_alter;
+    pub fn driver(mut self, name: impl AsRef<str>) -> TubeOptions {
+        self.driver = Some(name.as_ref().to_owned());
         self
     }
 
@@ -55,35 +44,34 @@ impl TubeOptions {
 }
 
 impl TubeInfo {
-    /// The options of the tube, to create another one like it or to
-    /// [alter](crate::Admin::alter) it. The callback and the pause are not among them.
+    /// The driver and the options of the tube that are not the default, to create another one like it. The
+    /// callback and the pause are not among them.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFOTTL, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let options = TubeOptions::new().ttr(Duration::from_secs(60)).max_taken(2);
-    /// let films = store.create_tube("films", FIFOTTL, options)?;
-    /// let info = films.info()?;
-    /// let series = store.create_tube("series", &info.driver, info.options())?;
+    /// let info = store.create_tube("films", options)?.info()?;
+    /// let series = store.create_tube("series", info.options())?;
     /// assert_eq!(series.info()?.ttr, info.ttr);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[must_use]
     pub fn options(&self) -> TubeOptions {
-        self.policies().options()
+        self.policies().options().driver(&self.driver)
     }
 
     /// All options of the tube, by name, with the value that is in effect.
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, OptionValue, Store, TubeOptions};
+    /// use tubewell::{OptionValue, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new().max_taken(2))?;
+    /// let films = store.open_tube("films", TubeOptions::new().max_taken(2))?;
     /// let values = films.info()?.option_values();
     /// assert!(values.contains(&("max_taken", OptionValue::Number(2))));
     /// assert!(values.contains(&("rate", OptionValue::Without("unlimited"))));

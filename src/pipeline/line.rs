@@ -121,7 +121,7 @@ impl StoreInner {
                     // Its handle has gone.
                     let claims = V::On::as_ref(&on);
                     let released =
-                        panic_to_error(|| release(core, V::On::claims(&claims), V::FORGIVES));
+                        panic_to_error(|| release(core, V::On::claims(&claims), verb.forgives()));
                     if let Err(why) = released {
                         core.fail_after_panic(why);
                     }

@@ -42,9 +42,9 @@ impl OnVerb for Serve<'_> {
 impl Serve<'_> {
     fn make<V: Begin>(self, on: Named<'_, V>, verb: V) -> Answering {
         let Serve { peer, mode } = self;
-        let lets_go = mode == Mode::End;
+        let if_refused = IfRefused::of(mode, &verb);
         if let Err(error) = verb.check(Limits { max_body: peer.store.open_store().max_body }) {
-            return refuse::<V>(peer, lets_go, on, error);
+            return refuse::<V>(peer, if_refused, on, error);
         }
         if let Some(name) = verb.adds_tube()
             && let Err(refusal) = peer.check_tubes(name)
@@ -55,7 +55,7 @@ impl Serve<'_> {
         // Before the decision, after which it would have to be undone.
         let permit = match V::WAITS.then(|| peer.wait_in(1)).transpose() {
             Ok(permit) => permit,
-            Err(busy) => return refuse::<V>(peer, lets_go, on, busy),
+            Err(busy) => return refuse::<V>(peer, if_refused, on, busy),
         };
         let decide = |core: &mut Core| core.make(on, &verb, refusal_waits);
         let inner = &peer.store.open_store().inner;
@@ -65,22 +65,44 @@ impl Serve<'_> {
             Ok(inner.defer_now(decide))
         };
         match decided {
-            Ok(decided) => answer::<V>(peer, lets_go, on, decided, permit),
-            Err(_) if mode == Mode::UnlessFull => refuse::<V>(peer, lets_go, on, Error::Overloaded),
+            Ok(decided) => answer::<V>(peer, if_refused, on, decided, permit),
+            Err(_) if mode == Mode::UnlessFull => {
+                refuse::<V>(peer, if_refused, on, Error::Overloaded)
+            }
             Err(buffer) => match permit.map_or_else(|| peer.wait_in(1), Ok) {
                 Ok(permit) => {
                     // The caller may let go of the sessions of its claims before the call is made.
                     let sessions = peer.hold_sessions(V::On::claims(&on));
                     let (peer, on) = (peer.clone(), V::On::to_owned(on));
-                    let made = make_once_free(peer, lets_go, buffer, on, verb);
+                    let made = make_once_free(peer, if_refused, buffer, on, verb);
                     later(permit.hold(async move {
                         let reply = made.await;
                         drop(sessions);
                         reply
                     }))
                 }
-                Err(busy) => refuse::<V>(peer, lets_go, on, busy),
+                Err(busy) => refuse::<V>(peer, if_refused, on, busy),
             },
+        }
+    }
+}
+
+/// What becomes of the claims of a call that is refused.
+#[derive(Clone, Copy)]
+enum IfRefused {
+    Keep,
+    /// The call would have ended them, and their handles are gone: the tasks are released.
+    Release {
+        forgives: bool,
+    },
+}
+
+impl IfRefused {
+    fn of<V: Verb>(mode: Mode, verb: &V) -> IfRefused {
+        if mode == Mode::End && V::ENDS_CLAIM {
+            IfRefused::Release { forgives: verb.forgives() }
+        } else {
+            IfRefused::Keep
         }
     }
 }
@@ -94,7 +116,7 @@ fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> usize {
 /// Makes a call once its write buffer has space, and waits for its commit.
 async fn make_once_free<V: Begin>(
     peer: Arc<Peer>,
-    lets_go: bool,
+    if_refused: IfRefused,
     buffer: usize,
     on: <V::On as Target>::Owned,
     verb: V,
@@ -104,29 +126,29 @@ async fn make_once_free<V: Begin>(
         Ok(decided) => {
             let decided = begun::<V>(decided);
             if decided.answer.is_err() {
-                release_if::<V>(&peer, lets_go, on);
+                release_if::<V>(&peer, if_refused, on);
             }
             wait_for(&peer.store, V::KIND.changes(), decided).await
         }
-        Err(refusal) => refusal_reply::<V>(&peer, lets_go, on, refusal),
+        Err(refusal) => refusal_reply::<V>(&peer, if_refused, on, refusal),
     }
 }
 
 /// The answer to a decided call, after its commit.
 fn answer<V: Begin>(
     peer: &Peer,
-    lets_go: bool,
+    if_refused: IfRefused,
     on: Named<'_, V>,
     decided: Result<Decided<Result<V::First>>>,
     permit: Option<Permit>,
 ) -> Answering {
     let decided = match decided {
         Ok(decided) => begun::<V>(decided),
-        Err(refusal) => return refuse::<V>(peer, lets_go, on, refusal),
+        Err(refusal) => return refuse::<V>(peer, if_refused, on, refusal),
     };
     if decided.answer.is_err() {
         // A refusal, which waits for the change that has caused it.
-        release_if::<V>(peer, lets_go, on);
+        release_if::<V>(peer, if_refused, on);
     }
     let changes = V::KIND.changes();
     match decided {
@@ -157,18 +179,27 @@ async fn wait_for<T: Wire>(
 }
 
 /// The answer to a call that has changed nothing.
-fn refuse<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>, refusal: Error) -> Answering {
-    Answering::Now(refusal_reply::<V>(peer, lets_go, on, refusal))
+fn refuse<V: Verb>(
+    peer: &Peer,
+    if_refused: IfRefused,
+    on: Named<'_, V>,
+    refusal: Error,
+) -> Answering {
+    Answering::Now(refusal_reply::<V>(peer, if_refused, on, refusal))
 }
 
-/// Releases the tasks whose claims a refused call would have ended: their handles are gone.
-fn refusal_reply<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>, refusal: Error) -> Reply {
-    release_if::<V>(peer, lets_go, on);
+fn refusal_reply<V: Verb>(
+    peer: &Peer,
+    if_refused: IfRefused,
+    on: Named<'_, V>,
+    refusal: Error,
+) -> Reply {
+    release_if::<V>(peer, if_refused, on);
     reply::<V::Answer>(V::KIND.changes(), &Err(refusal))
 }
 
-fn release_if<V: Verb>(peer: &Peer, lets_go: bool, on: Named<'_, V>) {
-    if lets_go && V::ENDS_CLAIM {
-        peer.handle().drop_claims(V::On::claims(&on), V::FORGIVES);
+fn release_if<V: Verb>(peer: &Peer, if_refused: IfRefused, on: Named<'_, V>) {
+    if let IfRefused::Release { forgives } = if_refused {
+        peer.handle().drop_claims(V::On::claims(&on), forgives);
     }
 }

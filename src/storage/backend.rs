@@ -31,7 +31,7 @@ use crate::user_code;
 /// ```
 /// use std::io;
 /// use std::sync::Mutex;
-/// use tubewell::{FIFO, Storage, Store, TubeOptions};
+/// use tubewell::{Storage, Store};
 ///
 /// #[derive(Debug, Default)]
 /// struct InVector(Mutex<Vec<u8>>);
@@ -60,7 +60,7 @@ use crate::user_code;
 /// }
 ///
 /// let store = Store::options().open_on(Box::new(InVector::default()))?;
-/// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+/// let mail = store.tube("mail")?;
 /// mail.put("to: ann")?;
 /// # assert!(mail.try_take()?.is_some());
 /// # store.close()?;

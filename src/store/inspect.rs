@@ -27,9 +27,9 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// store.tube("jobs")?.put("one")?;
     /// assert_eq!(store.statistics()?["jobs"].tasks.ready, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -64,11 +64,11 @@ impl Store {
     /// # Example
     /// ```
     /// use tubewell::{EventKind, Filter};
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
     ///
     /// let events = store.events(Filter::new(), 100)?;
-    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// store.tube("jobs")?.put("one")?;
     /// let event = events.recv().unwrap();
     /// assert_eq!((&*event.tube, event.kind), ("jobs", EventKind::Put));
     /// assert_eq!(events.dropped(), 0);
@@ -98,9 +98,9 @@ impl Store {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # store.create_tube("jobs", FIFO, TubeOptions::new())?.put("one")?;
+    /// # store.tube("jobs")?.put("one")?;
     /// for finding in store.verify()? {
     ///     eprintln!("{finding}");
     /// }

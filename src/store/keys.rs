@@ -21,10 +21,10 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Put, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let id = mails.put(Put::new("to: ann").key("welcome ann"))?.id;
     /// let task = store.by_key("welcome ann")?.unwrap();
     /// assert_eq!((task.tube.as_str(), task.id, task.state), ("mails", id, TaskState::Ready));

@@ -34,11 +34,11 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Filter, Put, Store, TubeOptions};
+    /// use tubewell::{Filter, Put, Store};
     ///
     /// let store = Store::in_memory()?;
     /// for name in ["mails", "reports"] {
-    ///     let tube = store.create_tube(name, FIFO, TubeOptions::new())?;
+    ///     let tube = store.tube(name)?;
     ///     tube.put(Put::new("work").tag("customer 7"))?;
     /// }
     /// let page = store.list(Filter::new().tag("customer 7"), None, 100)?;
@@ -70,10 +70,10 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    /// use tubewell::{Put, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// for tags in [["ann", "news"], ["bob", "news"], ["ann", "news"]] {
     ///     mails.put(tags.into_iter().fold(Put::new("mail"), Put::tag))?;
     /// }
@@ -127,10 +127,10 @@ impl<M: Mode> Store<M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let id = mails.put("to: ann")?.id;
     /// assert_eq!(store.find(id)?.unwrap().tube, "mails");
     /// assert_eq!(store.find(id + 1)?, None);

@@ -22,9 +22,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example: a task that only fails
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// let id = tube.put("to: nobody")?.id;
     /// tube.bury(id)?;
     /// assert!(tube.try_take()?.is_none());
@@ -49,9 +49,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// let id = tube.put("to: nobody")?.id;
     /// tube.bury(id)?;
     /// assert_eq!(tube.kick(u64::MAX)?, 1);
@@ -78,9 +78,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example: retry one dead letter
     /// ```
     /// use tubewell::{Error, TaskState};
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// let id = tube.put("to: ann")?.id;
     /// tube.bury(id)?;
@@ -108,9 +108,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// use tubewell::Error;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// let id = tube.put("a mistake")?.id;
     /// tube.delete(id)?;
@@ -133,9 +133,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// use tubewell::TaskState;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// let id = tube.put("work")?.id;
     /// let task = tube.peek(id)?;
@@ -161,10 +161,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example: take a task away from a worker that hangs
     /// ```
-    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    /// use tubewell::{Error, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let id = jobs.put("work")?.id;
     /// let hanging = jobs.take()?;
     /// jobs.admin().revoke(id)?;
@@ -190,9 +190,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// tube.put_many(["a", "b", "c"])?;
     /// tube.admin().truncate()?;
     /// assert_eq!(tube.statistics()?.tasks.total, 0);
@@ -214,10 +214,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let id = jobs.put("work")?.id;
     /// assert_eq!(jobs.query().owner(id)?, None);
     /// let claim = jobs.take()?;

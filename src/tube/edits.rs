@@ -48,10 +48,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFOTTL, Put, Store, TubeOptions};
+    /// use tubewell::{Put, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let pages = store.create_tube("pages", FIFOTTL, TubeOptions::new())?;
+    /// let pages = store.tube("pages")?;
     /// pages.put(Put::new("/a").priority(5))?;
     /// let id = pages.put(Put::new("/b").priority(5))?.id;
     /// pages.admin().set_priority(id, 0)?;
@@ -74,10 +74,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example: delete what is finished, and nothing else
     /// ```
-    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
+    /// use tubewell::{Error, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let id = jobs.put("work")?.id;
     /// let finished = [TaskState::Done, TaskState::Buried];
     /// let refused = jobs.admin().delete_if(id, &finished).unwrap_err();
@@ -107,10 +107,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let ids: Vec<u64> = jobs.put_many(["a", "b", "c"])?.iter().map(|put| put.id).collect();
     /// assert_eq!(jobs.admin().delete_many(&ids[1..])?, 2);
     /// assert_eq!(jobs.admin().delete_many(&ids)?, 1);
@@ -144,12 +144,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
+    /// use tubewell::{Failure, Filter, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put("work")?;
-    /// jobs.try_take()?.unwrap().bury_with(Failure::new("timeout", "no answer in 30 s"))?;
+    /// jobs.try_take()?.unwrap().bury(Failure::new("timeout", "no answer in 30 s"))?;
     /// assert_eq!(jobs.admin().delete(Filter::new().group("timeout"))?, 1);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -175,13 +175,13 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example: the mail server is back
     /// ```
-    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
+    /// use tubewell::{Failure, Filter, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// for to in ["ann", "bob"] {
     ///     mails.put(to)?;
-    ///     mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
+    ///     mails.try_take()?.unwrap().bury(Failure::new("smtp", "connection refused"))?;
     /// }
     /// assert_eq!(mails.admin().kick(Filter::new().group("smtp").limit(1))?, 1);
     /// assert_eq!(mails.try_take()?.unwrap().body(), b"ann");
@@ -217,10 +217,10 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example: repair a dead letter, and try it again
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions, Update};
+    /// use tubewell::{Store, Update};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let id = mails.put("to: ann@exmaple.org")?.id;
     /// mails.bury(id)?;
     /// mails.update(id, Update::new().body("to: ann@example.org"))?;
@@ -247,10 +247,10 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    /// use tubewell::{Error, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    /// let orders = store.tube("orders")?;
     /// let [first, second] = [orders.put("2 chairs")?.id, orders.put("1 table")?.id];
     /// let claim = orders.try_take()?.unwrap();
     /// assert!(matches!(orders.cancel(first), Err(Error::NotReady { .. })));

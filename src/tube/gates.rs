@@ -26,10 +26,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example: stop the work for the time of an upgrade
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// let mail = store.tube("mail")?;
     /// mail.admin().pause()?;
     /// mail.put("to: ann")?;
     /// assert!(mail.info()?.paused && mail.try_take()?.is_none());
@@ -56,11 +56,11 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Example: a server that answers "429 Too Many Requests"
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, ManualClock, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Store};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// let calls = store.tube("calls")?;
     /// calls.put("GET /")?;
     /// let retry_after = Duration::from_secs(120);
     /// calls.admin().pause_for(retry_after)?;
@@ -87,12 +87,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Example: a server that answers "Retry-After" with a date
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
-    /// use tubewell::{FIFO, ManualClock, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Store};
     ///
     /// let hour = Duration::from_secs(3600);
     /// let clock = ManualClock::at(24 * 365 * 60 * hour);
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let calls = store.create_tube("calls", FIFO, TubeOptions::new())?;
+    /// let calls = store.tube("calls")?;
     /// let retry_after = UNIX_EPOCH + 24 * 365 * 60 * hour + 2 * hour;
     /// calls.admin().pause_until(retry_after)?;
     /// assert_eq!(calls.info()?.resumes_in, Some(2 * hour));
@@ -115,9 +115,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// tube.admin().pause()?;
     /// tube.admin().unpause()?;
     /// assert!(!tube.info()?.paused);
@@ -128,9 +128,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
         self.tube.make(Pause { time: 0 })
     }
 
-    /// Changes the options of the tube. What `options` leaves out gets its default, as in
-    /// [`create_tube`](crate::Store::create_tube); [`TubeInfo::options`] has the options as they are.
-    /// Driver, tasks, claims and the pause stay. A callback in the options is ignored.
+    /// Changes the options that are named; the others stay. [`TubeOptions::set`] can name a default, so
+    /// that a limit is removed. Driver, tasks, claims and the pause stay. A callback in the options is
+    /// ignored.
     ///
     /// The new options hold for later calls:
     ///
@@ -150,7 +150,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) for an option that the driver does not have;
     /// [`Invalid`](crate::Error::Invalid) for a value outside its limits;
-    /// [`TubeDiffers`](crate::Error::TubeDiffers): a tube cannot become temporary, or stop being so;
+    /// [`TubeDiffers`](crate::Error::TubeDiffers): the driver that is named is another one; a tube cannot
+    /// become temporary, or stop being so;
     /// [`DriverUnknown`](crate::Error::DriverUnknown). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the options are changed, and
     /// perhaps not if the process ends before the storage works again.
@@ -158,12 +159,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Example: allow more work at a time
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new().max_taken(1))?;
+    /// let films = store.open_tube("films", TubeOptions::new().max_taken(1))?;
     /// films.put_many(["a", "b", "c"])?;
-    /// films.admin().alter(films.info()?.options().max_taken(2))?;
+    /// films.admin().alter(TubeOptions::new().max_taken(2))?;
     /// assert_eq!(films.take_many(10, Duration::ZERO)?.len(), 2);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -181,9 +182,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::{Store, TubeOptions};
     /// # let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(3))?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().max_attempts(3))?;
     /// assert_eq!(jobs.info()?.max_attempts, Some(3));
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -22,11 +22,11 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example: why a task was buried
     /// ```
-    /// use tubewell::{EventKind, FIFO, Failure, Store, TubeOptions};
+    /// use tubewell::{EventKind, Failure, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let options = TubeOptions::new().history(20).max_attempts(2);
-    /// let mails = store.create_tube("mails", FIFO, options)?;
+    /// let mails = store.open_tube("mails", options)?;
     /// let id = mails.put("to: ann")?.id;
     /// for code in [421, 550] {
     ///     let mail = mails.try_take()?.unwrap();
@@ -61,10 +61,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().history(10))?;
+    /// let mails = store.open_tube("mails", TubeOptions::new().history(10))?;
     /// let id = mails.put("to: ann")?.id;
     /// mails.admin().log(id, "ann asked for it by telephone")?;
     /// let last = mails.query().history(id)?.pop().unwrap();

@@ -27,10 +27,10 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put("work")?;
     /// let id = jobs.take()?.detach().info.id;
     /// // ... in another place, with a handle of the same session
@@ -77,9 +77,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Example
     /// ```
     /// use tubewell::Error;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// let id = tube.put("work")?.id;
     /// let hung = tube.try_take()?.unwrap();
@@ -100,9 +100,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::{Store, TubeOptions};
     /// # let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().max_attempts(1))?;
     /// jobs.put("work")?;
     /// let worker = jobs.try_take()?;
     /// assert_eq!(jobs.admin().revoke_all()?, 1);

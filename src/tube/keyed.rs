@@ -23,11 +23,11 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, Keep, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Error, Keep, Put, TaskState, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let keep = TubeOptions::new().keep_done(Keep::new());
-    /// let reports = store.create_tube("reports", FIFO, keep)?;
+    /// let reports = store.open_tube("reports", keep)?;
     /// reports.put(Put::new("sales of May").key("sales"))?;
     /// reports.try_take()?.unwrap().ack()?;
     /// assert_eq!(reports.requeue("sales", "sales of June")?.state, TaskState::Ready);

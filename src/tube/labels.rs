@@ -23,10 +23,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// let id = mails.put("to: ann")?.id;
     /// mails.admin().add_tags(id, ["tracked", "ann"])?;
     /// mails.admin().remove_tags(id, ["ann"])?;
@@ -88,10 +88,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example: all tasks with a tag, page by page
     /// ```
-    /// use tubewell::{FIFO, Filter, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Filter, Put, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// for to in ["ann", "bob", "ann"] {
     ///     mails.put(Put::new("mail").tag(to))?;
     /// }
@@ -127,10 +127,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, TaskState, Store, TubeOptions};
+    /// use tubewell::{TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let mails = store.tube("mails")?;
     /// mails.put_many(["to: ann", "to: bob"])?;
     /// let page = mails.query().tasks(TaskState::Ready, None, 10)?;
     /// assert_eq!(page.items[1].body, b"to: bob");
@@ -163,10 +163,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put_many(["a", "b", "c"])?;
     /// let next: Vec<u64> = jobs.query().next(2)?.iter().map(|task| task.id).collect();
     /// assert_eq!(jobs.try_take()?.unwrap().id(), next[0]);

@@ -35,7 +35,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let pages = store.create_tube("pages", UTUBE, TubeOptions::new())?;
+    /// let pages = store.open_tube("pages", TubeOptions::new().driver(UTUBE))?;
     /// pages.put(Put::new("/").sub_queue("example.org"))?;
     /// let retry_after = Duration::from_secs(120);
     /// pages.admin().pause_sub_queue("example.org", retry_after)?;
@@ -64,7 +64,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # use std::time::Duration;
     /// # use tubewell::{Store, TubeOptions, UTUBE};
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("pages", UTUBE, TubeOptions::new())?;
+    /// # let tube = store.open_tube("pages", TubeOptions::new().driver(UTUBE))?;
     /// tube.admin().pause_sub_queue("example.org", Duration::MAX)?;
     /// tube.admin().unpause_sub_queue("example.org")?;
     /// assert!(tube.query().paused_sub_queues()?.is_empty());

@@ -46,10 +46,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example: the last week
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let mail = store.create_tube("mail", FIFO, TubeOptions::new().metrics(30))?;
+    /// let mail = store.open_tube("mail", TubeOptions::new().metrics(30))?;
     /// mail.put_many(["to: ann", "to: bob"])?;
     /// let today = store.today()?;
     /// for day in mail.query().days(today.plus_days(-6)..=today)? {

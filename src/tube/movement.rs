@@ -37,11 +37,11 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example: hand a task to a person
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
-    /// let by_hand = store.create_tube("by hand", FIFO, TubeOptions::new())?;
+    /// let orders = store.tube("orders")?;
+    /// let by_hand = store.tube("by hand")?;
     /// let id = orders.put("order 7")?.id;
     /// orders.admin().move_to(id, &by_hand)?;
     /// assert!(orders.try_take()?.is_none());
@@ -66,12 +66,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example: rename a tube
     /// ```
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let old = store.create_tube("mails", FIFO, TubeOptions::new())?;
+    /// let old = store.tube("mails")?;
     /// old.put_many(["to: ann", "to: bob"])?;
-    /// let new = store.create_tube("mail", FIFO, TubeOptions::new())?;
+    /// let new = store.tube("mail")?;
     /// assert_eq!(old.admin().move_all(&new)?, 2);
     /// store.drop_tube("mails")?;
     /// # Ok::<(), tubewell::Error>(())

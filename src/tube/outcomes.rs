@@ -20,19 +20,20 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Ending, FIFO, Keep, Store, TubeOptions};
+    /// use tubewell::{Ending, Keep, Outcome, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let reports = store.create_tube("reports", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let reports = store.open_tube("reports", TubeOptions::new().keep_done(Keep::new()))?;
     /// let id = reports.put("May")?.id;
-    /// assert_eq!(reports.outcome(id)?, None);
-    /// reports.try_take()?.unwrap().ack_with("12 pages")?;
+    /// assert_eq!(reports.ending(id)?, None);
+    /// reports.try_take()?.unwrap().end(Outcome::result("12 pages"))?;
     /// let result = Some(b"12 pages".to_vec());
-    /// assert_eq!(reports.outcome(id)?, Some(Ending::Done { result }));
+    /// assert_eq!(reports.ending(id)?, Some(Ending::Done { result }));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "result")]
-    pub fn outcome(&self, id: u64) -> M::Answer<Option<Ending>> {
+    #[doc(alias = "outcome")]
+    pub fn ending(&self, id: u64) -> M::Answer<Option<Ending>> {
         self.make(EndingOf { id })
     }
 }
@@ -50,10 +51,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
+    /// use tubewell::{Failure, Filter, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new().max_attempts(1))?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().max_attempts(1))?;
     /// let id = jobs.put("work")?.id;
     /// jobs.try_take()?.unwrap().fail(Failure::new("timeout", "no answer in 30 s"))?;
     /// let groups = jobs.query().groups()?;
@@ -70,7 +71,7 @@ impl<T, M: Mode> Query<'_, T, M> {
 }
 
 impl<T, M: Mode> Admin<'_, T, M> {
-    /// Ends a task that no session has taken, as [`ack_with`](crate::Claim::ack_with) would:
+    /// Ends a task that no session has taken, as [`Claim::end`](crate::Claim::end) with a result would:
     /// whatever its state, with a result or without. For the work that somebody has done by hand.
     ///
     /// Its end is [`Ending::Done`], and it is kept if the tube
@@ -87,10 +88,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, TaskState, Store, TubeOptions};
+    /// use tubewell::{TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let orders = store.create_tube("orders", FIFO, TubeOptions::new())?;
+    /// let orders = store.tube("orders")?;
     /// let id = orders.put("17 chairs")?.id;
     /// orders.bury(id)?; // the shop does not answer
     /// assert_eq!(orders.admin().resolve(id, Some(b"ordered by telephone"))?.state, TaskState::Done);
@@ -114,14 +115,14 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Ending, FIFO, Keep, Store, TubeOptions};
+    /// use tubewell::{Ending, Keep, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFO, TubeOptions::new().keep_done(Keep::new()))?;
+    /// let mails = store.open_tube("mails", TubeOptions::new().keep_done(Keep::new()))?;
     /// let id = mails.put("to: ann")?.id;
     /// mails.try_take()?.unwrap().ack()?;
     /// mails.admin().forget(id)?;
-    /// assert_eq!(mails.outcome(id)?, Some(Ending::Gone));
+    /// assert_eq!(mails.ending(id)?, Some(Ending::Gone));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn forget(&self, id: u64) -> M::Answer<Receipt> {

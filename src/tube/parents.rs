@@ -21,11 +21,11 @@ impl<B> Put<B> {
     ///
     /// # Example: a report after its parts
     /// ```
-    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Put, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let parts = store.create_tube("parts", FIFO, TubeOptions::new())?;
-    /// let reports = store.create_tube("reports", FIFO, TubeOptions::new())?;
+    /// let parts = store.tube("parts")?;
+    /// let reports = store.tube("reports")?;
     /// let ids = parts.put_many(["a", "b"])?.into_iter().map(|receipt| receipt.id);
     /// let report = reports.put(Put::new("a and b").after(&parts, ids))?;
     /// assert_eq!(report.state, TaskState::Blocked);
@@ -65,10 +65,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
+    /// use tubewell::{Error, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let (first, second) = (jobs.put("first")?.id, jobs.put("second")?.id);
     /// assert_eq!(jobs.admin().add_parents(second, &jobs, &[first])?.state, TaskState::Blocked);
     /// assert_eq!(jobs.admin().add_parents(first, &jobs, &[second]), Err(Error::Cycle { id: first }));
@@ -95,10 +95,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Put, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let first = jobs.put("first")?.id;
     /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
     /// assert_eq!(jobs.admin().remove_parents(second, None)?.state, TaskState::Ready);
@@ -120,10 +120,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{FIFO, Put, Store, TubeOptions};
+    /// use tubewell::{Put, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let first = jobs.put("first")?.id;
     /// let second = jobs.put(Put::new("second").after(&jobs, [first]))?.id;
     /// assert_eq!(jobs.query().parents(second)?, [first]);

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::{Admin, Tube};
-use crate::core::PutRequest;
 use crate::core::list::{PutMany, PutOrWait, PutTask};
+use crate::core::{PutInto, PutRequest};
+use crate::handle::StoreHandle;
 use crate::micros::{micros_ceil, within};
 use crate::put::Encoded;
-use crate::{IntoPut, Mode, Receipt, Restore};
+use crate::{IntoPut, Mode, Receipt, Restore, Result};
 
 impl<T, M: Mode> Tube<T, M> {
     /// Puts a task: it is ready, or delayed if it has a delay.
@@ -31,10 +32,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example: an urgent task, in an hour
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFOTTL, Put, TaskState, Store, TubeOptions};
+    /// use tubewell::{Put, TaskState, Store};
     ///
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("mail", FIFOTTL, TubeOptions::new())?;
+    /// let tube = store.tube("mail")?;
     /// let later = tube.put(Put::new("reminder").delay(Duration::from_secs(3600)).priority(0))?;
     /// assert_eq!(later.state, TaskState::Delayed);
     /// # Ok::<(), tubewell::Error>(())
@@ -66,7 +67,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// use tubewell::{Error, LIMFIFOTTL, Store, TubeOptions};
     ///
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("uploads", LIMFIFOTTL, TubeOptions::new().capacity(1))?;
+    /// let tube = store.open_tube("uploads", TubeOptions::new().capacity(1).driver(LIMFIFOTTL))?;
     /// tube.put("a.jpg")?;
     /// let late = tube.put_timeout("b.jpg", Duration::from_millis(5));
     /// assert!(matches!(late, Err(Error::Full { .. })));
@@ -105,9 +106,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let tube = store.tube("jobs")?;
     /// let receipts = tube.put_many((0..1000).map(|n| format!("job {n}")))?;
     /// assert!(receipts.iter().all(|receipt| receipt.commit == receipts[0].commit));
     /// # Ok::<(), tubewell::Error>(())
@@ -115,6 +116,13 @@ impl<T, M: Mode> Tube<T, M> {
     pub fn put_many(&self, tasks: impl IntoIterator<Item: IntoPut<T>>) -> M::Answer<Vec<Receipt>> {
         let tasks = tasks.into_iter().map(|task| self.encode(task));
         self.make_checked(PutRequest::many(tasks).map(|requests| PutMany { requests }))
+    }
+
+    /// A put that is part of another call on this store.
+    pub(crate) fn put_into(&self, handle: &StoreHandle, put: Result<Encoded>) -> Result<PutInto> {
+        self.check_store(handle)?;
+        let request = PutRequest::new(put?, handle.max_body())?;
+        Ok(PutInto { tube: self.number(), name: self.shared_name(), request })
     }
 }
 
@@ -141,10 +149,10 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, Put, Restore, TaskState};
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Error, Restore, TaskState};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     ///
     /// tube.admin().restore_many([Restore::new("b").id(17).takes(2), Restore::new("a").id(4).buried(true)])?;
     /// assert_eq!(tube.peek(4)?.info.state, TaskState::Buried);

@@ -39,11 +39,11 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, ManualClock, Schedule, TaskState, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Schedule, TaskState, Store};
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let hour = Duration::from_secs(3600);
     /// let receipt = jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
     /// assert_eq!(receipt.state, TaskState::Recurring);
@@ -90,10 +90,10 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{FIFO, Reschedule, Schedule, Store, TubeOptions};
+    /// use tubewell::{Reschedule, Schedule, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// let hour = Duration::from_secs(3600);
     /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
     /// jobs.schedules().change("fetch", Reschedule::new().every(hour / 2).times(10))?;

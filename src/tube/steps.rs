@@ -20,10 +20,10 @@ impl<T, M: Mode> Query<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, FIFO, Store, TubeOptions};
+    /// use tubewell::{Error, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let films = store.tube("films")?;
     /// let id = films.put("cut")?.id;
     /// films.try_take()?.unwrap().step("scenes", || Ok::<u32, Error>(12))?;
     /// let names = films.query().steps(id)?.into_iter().map(|step| step.name);

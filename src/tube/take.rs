@@ -36,9 +36,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example: a worker by hand
     /// ```
-    /// # use tubewell::{Error, FIFO, Store, TubeOptions};
+    /// # use tubewell::{Error, Store};
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// # tube.put("one")?;
     /// loop {
     ///     let claim = match tube.take() {
@@ -74,9 +74,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// assert!(tube.try_take()?.is_none());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -93,9 +93,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// # tube.put("one")?;
     /// while let Some(claim) = tube.take_timeout(Duration::from_millis(10))? {
     ///     println!("{}", claim.value().text());
@@ -131,14 +131,14 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example: ten tasks, one flush
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::Claim;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Claim, Outcome};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("jobs")?;
     /// # tube.put_many(["a", "b", "c"])?;
     /// let claims = tube.take_many(10, Duration::from_secs(1))?;
     /// claims.iter().for_each(|claim| println!("{}", claim.id()));
-    /// Claim::ack_many(claims)?;
+    /// Claim::end_many(claims, |_| Outcome::done())?;
     /// # assert_eq!(tube.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
@@ -211,10 +211,10 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example: work on a task that a person has chosen
     /// ```
-    /// use tubewell::{Error, FIFO, TaskState, Store, TubeOptions};
+    /// use tubewell::{Error, TaskState, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// let tickets = store.create_tube("tickets", FIFO, TubeOptions::new())?;
+    /// let tickets = store.tube("tickets")?;
     /// tickets.put_many(["printer", "login", "backup"])?;
     ///
     /// let claim = tickets.claim(1)?;

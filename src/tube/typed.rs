@@ -21,7 +21,7 @@ impl<M: Mode> Tube<Bytes, M> {
     /// # Example
     /// ```
     /// use serde::{Deserialize, Serialize};
-    /// use tubewell::{FIFOTTL, Put, Store, TubeOptions};
+    /// use tubewell::{Put, Store};
     ///
     /// #[derive(Serialize, Deserialize)]
     /// struct Mail {
@@ -29,7 +29,7 @@ impl<M: Mode> Tube<Bytes, M> {
     /// }
     ///
     /// let store = Store::in_memory()?;
-    /// let mails = store.create_tube("mails", FIFOTTL, TubeOptions::new())?.typed::<Mail>();
+    /// let mails = store.tube("mails")?.typed::<Mail>();
     /// mails.put(Mail { to: "ann".into() })?;
     /// mails.put(Put::new(&Mail { to: "bob".into() }).priority(3))?;
     /// let claim = mails.try_take()?.unwrap();
@@ -54,11 +54,11 @@ impl<M: Mode> Tube<Bytes, M> {
     ///
     /// # Example
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// use tubewell::Bincode;
     ///
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("points", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("points")?;
     /// let points = tube.typed_with::<(i32, i32)>(Bincode);
     /// points.put((7, -7))?;
     /// assert_eq!(points.try_take()?.unwrap().body().len(), 2);
@@ -89,9 +89,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// # let tube = store.create_tube("numbers", FIFO, TubeOptions::new())?;
+    /// # let tube = store.tube("numbers")?;
     /// let numbers = tube.typed::<u64>();
     /// numbers.put(7)?;
     /// let claim = store.take_any(&[&tube], Duration::MAX)?.unwrap();
@@ -118,9 +118,9 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// # Example: pipelined puts of one thread
     /// ```
-    /// # use tubewell::{FIFO, Store, TubeOptions};
+    /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?.to_async();
+    /// let jobs = store.tube("jobs")?.to_async();
     /// let tickets: Vec<_> = (0..100).map(|n| jobs.put(format!("job {n}"))).collect();
     /// for ticket in tickets {
     ///     ticket.wait()?; // on the disk
@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn read_decodes_a_task_taken_by_another_call_or_buries_it() {
         let store = crate::Store::in_memory().unwrap();
-        let tube = store.create_tube("numbers", crate::FIFO, crate::TubeOptions::new()).unwrap();
+        let tube =
+            store.create_tube("numbers", crate::TubeOptions::new().driver(crate::FIFO)).unwrap();
         let numbers = tube.typed::<u64>();
         tube.put_many([Bytes::from("7"), "no number".into()]).unwrap();
         let mut claims = tube.take_many(2, std::time::Duration::MAX).unwrap();
@@ -236,7 +237,8 @@ mod tests {
         }
 
         let store = crate::Store::in_memory().unwrap();
-        let tube = store.create_tube("secrets", crate::FIFO, crate::TubeOptions::new()).unwrap();
+        let tube =
+            store.create_tube("secrets", crate::TubeOptions::new().driver(crate::FIFO)).unwrap();
         let secrets = tube.typed_with::<Bytes>(Inverted);
         secrets.put("a").unwrap();
         secrets.put(Put::new(b"a".to_vec())).unwrap();

@@ -13,10 +13,10 @@ use crate::{Blocking, Bytes, Mode};
 ///
 /// # Example
 /// ```
-/// use tubewell::{FIFO, Store, TaskState, TubeOptions};
+/// use tubewell::{Store, TaskState};
 ///
 /// let store = Store::in_memory()?;
-/// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+/// let jobs = store.tube("jobs")?;
 /// jobs.put_many(["a", "b", "c"])?;
 /// jobs.bury(1)?;
 /// assert_eq!(jobs.query().next(1)?[0].id, 0); // the next take gets it
@@ -39,12 +39,12 @@ pub struct Query<'a, T: 'static = Bytes, M: Mode = Blocking> {
 ///
 /// # Example: pause a tube while its server is down, and retry what has failed
 /// ```
-/// use tubewell::{FIFO, Failure, Filter, Store, TubeOptions};
+/// use tubewell::{Failure, Filter, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let mails = store.create_tube("mails", FIFO, TubeOptions::new())?;
+/// let mails = store.tube("mails")?;
 /// mails.put("to: ann")?;
-/// mails.try_take()?.unwrap().bury_with(Failure::new("smtp", "connection refused"))?;
+/// mails.try_take()?.unwrap().bury(Failure::new("smtp", "connection refused"))?;
 ///
 /// let admin = mails.admin();
 /// admin.pause()?;
@@ -64,10 +64,10 @@ pub struct Admin<'a, T: 'static = Bytes, M: Mode = Blocking> {
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use tubewell::{FIFO, Reschedule, Schedule, Store, TubeOptions};
+/// use tubewell::{Reschedule, Schedule, Store};
 ///
 /// let store = Store::in_memory()?;
-/// let reports = store.create_tube("reports", FIFO, TubeOptions::new())?;
+/// let reports = store.tube("reports")?;
 /// let hour = Duration::from_secs(3600);
 /// reports.schedule(Schedule::every(hour).key("report").put("sales"))?;
 ///

@@ -25,7 +25,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// that has ended before returns what its tube keeps of it, immediately: [`Ending::Done`] with the
     /// result, [`Ending::Buried`], or [`Ending::Gone`]. An id that was skipped after a crash, or that
     /// is of a task of another tube, returns `Gone`. If the tube is truncated or dropped during the
-    /// wait, the task has ended with `Gone`. A task that [advances](crate::Claim::advance) or is
+    /// wait, the task has ended with `Gone`. A task that [advances](crate::Outcome::advance) or is
     /// [moved](crate::Admin::move_to) to another tube has not ended: the wait goes on there.
     /// [`put_and_wait`](Tube::put_and_wait) misses no end.
     ///
@@ -37,16 +37,16 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{Ending, FIFO, Store, TubeOptions};
+    /// use tubewell::{Ending, Store};
     ///
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
+    /// let tube = store.tube("thumbnails")?;
     /// let id = tube.put("cat.jpg")?.id;
     /// assert_eq!(tube.wait_done(id, Duration::ZERO)?, None);
     ///
     /// let ended = std::thread::scope(|scope| {
     ///     let waiter = scope.spawn(|| tube.wait_done(id, Duration::MAX));
-    ///     tube.take()?.bury()?;
+    ///     tube.take()?.bury(None)?;
     ///     waiter.join().unwrap()
     /// })?;
     /// assert!(matches!(ended, Some(Ending::Buried { .. })));
@@ -79,10 +79,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example: a request and its answer
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{Ending, FIFO, Store, TubeOptions};
+    /// use tubewell::{Ending, Store};
     ///
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
+    /// let tube = store.tube("thumbnails")?;
     /// let (receipt, ending) = std::thread::scope(|scope| {
     ///     scope.spawn(|| tube.take()?.ack());
     ///     tube.put_and_wait("cat.jpg", Duration::from_secs(60))
@@ -116,10 +116,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("thumbnails", FIFO, TubeOptions::new())?;
+    /// let tube = store.tube("thumbnails")?;
     /// tube.put("cat.jpg")?;
     /// assert!(!tube.wait_drained(Duration::ZERO)?);
     ///
@@ -157,10 +157,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// # let store = Store::in_memory()?;
-    /// let tube = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let tube = store.tube("films")?;
     /// assert!(!tube.wait_ready(Duration::ZERO)?);
     ///
     /// std::thread::scope(|scope| {

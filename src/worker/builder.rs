@@ -11,14 +11,13 @@ use super::groups::{GroupOf, Groups};
 use super::handle::WorkerHandle;
 use super::job::{AsyncJob, Job};
 use super::order::Order;
-use super::outcome::IntoOutcome;
 use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
 use super::source::{Handler, Registered};
 use super::stopper::Stopper;
 use crate::call::CallFuture;
 use crate::signal::unless_raised;
-use crate::{Error, Result, Session, Store, Tube};
+use crate::{Error, IntoOutcome, Result, Session, Store, Tube};
 
 /// The most jobs that a worker runs at a time.
 const MAX_CONCURRENCY: usize = 1024;
@@ -72,28 +71,28 @@ impl Worker {
 
     /// The session that the worker takes tasks for, instead of one of its own, which ends with it.
     ///
-    /// For handlers that return [`Outcome::Detached`](super::Outcome::Detached): the tubes of this
+    /// For handlers that return [`Outcome::detach`](crate::Outcome::detach): the tubes of this
     /// session return these claims later ([`Tube::claimed`](crate::Tube::claimed)).
     /// [`name`](Worker::name) has no effect with it.
     ///
     /// # Example: failed tasks that are tried again after the run, and not in it
     /// ```
     /// use std::sync::{Arc, Mutex};
-    /// use tubewell::worker::{Job, Outcome, Worker};
-    /// use tubewell::{FIFO, Failure, Store, TubeOptions};
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{Failure, Outcome, Store};
     ///
     /// let store = Store::in_memory()?;
-    /// store.create_tube("jobs", FIFO, TubeOptions::new())?.put_many(["bad", "good"])?;
+    /// store.tube("jobs")?.put_many(["bad", "good"])?;
     /// let session = store.session("encoder")?;
     /// let jobs = session.tube("jobs")?;
     /// let failed = Arc::new(Mutex::new(Vec::new()));
     /// let keep = {
     ///     let failed = failed.clone();
     ///     move |job: &Job| match job.body() {
-    ///         b"good" => Outcome::Done,
+    ///         b"good" => Outcome::done(),
     ///         _ => {
     ///             failed.lock().unwrap().push(job.id());
-    ///             Outcome::Detached
+    ///             Outcome::detach()
     ///         }
     ///     }
     /// };
@@ -189,14 +188,14 @@ impl Worker {
     /// # Example
     /// ```
     /// use tubewell::worker::{Job, Worker};
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// #[derive(Debug, thiserror::Error)]
     /// #[error("the server answers {0}")]
     /// struct Answer(u16);
     ///
     /// let store = Store::in_memory()?;
-    /// let pages = store.create_tube("pages", FIFO, TubeOptions::new().max_attempts(1))?;
+    /// let pages = store.open_tube("pages", TubeOptions::new().max_attempts(1))?;
     /// pages.put("https://example.org")?;
     /// let fetch = |_: &Job| Err::<(), _>(Answer(503));
     /// let worker = Worker::new(&store).on(&pages, fetch).failure_group(|error| {
@@ -239,10 +238,10 @@ impl Worker {
     /// # Example: a worker that one of its jobs stops
     /// ```
     /// use tubewell::worker::Worker;
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put_many(["one", "two", "last", "four"])?;
     /// let worker = Worker::new(&store);
     /// let stopper = worker.stopper();
@@ -288,10 +287,10 @@ impl Worker {
     /// # Example
     /// ```
     /// use tubewell::worker::{Job, Worker};
-    /// use tubewell::{FIFO, Store, TubeOptions};
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// let numbers = store.create_tube("numbers", FIFO, TubeOptions::new())?.typed::<u64>();
+    /// let numbers = store.tube("numbers")?.typed::<u64>();
     /// numbers.put_many(&[1, 2, 3])?;
     /// let halve = {
     ///     let numbers = numbers.clone();
@@ -388,7 +387,7 @@ impl Worker {
         }
         if self.max_runtime.is_some_and(|most| most.is_zero()) {
             return Err(Error::invalid(
-                "the max_runtime of a worker must be above zero; leave it out for no limit",
+                "the max_runtime of a worker must be above zero; no limit is the default",
             ));
         }
         if let Some(session) = &self.session

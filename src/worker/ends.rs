@@ -1,37 +1,31 @@
 //! The ends of jobs, and of the claims on their tasks.
 
 use std::future::{Future as _, poll_fn};
-use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::handled::Handled;
 use super::job::{Interrupt, JobCore};
-use super::outcome::{Handled, Outcome};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
 use crate::claim::UNDECODABLE;
-use crate::core::list::{Ack, BuryHeld, Fail, FinishTask, Release, ReleaseIn, Snooze, SnoozeIn};
+use crate::core::TaskEnd;
 use crate::core::verb::{Begin, OfClaim};
 use crate::handle::StoreHandle;
-use crate::micros::micros_ceil;
+use crate::outcome::EndCall;
 use crate::refusals::is_of_store;
 use crate::signal::SignalWait;
-use crate::{Error, Failure, Finish, Receipt, Result, TaskState};
+use crate::{Error, Failure, Outcome, Receipt, Result, TaskState};
 
 /// For how long a task is snoozed whose job the store could not serve.
 const AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
-/// The call that ends a claim.
+/// What becomes of the claim of a job.
 enum End {
-    Ack(Ack),
-    Finish(Box<FinishTask>),
-    Release(Duration),
-    Snooze(Duration),
-    Fail(Option<Duration>, Failure),
-    Bury(Failure),
+    Call(EndCall),
     /// The claim is left as it is.
     Keep,
     /// The claim has ended: the task waits for other ones.
@@ -49,7 +43,7 @@ pub(super) async fn end_job(
     let refusal = refusal(job, &handled);
     let (mut ended, end) = if refusal.is_some() {
         let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
-        (Ended::Snoozed, Ok(End::Snooze(delay)))
+        (Ended::Snoozed, Ok(End::Call(EndCall::snooze(delay))))
     } else {
         decide(&job.claim().held.handle, job.interrupted(), handled)
     };
@@ -102,26 +96,42 @@ pub(super) async fn end_job(
     }
 }
 
+impl Ended {
+    /// How a job has ended that ends with this call.
+    fn by(call: &EndCall) -> Ended {
+        match call {
+            EndCall::Ack(_) => Ended::Done,
+            EndCall::Release(_) => Ended::Released,
+            EndCall::Snooze(_) => Ended::Snoozed,
+            EndCall::End(task) => match task.request.end {
+                TaskEnd::Ack { .. } => Ended::Done,
+                TaskEnd::Advance(_) => Ended::Advanced,
+                TaskEnd::Release { .. } => Ended::Released,
+                TaskEnd::Snooze { .. } => Ended::Snoozed,
+                TaskEnd::Fail { .. } => Ended::Failed,
+                TaskEnd::Bury(_) => Ended::Buried,
+            },
+        }
+    }
+}
+
 impl End {
     /// Takes the delay that a tube without delays does not have. `None` if there is none to wait for:
     /// the task has had its last attempt, for instance.
     fn take_delay(&mut self, job: &JobCore) -> Option<Duration> {
-        let counts = !matches!(self, End::Snooze(_));
-        let (End::Snooze(delay) | End::Release(delay) | End::Fail(Some(delay), _)) = self else {
-            return None;
-        };
+        let End::Call(call) = self else { return None };
         if job.is_timed() {
             return None;
         }
-        let is_last = counts && job.claim().attempts_left() == Some(0);
-        Some(take(delay)).filter(|delay| !delay.is_zero() && !is_last)
+        let is_last = !call.forgives() && job.claim().attempts_left() == Some(0);
+        call.take_delay().filter(|delay| !delay.is_zero() && !is_last)
     }
 }
 
 /// Keeps the claim for a time, because its tube has no delays, so that no take gets the task before. A
 /// stop of the worker ends that early, and so does the end of the task.
 async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
-    if matches!(end, End::Snooze(_)) {
+    if matches!(end, End::Call(call) if call.forgives()) {
         job.forgive();
     }
     let Some(registered) = pool.tubes.get(job.place()) else { return };
@@ -151,40 +161,28 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
         (Interrupt::Parked, _) => return (Ended::Detached, Ok(End::Keep)),
         (Interrupt::Blocked, _) => return (Ended::Suspended, Ok(End::Blocked)),
         (Interrupt::Asleep(left), Handled::Failed(_) | Handled::DiskFull(_)) => {
-            return (Ended::Suspended, Ok(End::Snooze(left)));
+            return (Ended::Suspended, Ok(End::Call(EndCall::snooze(left))));
         }
         (Interrupt::Stopping, Handled::Failed(_)) | (_, Handled::DiskFull(_)) => {
-            Outcome::Snooze(Duration::ZERO)
+            Outcome::snooze(Duration::ZERO)
         }
-        (_, Handled::Done) => Outcome::Done,
+        (_, Handled::Done) => Outcome::done(),
         (_, Handled::Outcome(outcome)) => *outcome,
-        (_, Handled::Failed(failure)) => Outcome::Fail(failure),
+        (_, Handled::Failed(failure)) => Outcome::fail(failure),
         (_, Handled::Panicked(why)) => {
-            return (Ended::Panicked, Ok(End::Fail(None, Failure::new("panic", why))));
+            let call = EndCall::fail(Failure::new("panic", why));
+            return (Ended::Panicked, Ok(End::Call(call)));
         }
         (_, Handled::Undecodable(error)) => {
-            let failure = Failure::new(UNDECODABLE, error.to_string());
-            return (Ended::Undecodable, Ok(End::Bury(failure)));
+            let call = EndCall::bury(Failure::new(UNDECODABLE, error.to_string()));
+            return (Ended::Undecodable, Ok(End::Call(call)));
         }
-        (_, Handled::Dropped) => Outcome::Release(Duration::ZERO),
+        (_, Handled::Dropped) => Outcome::release(),
     };
-    let finish = |finish: Finish| {
-        let request = finish.into_request(handle)?;
-        Ok(End::Finish(Box::new(FinishTask { request })))
-    };
-    match outcome {
-        Outcome::Done => (Ended::Done, Ok(End::Ack(Ack { result: None }))),
-        Outcome::Result(result) => (Ended::Done, Ok(End::Ack(Ack { result: Some(result) }))),
-        Outcome::Finish(request) => {
-            let ended = if request.advances() { Ended::Advanced } else { Ended::Done };
-            (ended, finish(request))
-        }
-        Outcome::Release(delay) => (Ended::Released, Ok(End::Release(delay))),
-        Outcome::Snooze(delay) => (Ended::Snoozed, Ok(End::Snooze(delay))),
-        Outcome::Fail(failure) => (Ended::Failed, Ok(End::Fail(None, failure))),
-        Outcome::FailIn(delay, failure) => (Ended::Failed, Ok(End::Fail(Some(delay), failure))),
-        Outcome::Bury(failure) => (Ended::Buried, Ok(End::Bury(failure))),
-        Outcome::Detached => (Ended::Detached, Ok(End::Keep)),
+    match outcome.into_call(handle) {
+        Ok(Some(call)) => (Ended::by(&call), Ok(End::Call(call))),
+        Ok(None) => (Ended::Detached, Ok(End::Keep)),
+        Err(error) => (Ended::Failed, Err(error)),
     }
 }
 
@@ -192,7 +190,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
 /// released, it would be worked on again and again.
 fn refused(ended: &mut Ended, error: &Error) -> End {
     *ended = Ended::Failed;
-    End::Fail(None, Failure::new("refused", error.to_string()))
+    End::Call(EndCall::fail(Failure::new("refused", error.to_string())))
 }
 
 /// Whether the error is caused by the outcome that the handler has returned, and not by the state
@@ -260,17 +258,10 @@ fn can_repeat(is_remote: bool, error: &Error) -> bool {
 /// Ends the claim. Returns the state of the task.
 async fn store(pool: &Pool, job: &JobCore, end: &End) -> Result<TaskState> {
     match end {
-        End::Ack(ack) => make(pool, job, ack).await,
-        End::Finish(finish) => make(pool, job, &**finish).await,
-        End::Release(Duration::ZERO) => make(pool, job, &Release {}).await,
-        End::Release(delay) => make(pool, job, &ReleaseIn { delay: micros_ceil(*delay) }).await,
-        End::Snooze(Duration::ZERO) => make(pool, job, &Snooze {}).await,
-        End::Snooze(delay) => make(pool, job, &SnoozeIn { delay: micros_ceil(*delay) }).await,
-        End::Fail(delay, failure) => {
-            let (delay, failure) = (delay.map(micros_ceil), failure.clone());
-            make(pool, job, &Fail { delay, failure }).await
-        }
-        End::Bury(failure) => make(pool, job, &BuryHeld { failure: Some(failure.clone()) }).await,
+        End::Call(EndCall::Ack(ack)) => make(pool, job, ack).await,
+        End::Call(EndCall::Release(release)) => make(pool, job, release).await,
+        End::Call(EndCall::Snooze(snooze)) => make(pool, job, snooze).await,
+        End::Call(EndCall::End(end)) => make(pool, job, &**end).await,
         End::Keep => Ok(TaskState::Taken),
         End::Blocked => Ok(TaskState::Blocked),
     }
@@ -288,8 +279,8 @@ where
 
 fn ended_report(job: &JobCore, end: Ended, state: TaskState, how: End) -> Report {
     let failure = match how {
-        End::Fail(_, failure) | End::Bury(failure) => Some(failure),
-        _ => None,
+        End::Call(call) => call.into_failure(),
+        End::Keep | End::Blocked => None,
     };
     let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
     Report::Ended { tube, id, attempt, end, state, failure, ran: job.ran() }

@@ -78,14 +78,14 @@ impl WorkerHandle {
     /// say.
     ///
     /// # Errors
-    /// Those of [`Claim::snooze`](crate::Claim::snooze), but for tasks whose claim has ended. The
+    /// Those of [`Outcome::snooze`](crate::Outcome::snooze), but for tasks whose claim has ended. The
     /// worker has stopped all the same; tasks that were not snoozed are released when it ends.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
     /// use tubewell::worker::{Job, Worker};
-    /// use tubewell::{FIFO, Result, Store, TubeOptions};
+    /// use tubewell::{Result, Store};
     ///
     /// fn wait_for_the_stop(job: &Job) -> Result<()> {
     ///     loop {
@@ -95,7 +95,7 @@ impl WorkerHandle {
     /// }
     ///
     /// let store = Store::in_memory()?;
-    /// let jobs = store.create_tube("jobs", FIFO, TubeOptions::new())?;
+    /// let jobs = store.tube("jobs")?;
     /// jobs.put("work")?;
     /// let worker = Worker::new(&store).on(&jobs, wait_for_the_stop).start()?;
     /// while jobs.statistics()?.tasks.taken == 0 {
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn dropped_handle_leaves_a_job_that_does_not_see_the_stop() {
         let store = Store::in_memory().unwrap();
-        let jobs = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
         let id = jobs.put("work").unwrap().id;
         let (begun, has_begun) = channel();
         let (open, is_open) = channel::<()>();

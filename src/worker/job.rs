@@ -33,14 +33,14 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Res
 ///
 /// The worker holds the claim, so that a handler needs no heartbeat. [`renew`](Claim::renew) replaces
 /// that hold: the claim expires when the time of the last `renew` has elapsed. A handler that ends the
-/// claim in a transaction of the application returns [`Outcome::Detached`](super::Outcome::Detached).
+/// claim in a transaction of the application returns [`Outcome::detach`](crate::Outcome::detach).
 ///
 /// The texts describe the calls that block; those of an [`AsyncJob`] block no thread.
 ///
 /// # Example: a loop that can be stopped
 /// ```
 /// use tubewell::worker::{Job, Worker};
-/// use tubewell::{FIFO, Result, Store, TubeOptions};
+/// use tubewell::{Result, Store};
 ///
 /// fn copy(job: &Job<Vec<String>>) -> Result<()> {
 ///     let pages = job.value();
@@ -54,7 +54,7 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Res
 /// }
 ///
 /// let store = Store::in_memory()?;
-/// let books = store.create_tube("books", FIFO, TubeOptions::new())?.typed::<Vec<String>>();
+/// let books = store.tube("books")?.typed::<Vec<String>>();
 /// books.put(&vec!["one".into(), "two".into()])?;
 /// assert_eq!(Worker::new(&store).on(&books, copy).run_until_idle()?.done, 1);
 /// # Ok::<(), tubewell::Error>(())
@@ -125,7 +125,7 @@ impl<T, M: Mode> Job<T, M> {
     /// Parks the claim, so that it outlives the job, the worker and the process. As
     /// [`Claim::park`], and the call blocks as that does.
     ///
-    /// The job has ended with this, as [`Detached`](super::Outcome::Detached), whatever the handler
+    /// The job has ended with this, as [`Outcome::detach`](crate::Outcome::detach), whatever the handler
     /// returns. An async handler must await the ticket, which has the token: if the ticket is dropped,
     /// the task stays parked for `hold`, and the job counts as lost.
     ///
@@ -135,18 +135,18 @@ impl<T, M: Mode> Job<T, M> {
     /// # Example: a child process that outlives its parent
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::worker::{Job, Outcome, Worker};
-    /// use tubewell::{FIFO, Result, TaskState, Store, TubeOptions};
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{Outcome, Result, TaskState, Store};
     ///
     /// fn transcode(job: &Job) -> Result<Outcome> {
     ///     let token = job.park(Duration::from_secs(6 * 3600))?;
     ///     // ... start the child process, and give it the token
     /// #   let _ = token;
-    ///     Ok(Outcome::Detached)
+    ///     Ok(Outcome::detach())
     /// }
     ///
     /// let store = Store::in_memory()?;
-    /// let films = store.create_tube("films", FIFO, TubeOptions::new())?;
+    /// let films = store.tube("films")?;
     /// let id = films.put("a film")?.id;
     /// Worker::new(&store).on(&films, transcode).run_until_idle()?;
     /// assert_eq!(films.peek(id)?.info.state, TaskState::Taken);
@@ -382,11 +382,11 @@ mod tests {
     fn waits_of_a_job_for_the_end_of_its_claim_share_a_signal() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|error| Error::invalid(error.to_string()))?;
         let owner = Store::in_memory()?;
-        owner.create_tube("case", FIFO, TubeOptions::new())?.put("x")?;
+        owner.create_tube("case", TubeOptions::new().driver(FIFO))?.put("x")?;
         let served = owner.serve(ServeOptions::unix(folder.path().join("socket")))?;
         let remote = crate::connect(served.url())?;
         for store in [&owner, &remote] {
-            let claim = store.tube("case")?.try_take()?.ok_or(Error::Closed)?;
+            let claim = store.find_tube("case")?.try_take()?.ok_or(Error::Closed)?;
             let job = JobCore::new(claim, 0, Arc::default(), Arc::default(), false);
             let (first, second) = (job.claim_end(), job.claim_end());
             let (first, second) = (first.ok_or(Error::Closed)?, second.ok_or(Error::Closed)?);

@@ -13,9 +13,9 @@ use std::time::Duration;
 use tubewell_drivers::NEVER;
 
 use super::ends::end_job;
+use super::handled::Handled;
 use super::job::JobCore;
 use super::order::TakeOrder;
-use super::outcome::Handled;
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::Report;

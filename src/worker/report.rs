@@ -58,7 +58,7 @@ pub enum Report {
     /// A take has failed, or the end of a job could not be stored yet. The worker pauses, and then
     /// goes on if it can: it takes again, and repeats the end of the job. Or the store could not
     /// carry out a call of a job, whose attempt does not count: see
-    /// [`IntoOutcome`](super::IntoOutcome).
+    /// [`IntoOutcome`](crate::IntoOutcome).
     Error(Error),
 }
 

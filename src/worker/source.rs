@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::handled::Handled;
 use super::job::{AsyncJob, Job, JobCore};
-use super::outcome::sealed::IntoOutcome as _;
-use super::outcome::{Handled, IntoOutcome};
-use crate::{Error, Result, Tube};
+use crate::{Error, IntoOutcome, Result, Tube};
 
 /// A tube and its handler.
 pub(super) struct Registered {
@@ -38,7 +37,8 @@ impl Registered {
         let handle = move |core: Arc<JobCore>| match core.decode(&coder) {
             Ok(decoded) => {
                 let groups = core.groups().clone();
-                handler(&Job::new(core, decoded, coder.clone())).into_handled(&groups)
+                let outcome = handler(&Job::new(core, decoded, coder.clone()));
+                Handled::returned(outcome, &groups)
             }
             Err(error) => Handled::Undecodable(error),
         };
@@ -61,7 +61,7 @@ impl Registered {
                     Ok(decoded) => handler(Job::new(core, decoded, coder)),
                     Err(error) => return Handled::Undecodable(error),
                 };
-                future.await.into_handled(&groups)
+                Handled::returned(future.await, &groups)
             })
         };
         Registered::new(tube, Handler::Async(Box::new(handle)))

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Context;
 
-use super::outcome::Handled;
+use super::handled::Handled;
 use super::pool::Spawn;
 use crate::core::WaitSlot;
 use crate::sync::Mutex;

@@ -18,6 +18,8 @@ mod connection;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+#[path = "../common/options.rs"]
+mod options;
 #[cfg(unix)]
 mod owner_only;
 #[cfg(unix)]

@@ -152,7 +152,7 @@ pub fn owner(store: &Store) -> Store {
 /// Makes a round trip: the calls that were sent before it have been made when it returns.
 pub fn settle(store: &Store) {
     if are_connections() {
-        drop(store.tube("none of this name, for a round trip"));
+        drop(store.find_tube("none of this name, for a round trip"));
     }
 }
 

@@ -209,7 +209,7 @@ impl<'a> Check<'a> {
     fn list_and_peek(&mut self) -> BTreeMap<u64, (String, TaskState)> {
         let mut listed = BTreeMap::new();
         for info in self.store.tubes().unwrap() {
-            let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
+            let Some(tube) = self.ok(self.store.find_tube(&info.name)) else { continue };
             for state in OPEN.into_iter().chain([TaskState::Done]) {
                 for id in self.list(&tube, state) {
                     let earlier = listed.insert(id, (info.name.clone(), state));
@@ -222,7 +222,7 @@ impl<'a> Check<'a> {
         }
         for (id, original) in &self.sample.originals {
             let name = listed.get(id).map_or(original.tube, |(tube, _)| tube.as_str());
-            let Ok(tube) = self.store.tube(name) else { continue };
+            let Ok(tube) = self.store.find_tube(name) else { continue };
             match tube.peek(*id) {
                 Ok(task) => {
                     self.check_body("peeked at", *id, &task.body);
@@ -270,7 +270,7 @@ impl<'a> Check<'a> {
     ) -> BTreeSet<u64> {
         self.clock.advance(Duration::from_secs(7200));
         for info in self.store.tubes().unwrap() {
-            let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
+            let Some(tube) = self.ok(self.store.find_tube(&info.name)) else { continue };
             let kicked = tube.kick(1000);
             self.ok(kicked);
             self.take_and_ack_all(&tube);
@@ -302,8 +302,11 @@ impl<'a> Check<'a> {
                 }
                 Ok(None) if claims.is_empty() => return,
                 Ok(None) => {
-                    for receipt in
-                        self.ok(Claim::ack_many(std::mem::take(&mut claims))).unwrap_or_default()
+                    for receipt in self
+                        .ok(Claim::end_many(std::mem::take(&mut claims), |_| {
+                            tubewell::Outcome::done()
+                        }))
+                        .unwrap_or_default()
                     {
                         self.ok(receipt);
                     }
@@ -324,7 +327,7 @@ impl<'a> Check<'a> {
     fn put_and_reopen(&mut self, left: &BTreeSet<u64>) {
         let mut put = BTreeMap::new();
         for info in self.store.tubes().unwrap() {
-            let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
+            let Some(tube) = self.ok(self.store.find_tube(&info.name)) else { continue };
             let bodies = [0, 1, 2].map(|nth| vec![nth; 600 * usize::from(nth)]);
             let receipts = self.ok(tube.put_many(bodies.clone())).unwrap_or_default();
             for (receipt, body) in receipts.iter().zip(bodies) {
@@ -347,7 +350,7 @@ impl<'a> Check<'a> {
             self.report.errors.extend(later);
         }
         for info in self.store.tubes().unwrap() {
-            let Some(tube) = self.ok(self.store.tube(&info.name)) else { continue };
+            let Some(tube) = self.ok(self.store.find_tube(&info.name)) else { continue };
             for state in OPEN {
                 for id in self.list(&tube, state) {
                     if put.contains_key(&id) || left.contains(&id) {

@@ -7,8 +7,8 @@ use std::fmt::Debug;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    Cursor, Ending, Error, FIFOTTL, Failure, Filter, Keep, Put, Result, Schedule, Store, TaskState,
-    Tube, TubeOptions,
+    Cursor, Ending, Error, FIFOTTL, Failure, Filter, Keep, Outcome, Put, Result, Schedule, Store,
+    TaskState, Tube, TubeOptions,
 };
 
 use crate::rng::Rng;
@@ -32,7 +32,7 @@ pub fn fill(
     mut record: impl FnMut(u64, &Tasks, Option<(u64, Original)>),
 ) {
     let options = TubeOptions::new().history(5).metrics(3).max_attempts(9).keep_done(Keep::new());
-    let tube = store.create_tube(TUBE, FIFOTTL, options).unwrap();
+    let tube = store.create_tube(TUBE, options.driver(FIFOTTL)).unwrap();
     store.set_limit("shared", 3).unwrap();
     let mut tasks = Tasks::new();
     for nth in 0..TASKS {
@@ -47,11 +47,11 @@ pub fn fill(
         let changed = match nth % 6 {
             1 => {
                 tasks.insert(id, (TUBE, TaskState::Buried));
-                tube.claim(id).unwrap().bury_with(failure).unwrap()
+                tube.claim(id).unwrap().bury(failure).unwrap()
             }
             2 => {
                 tasks.insert(id, (TUBE, TaskState::Done));
-                tube.claim(id).unwrap().ack_with(result(nth)).unwrap()
+                tube.claim(id).unwrap().end(Outcome::result(result(nth))).unwrap()
             }
             5 => {
                 let claim = tube.claim(id).unwrap();
@@ -103,7 +103,7 @@ pub fn read(store: &Store) -> Found {
         let of_tube = tasks.map(|all| all.into_iter().filter(|task| task.tube == TUBE).collect());
         add(format!("tagged {tag}"), of_tube.map(|all: Vec<_>| each(all, |it| it.id)));
     }
-    let Ok(tube) = store.tube(TUBE) else { return found };
+    let Ok(tube) = store.find_tube(TUBE) else { return found };
     for nth in 0..TASKS {
         let id_of = |task: Option<tubewell::TaskInfo>| each(task, |it| (it.tube, it.id));
         add(format!("key {nth}"), store.by_key(&key(nth)).map(id_of));
@@ -118,7 +118,7 @@ pub fn read(store: &Store) -> Found {
             Some(Ending::Buried { failure: Some(it) }) => vec![format!("failure {it:?}")],
             _ => Vec::new(),
         };
-        add(format!("outcome {nth}"), tube.outcome(nth).map(content));
+        add(format!("outcome {nth}"), tube.ending(nth).map(content));
         if nth % 6 == 4 {
             add(format!("parents {nth}"), tube.query().parents(nth).map(|all| each(all, |it| it)));
             add(
@@ -197,7 +197,7 @@ impl Differences {
 
 /// Puts some of the tasks again, with their tokens: each put returns the stored task.
 pub fn put_again(store: &Store) -> Vec<(u64, Result<u64>)> {
-    let Ok(tube) = store.tube(TUBE) else { return Vec::new() };
+    let Ok(tube) = store.find_tube(TUBE) else { return Vec::new() };
     let puts = (0..TASKS).step_by(5).map(|nth| {
         let put = tube.put(Put::new("again").idempotency_key(format!("token-{nth}")));
         (nth, put.map(|receipt| receipt.id))

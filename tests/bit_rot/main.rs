@@ -129,7 +129,7 @@ fn commit_number_shows_rolled_back_commit() {
     let disk = Disk::new(Vec::new());
     let open = |bytes| options(&clock()).open_on(Disk::new(bytes).storage());
     let store = options(&clock()).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let kept = tube.put("kept").unwrap();
     let before = disk.copy();
     let lost = tube.put("lost").unwrap();
@@ -141,7 +141,7 @@ fn commit_number_shows_rolled_back_commit() {
         bytes[*at] ^= 1;
         let store = open(bytes).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         assert_eq!(tube.peek(kept.id).unwrap().body, b"kept");
         assert!(store.counters().unwrap().opened_at < lost.commit);
         assert_eq!(tube.peek(lost.id), Err(Error::NotFound { id: lost.id }));

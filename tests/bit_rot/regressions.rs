@@ -18,10 +18,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn open_damaged(clock: &ManualClock) -> Store {
     let disk = Disk::new(Vec::new());
     let store = options(clock).open_on(disk.storage()).unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     work.put(Put::new("damaged-damaged").ttl(HOUR)).unwrap();
     work.put(Put::new("undamaged").delay(HOUR)).unwrap();
-    store.create_tube("other", FIFO, TubeOptions::new()).unwrap().put("undamaged").unwrap();
+    store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap().put("undamaged").unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
     assert!(flip_all(&mut bytes, b"damaged-damaged") > 0);
@@ -44,9 +44,9 @@ fn expired_damaged_task_does_not_stop_the_store() {
     let clock = clock();
     let store = open_damaged(&clock);
     clock.advance(2 * HOUR);
-    let work = store.tube("work").unwrap();
+    let work = store.find_tube("work").unwrap();
     assert_eq!(work.try_take().unwrap().unwrap().body(), b"undamaged");
-    store.tube("other").unwrap().put("more").unwrap();
+    store.find_tube("other").unwrap().put("more").unwrap();
     assert!(
         store.verify().unwrap().iter().any(|finding| finding.contains("tube \"work\": task 0:"))
     );
@@ -56,10 +56,10 @@ fn expired_damaged_task_does_not_stop_the_store() {
 #[test]
 fn truncate_removes_damaged_task() {
     let store = open_damaged(&clock());
-    let work = store.tube("work").unwrap();
+    let work = store.find_tube("work").unwrap();
     work.admin().truncate().unwrap();
     // The rows are removed in a commit of the writer's own, or in one of these.
-    let other = store.tube("other").unwrap();
+    let other = store.find_tube("other").unwrap();
     let truncated = store.counters().unwrap().commits;
     for puts in 0..200 {
         other.put("more").unwrap();
@@ -77,7 +77,7 @@ fn truncate_removes_damaged_task() {
 fn open_refuses_store_without_header() {
     let disk = Disk::new(Vec::new());
     let store = options(&clock()).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", LIMFIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(LIMFIFOTTL)).unwrap();
     tube.put("first").unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
@@ -93,13 +93,13 @@ fn verify_reports_outdated_page() {
     let disk = Disk::new(Vec::new());
     let open = || options(&clock()).open_on(disk.storage()).unwrap();
     let store = open();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("acked long ago").unwrap();
     // A close empties the journal, so the task is in a page of the tables.
     store.close().unwrap();
     let old = disk.copy();
     let store = open();
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
     let newest = tube.put("acked long ago").unwrap().id;
     store.close().unwrap();
@@ -115,7 +115,7 @@ fn verify_reports_outdated_page() {
     let store = options(&clock()).open_on(Disk::new(bytes).storage()).unwrap();
     let findings = store.verify().unwrap();
     assert_eq!(findings, ["a page of the file has a wrong checksum"]);
-    let back = store.tube("work").unwrap().try_take().unwrap().unwrap();
+    let back = store.find_tube("work").unwrap().try_take().unwrap().unwrap();
     assert_eq!(back.id(), 0, "the task that was acked");
 }
 
@@ -125,7 +125,7 @@ fn damaged_while_claimed(options: StoreOptions) -> (Disk, Store, Session) {
     let disk = Disk::new(Vec::new());
     let options = options.cache_size(0);
     let store = options.clone().open_on(disk.storage()).unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let body = |n| Put::new(format!("task {n} {}", "-".repeat(500))).ttr(HOUR);
     work.put_many((0..10).map(body)).unwrap();
     store.close().unwrap();
@@ -152,7 +152,7 @@ fn release_skips_damaged_task_and_releases_the_others() {
         },
         |clock, _, _| clock.advance(HOUR),
         |_, store, _| {
-            let released = store.tube("work").unwrap().admin().release_all();
+            let released = store.find_tube("work").unwrap().admin().release_all();
             assert!(matches!(released, Err(Error::Corrupt { .. })), "{released:?}");
         },
     ];
@@ -162,7 +162,7 @@ fn release_skips_damaged_task_and_releases_the_others() {
         let (_disk, store, session) =
             damaged_while_claimed(StoreOptions::default().clock(&clock).session_grace(grace));
         end(&clock, &store, session);
-        let work = store.tube("work").unwrap();
+        let work = store.find_tube("work").unwrap();
         let ids = work.take_many(10, Duration::ZERO).unwrap().into_iter().map(|it| it.id());
         assert!(ids.eq([0, 1, 2, 4, 5, 6, 7, 8, 9]), "after end {nth}");
         work.put("the store goes on").unwrap();
@@ -175,7 +175,7 @@ fn kick_skips_damaged_task() {
     let clock = clock();
     let disk = Disk::new(Vec::new());
     let store = options(&clock).open_on(disk.storage()).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     for n in 0..6 {
         let id = work.put(format!("task {n} {}", "-".repeat(500))).unwrap().id;
         work.bury(id).unwrap();
@@ -183,7 +183,7 @@ fn kick_skips_damaged_task() {
     store.close().unwrap();
     assert!(disk.change(|bytes| flip_all(bytes, b"task 1 -")) > 0);
     let store = options(&clock).open_on(disk.storage()).unwrap();
-    let work = store.tube("work").unwrap();
+    let work = store.find_tube("work").unwrap();
     assert_eq!(
         (work.kick(2), work.kick(2), work.kick(9), work.kick(1)),
         (Ok(2), Ok(2), Ok(1), Ok(0))
@@ -201,15 +201,15 @@ fn close_flushes_other_changes_beside_a_damaged_claimed_task() {
     let (disk, store, _session) = damaged_while_claimed(StoreOptions::default().clock(&clock));
     let relaxed = Durability::Relaxed { max_delay: Duration::MAX };
     let relaxed = TubeOptions::new().durability(relaxed);
-    let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
+    let relaxed = store.create_tube("relaxed", relaxed.driver(FIFO)).unwrap();
     relaxed.put("flushed because it reserves ids").unwrap();
     relaxed.put("not yet flushed").unwrap();
-    let ticket = store.tube("work").unwrap().to_async().put("not yet flushed");
+    let ticket = store.find_tube("work").unwrap().to_async().put("not yet flushed");
     store.close().unwrap();
     ticket.wait().unwrap();
     let store = options(&clock).open_on(disk.storage()).unwrap();
-    assert_eq!(store.tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 2);
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 11);
+    assert_eq!(store.find_tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 2);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 11);
 }
 
 /// The numbers of a damaged key may be those of a day that is still kept. The first numbers of the next
@@ -220,7 +220,7 @@ fn damaged_numbers_of_an_old_day_are_not_removed() {
     let disk = Disk::new(Vec::new());
     let metrics = TubeOptions::new().metrics(2);
     let store = options(&clock).open_on(disk.storage()).unwrap();
-    store.create_tube("work", FIFO, metrics).unwrap().put("counted").unwrap();
+    store.create_tube("work", metrics.driver(FIFO)).unwrap().put("counted").unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
     let row = FileMap::new(&bytes).rows.into_iter().find(|row| row.table == "days").unwrap();
@@ -232,7 +232,7 @@ fn damaged_numbers_of_an_old_day_are_not_removed() {
     let open = || options(&clock).open_on(disk.storage()).unwrap();
     for puts in 1..4 {
         let store = open();
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         tube.put("counted").unwrap();
         assert_eq!(tube.query().day(store.today().unwrap()).unwrap().puts, puts);
         store.close().unwrap();
@@ -248,15 +248,15 @@ fn day_with_damaged_numbers_is_left_out_although_a_task_failed_on_it() {
     let clock = clock();
     let disk = Disk::new(Vec::new());
     let store = options(&clock).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new().metrics(2)).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().metrics(2).driver(FIFO)).unwrap();
     tube.put("fails").unwrap();
-    tube.try_take().unwrap().unwrap().bury_with(Failure::new("poison", "no use")).unwrap();
+    tube.try_take().unwrap().unwrap().bury(Failure::new("poison", "no use")).unwrap();
     store.close().unwrap();
     let mut bytes = disk.copy();
     let row = FileMap::new(&bytes).rows.into_iter().find(|row| row.table == "days").unwrap();
     bytes[row.value_at.end - 1] ^= 1;
     let store = options(&clock).open_on(Disk::new(bytes).storage()).unwrap();
-    let (tube, today) = (store.tube("work").unwrap(), store.today().unwrap());
+    let (tube, today) = (store.find_tube("work").unwrap(), store.today().unwrap());
     assert!(matches!(tube.query().day(today), Err(Error::Corrupt { .. })));
     for from in [today, today.plus_days(-1)] {
         assert_eq!(tube.query().days(from..=today).unwrap(), []);
@@ -269,7 +269,7 @@ fn day_with_damaged_numbers_is_left_out_although_a_task_failed_on_it() {
 fn verify_finds_nothing_in_undamaged_store_during_commits() {
     let store = StoreOptions::default().cache_size(0);
     let store = store.open_on(Disk::new(Vec::new()).storage()).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     (0..200).for_each(|size| assert!(tube.put(vec![7; size * 30]).is_ok()));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

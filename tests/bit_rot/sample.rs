@@ -127,7 +127,7 @@ impl SampleBuilder {
                 _ => TubeOptions::new(),
             };
             let options = if driver == LIMFIFOTTL { options.capacity(1000) } else { options };
-            store.create_tube(name, driver, options).unwrap();
+            store.create_tube(name, options.driver(driver)).unwrap();
         }
         let mut builder = SampleBuilder {
             rng: Rng::new(seed),
@@ -154,7 +154,7 @@ impl SampleBuilder {
     }
 
     fn tube(&self, name: &str) -> Tube {
-        self.store.tube(name).unwrap()
+        self.store.find_tube(name).unwrap()
     }
 
     fn keep_version(&mut self) {
@@ -239,7 +239,7 @@ impl SampleBuilder {
         let (id, claim) = self.claims.swap_remove(self.rng.index(self.claims.len()));
         let receipt = if self.rng.one_in(4) {
             self.tasks.get_mut(&id).unwrap().1 = TaskState::Buried;
-            claim.bury().unwrap()
+            claim.bury(None).unwrap()
         } else {
             self.tasks.remove(&id);
             claim.ack().unwrap()

@@ -146,7 +146,8 @@ fn put_after_kick_of_more_than_buried_survives_restart() {
     for driver in ALL {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, tubewell::TubeOptions::default()).unwrap();
+        let tube =
+            store.create_tube("case", tubewell::TubeOptions::default().driver(driver)).unwrap();
         let kicked = tube.put("kicked").unwrap().id;
         tube.bury(kicked).unwrap();
         assert_eq!(tube.kick(5).unwrap(), 1);
@@ -154,7 +155,7 @@ fn put_after_kick_of_more_than_buried_survives_restart() {
         let after = tube.put("after it").unwrap().id;
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         for id in [kicked, after] {
             assert_eq!(take(&tube), Some(id));
             tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
@@ -350,7 +351,8 @@ fn kick_task_survives_a_restart() {
     for driver in ALL {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, tubewell::TubeOptions::default()).unwrap();
+        let tube =
+            store.create_tube("case", tubewell::TubeOptions::default().driver(driver)).unwrap();
         for id in 0..3 {
             assert_eq!(tube.put("x").unwrap().id, id);
             tube.bury(id).unwrap();
@@ -358,7 +360,7 @@ fn kick_task_survives_a_restart() {
         tube.kick_task(2).unwrap();
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(take(&tube), Some(2));
         assert_eq!(take(&tube), None);
         assert_sound(&store);

@@ -52,7 +52,8 @@ fn drop_tube_with_pending_deadlines_succeeds() {
         case.advance(100);
         case.store.drop_tube("case").unwrap();
         case.advance(5000);
-        let other = case.store.create_tube("other", FIFOTTL, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(FIFOTTL)).unwrap();
         let id = other.put("x").unwrap().id;
         assert_eq!(take(&other), Some(id));
         other.claimed(id).and_then(tubewell::Claim::ack).unwrap();
@@ -91,7 +92,7 @@ fn tasks_due_at_same_time_are_processed_in_id_order() {
     let clock = stores::ManualClock::new();
     let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
     let [old, new] = ["old", "new"]
-        .map(|name| store.create_tube(name, tubewell::FIFOTTL, TubeOptions::new()).unwrap());
+        .map(|name| store.create_tube(name, TubeOptions::new().driver(tubewell::FIFOTTL)).unwrap());
     let later = || tubewell::Put::new("later").delay(ms(7));
     new.put(later()).unwrap();
     old.put(later()).unwrap();

@@ -16,7 +16,7 @@ const WRITE_ONLY: Durability = Durability::Write { flush_within: Duration::MAX }
 const RELAXED: Durability = Durability::Relaxed { max_delay: ms(50) };
 
 fn create(store: &Store, name: &str, driver: &str, durability: Durability) -> Tube {
-    store.create_tube(name, driver, TubeOptions::new().durability(durability)).unwrap()
+    store.create_tube(name, TubeOptions::new().durability(durability).driver(driver)).unwrap()
 }
 
 /// The file that a process leaves which is killed now.
@@ -45,7 +45,7 @@ fn make_changes(tube: &Tube) {
     tube.kick_task(5).unwrap();
     assert_eq!(take(tube), Some(4));
     let delay = if TIMED.contains(&driver) { secs(1) } else { ZERO };
-    tube.claimed(4).and_then(|claim| claim.release(delay)).unwrap();
+    tube.claimed(4).and_then(|claim| claim.release_in(delay)).unwrap();
     if TIMED.contains(&driver) {
         tube.claimed(1).and_then(|claim| claim.touch(secs(1))).unwrap();
     }
@@ -53,7 +53,7 @@ fn make_changes(tube: &Tube) {
 
 /// Checks what [`make_changes`] leaves after a restart.
 fn assert_changes_kept(store: &Store) {
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let released =
         if TIMED.contains(&tube.driver()) { TaskState::Delayed } else { TaskState::Ready };
     let expected = [None, Some(TaskState::Ready), Some(TaskState::Buried), None, Some(released)];
@@ -103,7 +103,7 @@ fn kill_keeps_changes_of_the_stores_durability() {
         let file = StoreFile::new();
         let options = || Store::options().clock(&file.clock).durability(durability);
         let store = options().open(file.path()).unwrap();
-        make_changes(&store.create_tube("case", FIFO, TubeOptions::new()).unwrap());
+        make_changes(&store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap());
         let left = killed(&file);
         assert_changes_kept(&left.open());
         stores::close(&store);
@@ -127,7 +127,7 @@ fn kill_loses_newest_changes_of_relaxed_tube_only() {
         }
         let left = killed(&file);
         let left = left.open();
-        let found = std::iter::from_fn(|| left.tube("case").unwrap().try_take().unwrap());
+        let found = std::iter::from_fn(|| left.find_tube("case").unwrap().try_take().unwrap());
         let found: Vec<String> =
             found.map(|claim| String::from_utf8(claim.detach().body.to_vec()).unwrap()).collect();
         assert!(found.len() > TASKS / 2, "{driver}: flushed tasks are missing: {found:?}");
@@ -148,7 +148,7 @@ fn acknowledged_put_survives_a_kill_with_every_earlier_relaxed_change() {
             create(&store, "other", FIFO, durability).put("acknowledged").unwrap();
             let left = killed(&file);
             let left = left.open();
-            assert_eq!(left.tube("other").unwrap().statistics().unwrap().tasks.ready, 1);
+            assert_eq!(left.find_tube("other").unwrap().statistics().unwrap().tasks.ready, 1);
             assert_changes_kept(&left);
             stores::close(&store);
         }
@@ -162,14 +162,14 @@ fn kill_empties_temporary_tube_and_keeps_the_others() {
         let file = StoreFile::new();
         let store = file.open();
         let temporary = TubeOptions::new().temporary(true).durability(durability);
-        let temporary = store.create_tube("temporary", FIFO, temporary).unwrap();
+        let temporary = store.create_tube("temporary", temporary.driver(FIFO)).unwrap();
         let kept = create(&store, "kept", FIFO, durability);
         temporary.put("lost").unwrap();
         kept.put("kept").unwrap();
         let left = killed(&file);
         let left = left.open();
-        assert_eq!(tasks(&left.tube("temporary").unwrap()), counts([]));
-        assert_eq!(tasks(&left.tube("kept").unwrap()), counts([("ready", 1), ("total", 1)]));
+        assert_eq!(tasks(&left.find_tube("temporary").unwrap()), counts([]));
+        assert_eq!(tasks(&left.find_tube("kept").unwrap()), counts([("ready", 1), ("total", 1)]));
         assert_sound(&left);
         stores::close(&store);
     }

@@ -59,9 +59,9 @@ fn create_tube_accepts_callback() {
     for_each_driver(ALL, |case| {
         let calls = CallbackLog::default();
         let options = TubeOptions::default().on_task_change(calls.callback());
-        stores::owner(&case.store).create_tube("other", case.driver, options).unwrap();
+        stores::owner(&case.store).create_tube("other", options.driver(case.driver)).unwrap();
         case.put("elsewhere");
-        case.store.tube("other").unwrap().put("x").unwrap();
+        case.store.find_tube("other").unwrap().put("x").unwrap();
         assert_eq!(calls.read(1), [(1, EventKind::Put, TaskState::Ready)]);
     });
 }
@@ -111,12 +111,12 @@ fn release_event_has_resulting_state() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         let log = case.event_log();
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(log.read(), [(0, EventKind::Release, TaskState::Ready)]);
         if case.timed() {
             assert_eq!(case.take(), Some(0));
             log.read();
-            case.tube.claimed(0).and_then(|claim| claim.release(secs(1))).unwrap();
+            case.tube.claimed(0).and_then(|claim| claim.release_in(secs(1))).unwrap();
             assert_eq!(log.read(), [(0, EventKind::Release, TaskState::Delayed)]);
         }
     });
@@ -251,13 +251,13 @@ fn callback_is_not_kept_after_reopen() {
     let store = file.open();
     let (old, new) = (CallbackLog::default(), CallbackLog::default());
     let options = TubeOptions::default().on_task_change(old.callback());
-    stores::owner(&store).create_tube("case", FIFO, options).unwrap();
-    store.tube("case").unwrap().put("a").unwrap();
+    stores::owner(&store).create_tube("case", options.driver(FIFO)).unwrap();
+    store.find_tube("case").unwrap().put("a").unwrap();
     assert_eq!(old.read(1).len(), 1);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let without_event = tube.put("b").unwrap().id;
-    let of_owner = stores::owner(&store).tube("case").unwrap();
+    let of_owner = stores::owner(&store).find_tube("case").unwrap();
     assert!(of_owner.on_task_change(Some(new.as_callback())).unwrap().is_none());
     tube.delete(without_event).unwrap();
     assert_eq!(new.read(1), [(without_event, EventKind::Delete, TaskState::Done)]);
@@ -270,8 +270,8 @@ fn callback_is_not_kept_after_reopen() {
 fn create_tube_of_existing_tube_keeps_callback() {
     for_each_driver(ALL, |case| {
         let (log, new) = (case.event_log(), CallbackLog::default());
-        let options = TubeOptions::default().if_not_exists(true).on_task_change(new.callback());
-        let same = stores::owner(&case.store).create_tube("case", case.driver, options);
+        let options = TubeOptions::default().on_task_change(new.callback());
+        let same = stores::owner(&case.store).open_tube("case", options.driver(case.driver));
         assert!(same.is_ok());
         case.put("x");
         assert_eq!(log.read(), [(0, EventKind::Put, TaskState::Ready)]);
@@ -285,7 +285,8 @@ fn create_tube_of_existing_tube_keeps_callback() {
 fn subscription_receives_events_of_all_tubes_in_order() {
     for_each_driver(ALL, |case| {
         let stream = Events::of(&case.store, Filter::new(), 100);
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         case.put_all([0]);
         other.put("x").unwrap();
         assert_eq!(case.take(), Some(0));

@@ -164,7 +164,7 @@ fn waiting_put_with_zero_ttl_is_stored_once() {
     let clock = ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock));
     let options = TubeOptions::default().capacity(1).temporary(true);
-    let tube = store.create_tube("case", LIMFIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(LIMFIFOTTL)).unwrap();
     let id = tube.put("there").unwrap().id;
     let there = tube.try_take().unwrap().unwrap();
     thread::scope(|scope| {
@@ -245,11 +245,11 @@ fn release_and_kick_succeed_in_full_tube() {
     with_capacity(1, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         case.tube.bury(0).unwrap();
         assert_eq!(case.tube.kick(1).unwrap(), 1);
         assert_eq!(case.take(), Some(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(secs(1))).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release_in(secs(1))).unwrap();
         case.advance(1_000);
         assert_eq!(case.take(), Some(0));
         assert_full(case.tube.put("b"), 1);
@@ -262,7 +262,7 @@ fn release_and_kick_succeed_in_full_tube() {
 fn create_tube_rejects_option_unsupported_by_driver() {
     let store = store_in_memory();
     let assert_rejected = |driver: &str, options: TubeOptions| {
-        assert_unsupported(store.create_tube("case", driver, options), driver);
+        assert_unsupported(store.create_tube("case", options.driver(driver)), driver);
     };
     for driver in [FIFO, FIFOTTL, UTUBE, UTUBETTL] {
         assert_rejected(driver, TubeOptions::default().capacity(5));
@@ -283,7 +283,7 @@ fn put_rejects_body_over_max_body() {
         println!("driver {driver}");
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock).max_body(1000));
-        let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::default().driver(driver)).unwrap();
         let id = tube.put(vec![7; 1000]).unwrap().id;
         let refused = tube.put(vec![7; 1001]).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");

@@ -26,7 +26,7 @@ fn released_task_returns_to_its_position() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take_all(), [0, 1, 2]);
     });
 }
@@ -38,7 +38,7 @@ fn released_task_is_taken_before_later_tasks() {
         case.put_all([0, 1, 2, 3]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), Some(1));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), Some(2));
     });
@@ -74,7 +74,7 @@ fn released_task_keeps_priority() {
         let low = case.add(case.draft("low").priority(5));
         let high = case.add(case.draft("high").priority(1));
         assert_eq!(case.take(), Some(high));
-        case.tube.claimed(high).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(high).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.info(high).priority, 1);
         assert_eq!(case.take_all(), [high, low]);
     });
@@ -175,7 +175,7 @@ fn take_skips_taken_tasks_after_many_urgent_puts() {
         assert_eq!(case.take_all().len(), 3000);
         case.tube.put_many((0..3000).map(|_| case.draft("x").priority(0))).unwrap();
         assert_eq!(case.take_all(), (3000..6000).collect::<Vec<u64>>());
-        case.tube.claimed(7).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(7).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take_all(), [7]);
     });
 }

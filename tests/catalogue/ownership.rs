@@ -1,7 +1,7 @@
 //! Group C: ack, release, and which session may call them.
 
 use tubewell::driver::FIFO;
-use tubewell::{Claim, TaskState, TubeOptions};
+use tubewell::{Claim, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -24,7 +24,7 @@ fn holder_calls_on_ready_task_return_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.touch(secs(1))), 0);
         assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.renew(secs(1))), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
@@ -36,7 +36,7 @@ fn holder_calls_on_ready_task_return_not_taken() {
 fn holder_calls_on_missing_task_return_not_taken() {
     for_each_driver(ALL, |case| {
         assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::ack), 99);
-        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.release(ZERO)), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::release), 99);
         assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.touch(secs(1))), 99);
         assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.renew(secs(1))), 99);
     });
@@ -50,7 +50,7 @@ fn holder_calls_from_other_session_return_not_taken() {
         let other_session = case.tube_in_new_session();
         assert_eq!(case.take(), Some(0));
         assert_not_taken(other_session.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(other_session.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(other_session.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_not_taken(other_session.claimed(0).and_then(|claim| claim.touch(secs(1))), 0);
         assert_not_taken(other_session.claimed(0).and_then(|claim| claim.renew(secs(1))), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
@@ -90,7 +90,7 @@ fn ack_and_release_of_buried_task_return_not_taken() {
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.bury(0).unwrap();
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_not_taken(claim.ack(), 0);
         assert_eq!(case.state(0), Some(TaskState::Buried));
     });
@@ -102,7 +102,7 @@ fn ack_of_released_task_returns_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        let receipt = case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        let receipt = case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!((receipt.id, receipt.state), (0, TaskState::Ready));
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
@@ -117,11 +117,11 @@ fn release_with_delay_is_rejected_by_untimed_driver() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_unsupported(
-            case.tube.claimed(0).and_then(|claim| claim.release(secs(5))),
+            case.tube.claimed(0).and_then(|claim| claim.release_in(secs(5))),
             case.driver,
         );
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -133,7 +133,7 @@ fn release_with_zero_delay_makes_task_ready() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(
-            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap().state,
+            case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap().state,
             TaskState::Ready
         );
         assert_eq!(case.take(), Some(0));
@@ -248,10 +248,10 @@ fn claim_can_release_ack_and_bury_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let next = || case.tube.try_take().unwrap().unwrap();
-        assert_eq!(next().release(ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(next().release().unwrap().state, TaskState::Ready);
         assert_eq!(next().ack().unwrap().state, TaskState::Done);
         assert_eq!(case.state(0), None);
-        assert_eq!(next().bury().unwrap().state, TaskState::Buried);
+        assert_eq!(next().bury(None).unwrap().state, TaskState::Buried);
         assert_eq!(case.state(1), Some(TaskState::Buried));
         let calls = counts([("put", 2), ("take", 3), ("release", 1), ("ack", 1), ("bury", 1)]);
         assert_eq!(case.calls(), calls);
@@ -267,7 +267,7 @@ fn ack_many_with_stale_claim_acks_other_claims() {
         let claims = case.tube.take_many(3, ZERO).unwrap();
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), [0, 1, 2]);
         case.tube.bury(1).unwrap();
-        let answers = Claim::ack_many(claims).unwrap();
+        let answers = Claim::end_many(claims, |_| Outcome::done()).unwrap();
         let [first, second, third] = <[_; 3]>::try_from(answers).unwrap();
         assert_eq!(first.unwrap().state, TaskState::Done);
         assert_not_taken(second, 1);
@@ -277,7 +277,7 @@ fn ack_many_with_stale_claim_acks_other_claims() {
         assert_eq!(case.take_all(), [3, 4]);
         assert_not_taken(case.tube.claimed(99), 99);
         let claims = [3, 4].map(|id| case.tube.claimed(id).unwrap());
-        let answers = Claim::ack_many(Vec::from(claims)).unwrap();
+        let answers = Claim::end_many(Vec::from(claims), |_| Outcome::done()).unwrap();
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         assert_eq!(case.tasks(), counts([("buried", 1), ("total", 1), ("done", 4)]));
     });
@@ -289,9 +289,9 @@ fn calls_with_id_of_other_tube_fail() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(other.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(other.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_not_found(other.bury(0), 0);
         assert_not_found(other.delete(0), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));

@@ -64,7 +64,8 @@ fn truncate_does_not_reset_ids() {
 #[test]
 fn ids_are_unique_across_tubes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         assert_eq!(case.put("a"), 0);
         assert_eq!(other.put(case.draft("b")).unwrap().id, 1);
         assert_eq!(case.put("c"), 2);
@@ -134,7 +135,7 @@ fn put_after_rejected_put_survives_restart() {
     for driver in ALL {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::default().driver(driver)).unwrap();
         let timed = TIMED.contains(driver);
         let rejected = if timed {
             Put::new("x").sub_queue("n".repeat(256))
@@ -146,7 +147,7 @@ fn put_after_rejected_put_survives_restart() {
         assert!(tube.put_many([Put::new("x"), rejected]).is_err());
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.try_take().unwrap().unwrap().body(), b"after it");
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
         assert_sound(&store);
@@ -158,7 +159,7 @@ fn put_after_rejected_put_survives_restart() {
 fn concurrent_puts_get_unique_ids() {
     let file = StoreFile::new();
     let store = file.open();
-    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
     let ids: BTreeSet<u64> = thread::scope(|scope| {
         let putting: Vec<_> = (0..50)
             .map(|n| {

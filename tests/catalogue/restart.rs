@@ -10,7 +10,7 @@ use crate::stores;
 fn create(file: &StoreFile, driver: &str) -> (Store, tubewell::Tube) {
     println!("driver {driver}");
     let store = file.open();
-    let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(driver)).unwrap();
     (store, tube)
 }
 
@@ -34,7 +34,7 @@ fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
         drop(tube);
 
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.driver(), *driver);
         let expected = [TaskState::Ready, TaskState::Ready, TaskState::Buried, TaskState::Ready];
         for (id, (data, state)) in (0..).zip(["a", "b", "c", "d"].into_iter().zip(expected)) {
@@ -59,7 +59,7 @@ fn restart_does_not_reset_ids() {
         tube.put(draft(driver, "b")).unwrap();
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let third = tube.put(draft(driver, "c")).unwrap().id;
         assert!(third > 1, "id {third} was reused");
         for id in [0, 1, third] {
@@ -68,7 +68,7 @@ fn restart_does_not_reset_ids() {
         }
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let fourth = tube.put(draft(driver, "d")).unwrap().id;
         assert!(fourth > third, "id {fourth} was reused");
         assert_sound(&store);
@@ -88,7 +88,7 @@ fn ttl_elapses_while_store_is_closed() {
         drop(tube);
 
         let store = file.reopen_after(store, secs(1));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(take(&tube), Some(2), "expired tasks must not be taken");
         assert_eq!(tube.peek(2).unwrap().info.ttl_left, Some(ms(500)));
         file.tick();
@@ -111,7 +111,7 @@ fn delay_elapses_while_store_is_closed() {
         drop(tube);
 
         let store = file.reopen_after(store, secs(1));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         file.tick();
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_eq!(state(&tube, 1), Some(TaskState::Delayed));
@@ -130,7 +130,7 @@ fn task_with_elapsed_delay_is_taken_right_after_open() {
     for driver in TIMED {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let other = store.create_tube("other", driver, TubeOptions::default()).unwrap();
+        let other = store.create_tube("other", TubeOptions::default().driver(driver)).unwrap();
         // More tasks are due before it than one slice of the sweeper processes.
         for n in 0..200 {
             other.put(draft(driver, &format!("{n}")).delay(ms(400))).unwrap();
@@ -140,7 +140,7 @@ fn task_with_elapsed_delay_is_taken_right_after_open() {
         drop((tube, other));
 
         let store = file.reopen_after(store, secs(1));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(take(&tube), Some(soon), "{driver}");
         assert_eq!(take(&tube), None);
         for _ in 0..200 {
@@ -150,7 +150,7 @@ fn task_with_elapsed_delay_is_taken_right_after_open() {
 
         let store = file.reopen_after(store, secs(1));
         store.catch_up().unwrap();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 202), ("total", 202)]));
         assert_sound(&store);
     }
@@ -162,13 +162,13 @@ fn task_with_elapsed_delay_is_taken_right_after_open() {
 fn take_with_zero_timeout_processes_limited_dues_after_open() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, FIFOTTL);
-    let backlog = store.create_tube("backlog", FIFOTTL, TubeOptions::default()).unwrap();
+    let backlog = store.create_tube("backlog", TubeOptions::default().driver(FIFOTTL)).unwrap();
     backlog.put_many((0..5000).map(|_| draft(FIFOTTL, "due").delay(ms(400)))).unwrap();
     let soon = tube.put(draft(FIFOTTL, "soon").delay(ms(500))).unwrap().id;
     drop((tube, backlog));
 
     let store = file.reopen_after(store, secs(1));
-    let (tube, backlog) = (store.tube("case").unwrap(), store.tube("backlog").unwrap());
+    let (tube, backlog) = (store.find_tube("case").unwrap(), store.find_tube("backlog").unwrap());
     assert_eq!(take(&tube), None);
     assert!(backlog.statistics().unwrap().tasks.delayed > 3000);
     store.catch_up().unwrap();
@@ -187,7 +187,7 @@ fn restart_ends_claims() {
         assert_eq!(take(&tube), Some(0));
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_eq!(take(&tube), Some(0));
         assert_eq!(tube.peek(0).unwrap().info.ttr, Some(ms(200)));
@@ -209,7 +209,7 @@ fn restart_frees_sub_queues_and_keeps_order() {
         assert_eq!(take(&tube), Some(0));
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(2), None));
         tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(take(&tube), Some(1));
@@ -224,7 +224,7 @@ fn restart_ends_sessions() {
     let file = StoreFile::new();
     let options = || Store::options().clock(&file.clock).session_grace(secs(60));
     let store = options().open(file.path()).unwrap();
-    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     let id = {
         let session = store.session("").unwrap();
@@ -236,7 +236,7 @@ fn restart_ends_sessions() {
     drop((tube, store));
     let store = options().open(file.path()).unwrap();
     assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
-    assert_eq!(take(&store.tube("case").unwrap()), Some(0));
+    assert_eq!(take(&store.find_tube("case").unwrap()), Some(0));
     assert_sound(&store);
 }
 
@@ -248,20 +248,20 @@ fn tube_is_unusable_until_driver_is_registered() {
     let file = StoreFile::new();
     let store = file.open();
     stores::owner(&store).register_driver(PlainDriver).unwrap();
-    let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver("plain")).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     assert_eq!(take(&tube), Some(0));
     drop(tube);
 
     let store = file.reopen(store);
     assert_eq!(store.tubes().unwrap().len(), 1);
-    let refused = store.tube("case").and_then(|tube| tube.try_take()).err();
+    let refused = store.find_tube("case").and_then(|tube| tube.try_take()).err();
     assert!(
         matches!(&refused, Some(Error::DriverUnknown { name, .. }) if name == "plain"),
         "{refused:?}"
     );
     stores::owner(&store).register_driver(PlainDriver).unwrap();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
     assert_sound(&store);
 }
@@ -300,7 +300,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     let store = file.open();
     let timed = || DriverWithTraits(Traits { timed: true, ..Traits::default() });
     stores::owner(&store).register_driver(timed()).unwrap();
-    let tube = store.create_tube("case", "kind", TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver("kind")).unwrap();
     tube.put(Put::new("short").ttl(secs(5))).unwrap();
     tube.put(Put::new("late").delay(secs(5))).unwrap();
     for data in ["buried", "deleted", "kept"] {
@@ -312,7 +312,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     let store = file.reopen(store);
     let usable = || store.tubes().unwrap().iter().map(|tube| tube.usable).collect::<Vec<_>>();
     assert_eq!(usable(), [false]);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let assert_driver_unknown = |answer: Option<Error>| {
         let named = matches!(&answer, Some(Error::DriverUnknown { name, .. }) if name == "kind");
         assert!(named, "{answer:?}");
@@ -321,7 +321,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     assert_driver_unknown(tube.put_timeout("x", secs(1)).err());
     assert_driver_unknown(tube.put_many(["x"]).err());
     assert_driver_unknown(tube.take_timeout(secs(1)).err());
-    assert_driver_unknown(store.create_tube("other", "kind", TubeOptions::default()).err());
+    assert_driver_unknown(store.create_tube("other", TubeOptions::default().driver("kind")).err());
     file.clock.advance(secs(5));
     assert_eq!(state(&tube, 0), None, "its ttl has elapsed");
     assert_eq!(state(&tube, 1), Some(TaskState::Ready), "its delay has elapsed");
@@ -349,12 +349,12 @@ fn driver_can_be_registered_in_store_options() {
     let open =
         || stores::open_with(file.path(), Store::options().clock(&file.clock).driver(PlainDriver));
     let store = open();
-    let tube = store.create_tube("case", "plain", TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver("plain")).unwrap();
     tube.put("a").unwrap();
     stores::close(&store);
     drop((tube, store));
     let store = open();
-    assert_eq!(take(&store.tube("case").unwrap()), Some(0));
+    assert_eq!(take(&store.find_tube("case").unwrap()), Some(0));
     assert_sound(&store);
 }
 
@@ -365,17 +365,17 @@ fn restart_empties_temporary_tube() {
         let file = StoreFile::new();
         let store = file.open();
         let temporary = TubeOptions::default().temporary(true);
-        let tube = store.create_tube("temporary", driver, temporary).unwrap();
-        let durable = store.create_tube("durable", driver, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("temporary", temporary.driver(driver)).unwrap();
+        let durable = store.create_tube("durable", TubeOptions::default().driver(driver)).unwrap();
         let lost = tube.put(draft(driver, "lost")).unwrap().id;
         let kept = durable.put(draft(driver, "kept")).unwrap().id;
         assert_ne!(lost, kept);
         assert_eq!(take(&tube), Some(lost));
-        tube.claimed(lost).and_then(|claim| claim.release(ZERO)).unwrap();
+        tube.claimed(lost).and_then(tubewell::Claim::release).unwrap();
         drop((tube, durable));
 
         let store = file.reopen(store);
-        let tube = store.tube("temporary").unwrap();
+        let tube = store.find_tube("temporary").unwrap();
         assert_eq!(tube.driver(), *driver);
         assert!(
             store.tubes().unwrap().iter().all(|tube| tube.temporary == (tube.name == "temporary"))
@@ -384,7 +384,7 @@ fn restart_empties_temporary_tube() {
         assert_eq!(take(&tube), None);
         let id = tube.put(draft(driver, "new")).unwrap().id;
         assert_eq!(take(&tube), Some(id));
-        assert_eq!(take(&store.tube("durable").unwrap()), Some(kept));
+        assert_eq!(take(&store.find_tube("durable").unwrap()), Some(kept));
         assert_sound(&store);
     }
 }
@@ -395,10 +395,10 @@ fn restart_keeps_tube_options() {
     let file = StoreFile::new();
     let store = file.open();
     let options = || TubeOptions::default().ttl(secs(20)).ttr(secs(3)).priority(7).capacity(2);
-    store.create_tube("case", LIMFIFOTTL, options()).unwrap();
+    store.create_tube("case", options().driver(LIMFIFOTTL)).unwrap();
     let store = file.reopen_after(store, secs(60));
-    store.create_tube("case", LIMFIFOTTL, options().if_not_exists(true)).unwrap();
-    let tube = store.tube("case").unwrap();
+    store.open_tube("case", options().driver(LIMFIFOTTL)).unwrap();
+    let tube = store.find_tube("case").unwrap();
     let id = tube.put("a").unwrap().id;
     let info = tube.peek(id).unwrap().info;
     assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(20)), Some(secs(3))));
@@ -418,10 +418,10 @@ fn restart_keeps_changes_by_touch_and_release() {
         tube.put(draft(driver, "released").priority(4).ttl(secs(10)).ttr(secs(20))).unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         tube.claimed(0).and_then(|claim| claim.touch(secs(3))).unwrap().unwrap();
-        tube.claimed(1).and_then(|claim| claim.release(secs(5))).unwrap();
+        tube.claimed(1).and_then(|claim| claim.release_in(secs(5))).unwrap();
         drop(tube);
         let store = file.reopen_after(store, secs(1));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let info = |id| {
             let info = tube.peek(id).unwrap().info;
             (info.state, info.priority, info.ttl_left, info.ttr)
@@ -444,21 +444,25 @@ fn restart_keeps_tasks_and_tubes_removed() {
         assert_eq!(take(&tube), Some(0));
         tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         tube.delete(1).unwrap();
-        let emptied = store.create_tube("emptied", driver, TubeOptions::default()).unwrap();
+        let emptied = store.create_tube("emptied", TubeOptions::default().driver(driver)).unwrap();
         emptied.put_many((0..2000).map(|n| draft(driver, &n.to_string()))).unwrap();
         emptied.admin().truncate().unwrap();
-        store.create_tube("dropped", driver, TubeOptions::default()).unwrap().put("x").unwrap();
+        store
+            .create_tube("dropped", TubeOptions::default().driver(driver))
+            .unwrap()
+            .put("x")
+            .unwrap();
         store.drop_tube("dropped").unwrap();
         drop((tube, emptied));
 
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(2), None));
-        let emptied = store.tube("emptied").unwrap();
+        let emptied = store.find_tube("emptied").unwrap();
         assert_eq!(tasks(&emptied), counts([]));
         assert_eq!(take(&emptied), None);
         let not_found = Error::TubeNotFound { name: "dropped".to_owned(), similar: None };
-        assert_eq!(store.tube("dropped").err(), Some(not_found));
+        assert_eq!(store.find_tube("dropped").err(), Some(not_found));
         assert_sound(&store);
     }
 }
@@ -473,7 +477,7 @@ fn second_open_returns_in_use() {
     tube.put("x").unwrap();
     drop(tube);
     let store = file.reopen(store);
-    assert_eq!(take(&store.tube("case").unwrap()), Some(0));
+    assert_eq!(take(&store.find_tube("case").unwrap()), Some(0));
     assert_sound(&store);
 }
 
@@ -490,10 +494,10 @@ fn calls_on_closed_store_return_closed() {
     assert_eq!(tube.try_take().err(), Some(Error::Closed));
     assert_eq!(tube.peek(0).err(), Some(Error::Closed));
     assert_eq!(claim.ack().err(), Some(Error::Closed));
-    assert_eq!(store.tube("case").err(), Some(Error::Closed));
+    assert_eq!(store.find_tube("case").err(), Some(Error::Closed));
     drop((tube, store));
     let store = file.open();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
     assert_sound(&store);
 }

@@ -11,7 +11,7 @@ fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
     println!("driver {driver}");
     let clock = ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock).session_grace(secs(1)));
-    let tube = store.create_tube("case", driver, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(driver)).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     test(&clock, &store, &tube);
     assert_sound(&store);
@@ -34,7 +34,7 @@ fn session_ids_are_stable_and_unique() {
         assert_eq!(one.tube("case").unwrap().session(), one.id());
         assert_ne!(one.id(), two.id());
         assert_ne!(one.id(), case.tube.session());
-        assert_eq!(case.tube.session(), case.store.tube("case").unwrap().session());
+        assert_eq!(case.tube.session(), case.store.find_tube("case").unwrap().session());
     });
 }
 
@@ -91,7 +91,7 @@ fn resumed_session_shares_claims() {
         assert_eq!(take(&one), Some(0));
         assert_eq!(take(&other), Some(1));
         one.claimed(1).and_then(tubewell::Claim::ack).unwrap();
-        other.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        other.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_not_taken(one.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
 }
@@ -123,7 +123,7 @@ fn session_lasts_until_last_handle_is_dropped() {
         assert_eq!(take(&a.tube("case").unwrap()), Some(0));
         drop(a);
         assert_eq!(case.state(0), Some(TaskState::Taken));
-        b.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        b.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(take(&b), Some(0));
         drop(b);
         assert_eq!(case.state(0), Some(TaskState::Ready));
@@ -160,7 +160,7 @@ fn calls_on_ended_session_return_session_ended() {
         assert_eq!(tube.take_timeout(NO_TIMEOUT).err(), ended());
         assert_eq!(tube.take_many(2, ZERO).err(), ended());
         assert_eq!(tube.claimed(0).and_then(tubewell::Claim::ack).err(), ended());
-        assert_eq!(tube.claimed(0).and_then(|claim| claim.release(ZERO)).err(), ended());
+        assert_eq!(tube.claimed(0).and_then(tubewell::Claim::release).err(), ended());
         assert_eq!(case.take_all(), [0, 1]);
     });
 }
@@ -231,7 +231,7 @@ fn ended_session_has_no_grace() {
 #[test]
 fn earlier_of_ttr_and_session_grace_releases_task() {
     with_grace(UTUBETTL, |clock, store, _| {
-        let tube = store.create_tube("timed", UTUBETTL, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("timed", TubeOptions::default().driver(UTUBETTL)).unwrap();
         let put = |sub_queue, ttr| {
             tube.put(tubewell::Put::new("x").sub_queue(sub_queue).ttr(ttr)).unwrap().id
         };
@@ -298,7 +298,8 @@ fn session_end_gives_tasks_to_waiting_takers() {
 #[test]
 fn session_end_after_truncate_releases_tasks_of_other_tubes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         case.put_all([0]);
         let kept = other.put("kept").unwrap().id;
         let session = case.store.session("").unwrap();

@@ -12,7 +12,7 @@ fn call_verbs(case: &Case) {
     }
     case.tube.delete(4).unwrap();
     assert_eq!(case.take(), Some(0));
-    case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+    case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
     assert_eq!(case.take(), Some(0));
     case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     case.tube.bury(1).unwrap();
@@ -67,7 +67,7 @@ fn calls_without_effect_are_not_counted() {
     for_each_driver(ALL, |case| {
         assert_eq!(case.take(), None);
         assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::ack), 99);
-        assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.release(ZERO)), 99);
+        assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::release), 99);
         assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.touch(secs(1))), 99);
         assert_not_found(case.tube.delete(99), 99);
         assert_not_found(case.tube.bury(99), 99);
@@ -162,14 +162,14 @@ fn releases_by_release_all_and_session_drop_are_counted() {
 fn restart_resets_call_counts() {
     let file = StoreFile::new();
     let store = file.open();
-    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
     tube.put_many(["a", "b", "c", "d"]).unwrap();
     assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(2)));
     tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
     tube.bury(3).unwrap();
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(calls(&tube), counts([]));
     assert_eq!(tasks(&tube), counts([("ready", 2), ("buried", 1), ("total", 3)]));
     assert_sound(&store);
@@ -194,7 +194,8 @@ fn recreated_tube_has_zero_statistics() {
         call_verbs(case);
         case.tube.admin().release_all().unwrap();
         case.store.drop_tube("case").unwrap();
-        let again = case.store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
+        let again =
+            case.store.create_tube("case", TubeOptions::default().driver(case.driver)).unwrap();
         assert_eq!(again.statistics().unwrap(), tubewell::Statistics::default());
     });
 }
@@ -203,7 +204,7 @@ fn recreated_tube_has_zero_statistics() {
 #[test]
 fn store_statistics_have_one_entry_per_tube() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         other.put("x").unwrap();
         let all = case.store.statistics().unwrap();
         assert_eq!(all.keys().collect::<Vec<_>>(), ["case", "other"]);

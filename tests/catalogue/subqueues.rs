@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Put, Receipt, TaskState};
+use tubewell::{Outcome, Put, Receipt, TaskState};
 
 use super::support::*;
 
@@ -85,7 +85,7 @@ fn sub_queues_are_independent() {
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
 
-        case.tube.claimed(1).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(1));
 
         case.tube.bury(1).unwrap();
@@ -169,7 +169,7 @@ fn waiting_taker_gets_next_task_after_release_with_delay() {
         put_into_each(case, &["x", "x"]);
         assert_eq!(case.take(), Some(0));
         let waiting = case.begin_take();
-        case.tube.claimed(0).and_then(|claim| claim.release(secs(10))).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release_in(secs(10))).unwrap();
         assert_eq!(waiting.id(), Some(1));
     });
 }
@@ -182,7 +182,7 @@ fn waiting_taker_gets_released_task_of_sub_queue() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         let waiting = case.begin_take();
-        holder.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        holder.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(waiting.id(), Some(0));
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
     });
@@ -195,7 +195,7 @@ fn most_urgent_task_of_sub_queue_is_taken_first() {
         let later = case.add(task_in("x").priority(1));
         let urgent = case.add(task_in("x").priority(0));
         assert_eq!(case.take(), Some(urgent));
-        case.tube.claimed(urgent).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(urgent).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(urgent));
         case.tube.claimed(urgent).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(later));
@@ -377,7 +377,7 @@ fn take_serves_many_sub_queues() {
         let first: Vec<u64> = (0..1000).collect();
         assert_eq!(case.take_all(), first);
         let claims = first.iter().map(|id| case.tube.claimed(*id).unwrap()).collect();
-        for answer in tubewell::Claim::ack_many(claims).unwrap() {
+        for answer in tubewell::Claim::end_many(claims, |_| Outcome::done()).unwrap() {
             answer.unwrap();
         }
         assert_eq!(case.take_all(), (1000..2000).collect::<Vec<u64>>());
@@ -417,7 +417,7 @@ fn more_urgent_task_precedes_released_task() {
         case.add(task_in("x").priority(1));
         assert_eq!(case.take(), Some(0));
         case.add(task_in("x").priority(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(1));
     });
 }

@@ -64,7 +64,7 @@ pub fn for_each_driver_with(drivers: &[&'static str], options: TubeOptions, case
         println!("driver {driver}");
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock));
-        let tube = store.create_tube("case", driver, options.clone()).unwrap();
+        let tube = store.create_tube("case", options.clone().driver(driver)).unwrap();
         let fixture = Case { driver, clock, store, tube, drafts: AtomicU64::new(0) };
         case(&fixture);
         assert_sound(&fixture.store);
@@ -151,7 +151,7 @@ impl Case {
 
     /// The tube of the store itself, for what a connection cannot do.
     pub fn tube_of_owner(&self) -> Tube {
-        stores::owner(&self.store).tube("case").unwrap()
+        stores::owner(&self.store).find_tube("case").unwrap()
     }
 
     /// Begins a take without a timeout for the session of the store.
@@ -383,7 +383,7 @@ impl EventLog {
     pub fn of(store: &Store, tube: &Tube) -> EventLog {
         let calls = CallbackLog::default();
         let events = Events::of(store, Filter::new(), 10_000);
-        let tube = stores::owner(store).tube(tube.name()).unwrap();
+        let tube = stores::owner(store).find_tube(tube.name()).unwrap();
         tube.on_task_change(Some(calls.as_callback())).unwrap();
         EventLog { tube: tube.name().to_owned(), calls, events }
     }

@@ -204,7 +204,7 @@ fn release_with_delay_extends_ttl_and_keeps_ttr() {
         case.add(case.draft("x").ttl(secs(10)).ttr(secs(20)));
         assert_eq!(case.take(), Some(0));
         assert_eq!(
-            case.tube.claimed(0).and_then(|claim| claim.release(secs(5))).unwrap().state,
+            case.tube.claimed(0).and_then(|claim| claim.release_in(secs(5))).unwrap().state,
             TaskState::Delayed
         );
         let info = case.info(0);
@@ -221,7 +221,7 @@ fn release_with_delay_makes_task_delayed_then_ready() {
         case.add(case.draft("x").ttl(secs(1)));
         assert_eq!(case.take(), Some(0));
         assert_eq!(
-            case.tube.claimed(0).and_then(|claim| claim.release(ms(300))).unwrap().state,
+            case.tube.claimed(0).and_then(|claim| claim.release_in(ms(300))).unwrap().state,
             TaskState::Delayed
         );
         assert_eq!(case.take(), None);
@@ -239,7 +239,7 @@ fn release_with_delay_longer_than_ttl_left_does_not_expire_task() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(200)));
         assert_eq!(case.take(), Some(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(ms(500))).unwrap();
+        case.tube.claimed(0).and_then(|claim| claim.release_in(ms(500))).unwrap();
         case.advance(499);
         assert_eq!(case.state(0), Some(TaskState::Delayed));
         case.advance(1);
@@ -370,7 +370,7 @@ fn claim_release_with_delay_makes_task_delayed() {
     for_each_driver(TIMED, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(ms(300)).unwrap().state, TaskState::Delayed);
+        assert_eq!(claim.release_in(ms(300)).unwrap().state, TaskState::Delayed);
         assert_eq!(case.take(), None);
         case.advance(300);
         assert_eq!(case.take(), Some(0));
@@ -384,7 +384,7 @@ fn release_without_delay_keeps_ttl_deadline() {
         case.add(case.draft("x").ttl(ms(500)).ttr(secs(5)));
         assert_eq!(case.take(), Some(0));
         case.advance(100);
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.info(0).ttl_left, Some(ms(400)));
         case.advance(399);
         assert_eq!(case.state(0), Some(TaskState::Ready));

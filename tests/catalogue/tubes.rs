@@ -1,19 +1,18 @@
 //! Group K: creating, finding, emptying and dropping tubes.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits};
-use tubewell::{Durability, Error, TaskState, TubeOptions};
+use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBETTL};
+use tubewell::{
+    Backoff, Counting, Durability, Error, Keep, OptionValue, Rate, TaskState, Tube, TubeOptions,
+};
 
 use super::support::*;
 use crate::stores;
 
 fn default_options() -> TubeOptions {
     TubeOptions::default()
-}
-
-fn if_not_exists() -> TubeOptions {
-    TubeOptions::default().if_not_exists(true)
 }
 
 fn not_found(name: &str) -> Error {
@@ -25,7 +24,7 @@ fn not_found(name: &str) -> Error {
 fn create_tube_with_existing_name_returns_tube_exists() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let again = case.store.create_tube("case", case.driver, default_options());
+        let again = case.store.create_tube("case", default_options().driver(case.driver));
         assert_eq!(again.err(), Some(Error::TubeExists { name: "case".to_owned() }));
         assert_eq!(case.state(0), Some(TaskState::Ready));
     });
@@ -33,73 +32,91 @@ fn create_tube_with_existing_name_returns_tube_exists() {
 
 /// K02
 #[test]
-fn create_tube_if_not_exists_opens_existing_tube() {
+fn open_tube_opens_an_existing_tube_or_creates_one() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let same = case.store.create_tube("case", case.driver, if_not_exists()).unwrap();
-        assert_eq!((same.name(), same.driver()), ("case", case.driver));
-        assert_eq!(take(&same), Some(0));
-        case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
-        let new = case.store.create_tube("new", case.driver, if_not_exists()).unwrap();
-        assert_eq!(new.put("x").unwrap().id, 1);
+        for same in [
+            case.store.tube("case").unwrap(),
+            case.store.find_tube("case").unwrap(),
+            case.store.open_tube("case", default_options().driver(case.driver)).unwrap(),
+        ] {
+            assert_eq!((same.name(), same.driver()), ("case", case.driver));
+            assert_eq!(state(&same, 0), Some(TaskState::Ready));
+        }
+        let new = case.store.open_tube("new", default_options().driver(case.driver)).unwrap();
+        assert_eq!((new.put("x").unwrap().id, new.driver()), (1, case.driver));
+        assert_eq!(case.store.tube("newer").unwrap().driver(), FIFOTTL);
+        assert_eq!(case.store.tubes().unwrap().len(), 3);
     });
 }
 
 /// K03
-/// Difference: a tube that differs from the requested driver or options is an error.
+/// Difference: a tube with another driver, or an option that never changes, is an error.
 #[test]
-fn create_tube_if_not_exists_rejects_other_driver_or_options() {
+fn open_tube_refuses_another_driver_and_what_never_changes() {
     for_each_driver(ALL, |case| {
         let other = if case.driver == FIFO { FIFOTTL } else { FIFO };
-        let assert_differs = |options, driver| match case.store.create_tube("case", driver, options)
-        {
-            Err(Error::TubeDiffers { name, .. }) => assert_eq!(name, "case"),
-            Err(error) => panic!("wrong error: {error:?}"),
-            Ok(_) => panic!("not refused"),
-        };
-        assert_differs(if_not_exists(), other);
-        assert_differs(if_not_exists().temporary(true), case.driver);
-        if case.timed() {
-            assert_differs(if_not_exists().ttl(secs(5)), case.driver);
-            assert_differs(if_not_exists().ttr(secs(5)), case.driver);
-            assert_differs(if_not_exists().priority(5), case.driver);
-        }
+        let open = |options| case.store.open_tube("case", options).map(drop);
+        let differs = |what: String| Err(Error::TubeDiffers { name: "case".into(), what });
+        let driver = format!("its driver is {}, not {other:?}", case.driver);
+        assert_eq!(open(default_options().max_taken(2).driver(other)), differs(driver));
+        let temporary = "its option temporary is false, not true".to_owned();
+        assert_eq!(open(default_options().max_taken(2).temporary(true)), differs(temporary));
+        assert_eq!(case.tube.info().unwrap().max_taken, None);
     });
 }
 
 /// K03
-/// Difference: the error names the option that differs, and the tube does not change.
+/// Difference: the tube gets the options that are named. The others stay.
 #[test]
-fn create_tube_if_not_exists_compares_every_option() {
+fn open_tube_gives_every_option_that_is_named() {
+    let second = secs(1);
     let store = store_in_memory();
-    let options = || default_options().ttl(secs(20)).ttr(secs(3)).priority(7).capacity(2);
-    let asked = || options().if_not_exists(true);
-    let tube = store.create_tube("case", LIMFIFOTTL, options()).unwrap();
-    let differences = [
-        ("driver", store.create_tube("case", FIFOTTL, if_not_exists().ttl(secs(20)).ttr(secs(3)))),
-        ("ttl", store.create_tube("case", LIMFIFOTTL, asked().ttl(secs(21)))),
-        ("ttr", store.create_tube("case", LIMFIFOTTL, asked().ttr(secs(4)))),
-        ("priority", store.create_tube("case", LIMFIFOTTL, asked().priority(8))),
-        ("capacity", store.create_tube("case", LIMFIFOTTL, asked().capacity(3))),
-        ("temporary", store.create_tube("case", LIMFIFOTTL, asked().temporary(true))),
-        (
-            "durability",
-            store.create_tube("case", LIMFIFOTTL, asked().durability(Durability::relaxed())),
-        ),
+    for driver in [UTUBETTL, LIMFIFOTTL] {
+        store.create_tube(driver, default_options().driver(driver)).unwrap();
+    }
+    let new = default_options;
+    let options = [
+        (UTUBETTL, new().ttl(second)),
+        (UTUBETTL, new().ttr(second)),
+        (UTUBETTL, new().priority(5)),
+        (LIMFIFOTTL, new().capacity(5)),
+        (UTUBETTL, new().max_runtime(second)),
+        (UTUBETTL, new().max_attempts(5)),
+        (UTUBETTL, new().count_takes(Counting::Flushed)),
+        (UTUBETTL, new().backoff(Backoff::constant(second))),
+        (UTUBETTL, new().reclaim_delay(second)),
+        (UTUBETTL, new().keep_done(Keep::new().count(5))),
+        (UTUBETTL, new().keep_buried(Keep::new().count(5))),
+        (UTUBETTL, new().max_taken(5)),
+        (UTUBETTL, new().sub_queue_limit(5)),
+        (UTUBETTL, new().shared_limits(true)),
+        (UTUBETTL, new().sub_queue_rate(Rate::per(5, second))),
+        (UTUBETTL, new().rate(Rate::per(5, second))),
+        (UTUBETTL, new().history(5)),
+        (UTUBETTL, new().metrics(5)),
+        (UTUBETTL, new().durability(Durability::relaxed())),
     ];
-    for (named, answer) in differences {
-        match answer {
-            Err(Error::TubeDiffers { name, what }) => {
-                assert_eq!(name, "case");
-                assert!(what.contains(named), "{named}: {what}");
-            }
-            other => panic!("{named}: {other:?}"),
+    let given = |tube: &Tube| tube.info().unwrap().options().given().collect::<Vec<_>>();
+    let mut named = Vec::new();
+    for (tube, options) in options {
+        let opened = store.open_tube(tube, options.clone()).unwrap();
+        named.extend(options.given().map(|(name, _)| (tube, name)));
+        for (_, name) in named.iter().filter(|(of, _)| *of == tube) {
+            assert!(given(&opened).iter().any(|(given, _)| given == name), "{name}");
         }
     }
-    let same = store.create_tube("case", LIMFIFOTTL, asked()).unwrap();
-    same.put_many(["a", "b"]).unwrap();
-    assert!(matches!(tube.put("c"), Err(Error::Full { .. })));
-    assert_eq!(store.tubes().unwrap().len(), 1);
+    let names: BTreeSet<&str> = named.iter().map(|(_, name)| *name).collect();
+    let all = store.find_tube(UTUBETTL).unwrap().info().unwrap().option_values();
+    let all: BTreeSet<&str> = all.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(all.difference(&names).collect::<Vec<_>>(), [&"temporary"]);
+    // A default that is named, too.
+    for (tube, name) in named {
+        let default = new().set(name, OptionValue::Without("none")).unwrap();
+        let opened = store.open_tube(tube, default).unwrap();
+        let is_ttr = |other: &str| name == "ttr" && other == "ttr";
+        assert!(given(&opened).iter().all(|(other, _)| *other != name || is_ttr(other)), "{name}");
+    }
     assert_sound(&store);
 }
 
@@ -113,12 +130,12 @@ fn rejected_create_tube_leaves_no_tube() {
             default_options().ttl(secs(1)).temporary(true)
         };
         let answer = match case.driver {
-            LIMFIFOTTL => case.store.create_tube("new", "nosuch", refused),
-            driver => case.store.create_tube("new", driver, refused),
+            LIMFIFOTTL => case.store.create_tube("new", refused.driver("nosuch")),
+            driver => case.store.create_tube("new", refused.driver(driver)),
         };
         assert!(answer.is_err(), "{answer:?}");
-        assert_eq!(case.store.tube("new").err(), Some(not_found("new")));
-        let again = case.store.create_tube("new", case.driver, default_options()).unwrap();
+        assert_eq!(case.store.find_tube("new").err(), Some(not_found("new")));
+        let again = case.store.create_tube("new", default_options().driver(case.driver)).unwrap();
         assert_eq!(again.put(case.draft("x")).unwrap().id, 0);
     });
 }
@@ -127,7 +144,7 @@ fn rejected_create_tube_leaves_no_tube() {
 #[test]
 fn create_tube_rejects_unknown_driver() {
     let store = store_in_memory();
-    match store.create_tube("case", "nosuch", default_options()).err() {
+    match store.create_tube("case", default_options().driver("nosuch")).err() {
         Some(Error::DriverUnknown { name, known }) => {
             assert_eq!(name, "nosuch");
             assert!(ALL.iter().all(|driver| known.contains(driver)), "{known}");
@@ -143,7 +160,7 @@ fn create_tube_rejects_unknown_driver() {
 fn tubes_are_listed_by_name() {
     let store = store_in_memory();
     for (name, driver) in [("b", FIFOTTL), ("a", FIFO), ("c", FIFO)] {
-        store.create_tube(name, driver, default_options().temporary(name == "c")).unwrap();
+        store.create_tube(name, default_options().temporary(name == "c").driver(driver)).unwrap();
     }
     let tubes: Vec<_> = store
         .tubes()
@@ -157,8 +174,8 @@ fn tubes_are_listed_by_name() {
         tubes,
         [owned("a", FIFO, false), owned("b", FIFOTTL, false), owned("c", FIFO, true)]
     );
-    assert_eq!(store.tube("b").unwrap().driver(), FIFOTTL);
-    assert_eq!(store.tube("d").err(), Some(not_found("d")));
+    assert_eq!(store.find_tube("b").unwrap().driver(), FIFOTTL);
+    assert_eq!(store.find_tube("d").err(), Some(not_found("d")));
     assert_sound(&store);
 }
 
@@ -169,7 +186,7 @@ fn dropped_tube_is_not_found() {
         case.put_all([0]);
         case.store.drop_tube("case").unwrap();
         assert!(case.store.tubes().unwrap().is_empty());
-        assert_eq!(case.store.tube("case").err(), Some(not_found("case")));
+        assert_eq!(case.store.find_tube("case").err(), Some(not_found("case")));
         assert_eq!(case.store.drop_tube("case").err(), Some(not_found("case")));
     });
 }
@@ -188,7 +205,7 @@ fn calls_on_dropped_tube_return_tube_dropped() {
         assert_eq!(case.tube.kick(1).err(), dropped());
         assert_eq!(case.tube.admin().truncate().err(), dropped());
         // A new tube of the same name is a different tube.
-        let again = case.store.create_tube("case", case.driver, default_options()).unwrap();
+        let again = case.store.create_tube("case", default_options().driver(case.driver)).unwrap();
         assert_eq!(case.tube.put("x").err(), dropped());
         assert_eq!(tasks(&again), counts([]));
     });
@@ -233,13 +250,13 @@ fn create_tube_accepts_names_without_control_characters() {
     for_each_driver(ALL, |case| {
         let long = "n".repeat(100);
         for name in ["with space", "with-dash", "with/slash", "\u{1F347} grapes", &long] {
-            let tube = case.store.create_tube(name, case.driver, default_options()).unwrap();
+            let tube = case.store.create_tube(name, default_options().driver(case.driver)).unwrap();
             assert_eq!(tube.name(), name);
             let id = tube.put("x").unwrap().id;
-            assert_eq!(take(&case.store.tube(name).unwrap()), Some(id));
+            assert_eq!(take(&case.store.find_tube(name).unwrap()), Some(id));
         }
         for name in ["", "line\n", &"n".repeat(256)] {
-            let refused = case.store.create_tube(name, case.driver, default_options()).err();
+            let refused = case.store.create_tube(name, default_options().driver(case.driver)).err();
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{name:?}: {refused:?}");
         }
     });
@@ -262,14 +279,14 @@ fn tube_names_of_every_length_survive_restart() {
     names.sort();
     names.dedup();
     for (number, name) in names.iter().enumerate() {
-        let tube = store.create_tube(name, FIFO, default_options()).unwrap();
+        let tube = store.create_tube(name, default_options().driver(FIFO)).unwrap();
         tube.put(number.to_string()).unwrap();
     }
     let long = ["n".repeat(256), "\u{e9}".repeat(128), "\u{1F347}".repeat(64)];
     let controls = ["\0", "\t", "\n", "\u{1b}", "\u{7f}", "\u{80}", "\u{85}", "\u{9f}"];
     let controls = controls.map(|control| format!("a{control}b"));
     for name in long.iter().chain(&controls).map(String::as_str).chain([""]) {
-        let refused = store.create_tube(name, FIFO, default_options()).err();
+        let refused = store.create_tube(name, default_options().driver(FIFO)).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{name:?}: {refused:?}");
     }
 
@@ -277,7 +294,7 @@ fn tube_names_of_every_length_survive_restart() {
     let listed: Vec<String> = store.tubes().unwrap().into_iter().map(|tube| tube.name).collect();
     assert_eq!(listed, names);
     for (number, name) in names.iter().enumerate() {
-        let claim = store.tube(name).unwrap().try_take().unwrap().unwrap();
+        let claim = store.find_tube(name).unwrap().try_take().unwrap().unwrap();
         assert_eq!(claim.body(), number.to_string().as_bytes());
         claim.ack().unwrap();
         store.drop_tube(name).unwrap();
@@ -293,7 +310,7 @@ fn dropped_tube_name_can_be_reused() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.store.drop_tube("case").unwrap();
-        let again = case.store.create_tube("case", FIFO, default_options()).unwrap();
+        let again = case.store.create_tube("case", default_options().driver(FIFO)).unwrap();
         assert_eq!(again.driver(), FIFO);
         assert_eq!(take(&again), None);
         assert_eq!(again.put("x").unwrap().id, 2);
@@ -343,7 +360,7 @@ fn truncate_frees_sub_queues() {
 #[test]
 fn truncate_keeps_tasks_of_other_tubes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, default_options()).unwrap();
+        let other = case.store.create_tube("other", default_options().driver(case.driver)).unwrap();
         let kept = other.put("kept").unwrap().id;
         case.tube.admin().truncate().unwrap();
         case.tube.put_many((0..3000).map(|_| case.draft("x"))).unwrap();
@@ -383,7 +400,7 @@ fn register_driver_rejects_existing_name() {
 fn registered_driver_decides_order_and_sub_queues() {
     let store = store_in_memory();
     stores::owner(&store).register_driver(LongestFirst("longest-first")).unwrap();
-    let tube = store.create_tube("case", "longest-first", default_options()).unwrap();
+    let tube = store.create_tube("case", default_options().driver("longest-first")).unwrap();
     assert_eq!(tube.driver(), "longest-first");
     tube.put_many(["a", "bbb", "aaa", "bb"]).unwrap();
     let next = || take(&tube);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, TaskState, TubeOptions};
+use tubewell::{Error, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -65,7 +65,7 @@ fn released_task_is_given_to_waiting_taker() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         let waiting = WaitingTake::begin(case.tube.to_async().take_timeout(secs(1)));
-        holder.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        holder.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(waiting.id(), Some(0));
         assert_not_taken(holder.claimed(0).and_then(tubewell::Claim::ack), 0);
     });
@@ -143,7 +143,7 @@ fn task_released_with_delay_is_given_to_waiting_taker_when_delay_elapses() {
         let holder = case.tube_in_new_session();
         assert_eq!(take(&holder), Some(0));
         let mut waiting = case.begin_take();
-        holder.claimed(0).and_then(|claim| claim.release(ms(200))).unwrap();
+        holder.claimed(0).and_then(|claim| claim.release_in(ms(200))).unwrap();
         assert!(waiting.is_pending());
         case.advance(200);
         assert_eq!(waiting.id(), Some(0));
@@ -297,7 +297,7 @@ fn concurrent_takers_receive_every_task_once() {
 fn concurrent_takes_get_different_tasks() {
     let file = StoreFile::new();
     let store = file.open();
-    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
     tube.put_many((0..51).map(|n| format!("task {n}"))).unwrap();
     let start = Barrier::new(60);
     let taken: Vec<Option<u64>> = thread::scope(|scope| {
@@ -335,7 +335,8 @@ fn take_many_waits_for_first_task_only() {
 #[test]
 fn take_any_waits_at_several_tubes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         let first =
             WaitingTake::begin(case.store.to_async().take_any(&[&case.tube, &other], NO_TIMEOUT));
         let second =
@@ -359,7 +360,8 @@ fn take_any_waits_at_several_tubes() {
 #[test]
 fn session_take_any_waits_at_several_tubes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         let session = case.store.session("").unwrap();
         assert!(session.take_any(&[&case.tube, &other], ZERO).unwrap().is_none());
         let waiting =
@@ -367,7 +369,7 @@ fn session_take_any_waits_at_several_tubes() {
         let id = other.put(case.draft("x")).unwrap().id;
         assert_eq!(waiting.id(), Some(id));
         assert_not_taken(other.claimed(id).and_then(tubewell::Claim::ack), id);
-        session.tube("other").unwrap().claimed(id).and_then(|claim| claim.release(ZERO)).unwrap();
+        session.tube("other").unwrap().claimed(id).and_then(tubewell::Claim::release).unwrap();
         let claim = session.take_any(&[&case.tube, &other], NO_TIMEOUT).unwrap().unwrap();
         assert_eq!((claim.tube().to_owned(), keep(claim)), ("other".to_owned(), id));
         let waiting = WaitingTake::begin(session.to_async().take_any(&[&case.tube], NO_TIMEOUT));
@@ -381,7 +383,7 @@ fn session_take_any_waits_at_several_tubes() {
 fn take_any_rejects_no_tubes_and_tubes_of_other_store() {
     let [one, two] = [store_in_memory(), store_in_memory()];
     let [a, b] =
-        [&one, &two].map(|store| store.create_tube("t", FIFO, TubeOptions::new()).unwrap());
+        [&one, &two].map(|store| store.create_tube("t", TubeOptions::new().driver(FIFO)).unwrap());
     for tubes in [&[][..], &[&a, &b], &[&b]] {
         let refused = one.take_any(tubes, ZERO).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
@@ -396,7 +398,7 @@ fn close_ends_waiting_take() {
     for_each_driver(ALL, |case| {
         let clock = stores::ManualClock::new();
         let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
-        let tube = store.create_tube("case", case.driver, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::default().driver(case.driver)).unwrap();
         let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         stores::close(&store);
         assert!(stores::is_closed(&waiting.answer().unwrap_err()));
@@ -409,7 +411,7 @@ fn close_ends_waiting_take() {
 fn take_any_gets_task_of_first_named_tube() {
     let store = stores::in_memory();
     let [first, last] = ["first", "last"]
-        .map(|name| store.create_tube(name, tubewell::UTUBE, TubeOptions::new()).unwrap());
+        .map(|name| store.create_tube(name, TubeOptions::new().driver(tubewell::UTUBE)).unwrap());
     let claims: Vec<_> = [&last, &first]
         .map(|tube| {
             tube.put("taken").unwrap();
@@ -421,7 +423,7 @@ fn take_any_gets_task_of_first_named_tube() {
         WaitingTake::begin(store.to_async().take_any(&[&first, &last], Duration::MAX));
     assert!(waiting.is_pending());
     // One commit frees both sub-queues, the one of `last` first.
-    let acked = tubewell::Claim::ack_many(claims).unwrap();
+    let acked = tubewell::Claim::end_many(claims, |_| Outcome::done()).unwrap();
     assert!(acked.iter().all(Result::is_ok), "{acked:?}");
     assert_eq!(waiting.id(), Some(3), "take_any must get the task of the tube named first");
 }

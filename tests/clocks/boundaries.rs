@@ -30,8 +30,8 @@ fn for_each_start_time(check: impl Fn(&ManualClock, &Store)) {
 #[test]
 fn tasks_without_limit_outlive_end_of_timeline() {
     for_each_start_time(|clock, store| {
-        let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
-        let timed = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+        let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
+        let timed = store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
         plain.put("plain").unwrap();
         let puts = [
             Put::new("no options"),
@@ -61,7 +61,7 @@ fn tasks_without_limit_outlive_end_of_timeline() {
 #[test]
 fn zero_durations_elapse_immediately_anywhere_on_timeline() {
     for_each_start_time(|clock, store| {
-        let tube = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
         tube.put(Put::new("zero ttl").ttl(Duration::ZERO)).unwrap();
         tube.put(Put::new("zero ttr").ttr(Duration::ZERO)).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
@@ -79,7 +79,7 @@ fn zero_durations_elapse_immediately_anywhere_on_timeline() {
 #[test]
 fn overflowing_deadlines_never_elapse() {
     for_each_start_time(|clock, store| {
-        let tube = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let id = tube.put(Put::new("x").ttl(LONGEST).ttr(LONGEST).delay(LONGEST)).unwrap().id;
         let info = tube.peek(id).unwrap().info;
         assert_eq!(info.ttl_left, None);
@@ -95,7 +95,7 @@ fn overflowing_deadlines_never_elapse() {
         claim.touch(MAX).unwrap();
         assert_eq!(tube.peek(id).unwrap().info.ttl_left, None);
         clock.advance(MAX);
-        claim.release(LONGEST).unwrap();
+        claim.release_in(LONGEST).unwrap();
         clock.advance(MAX);
         assert_eq!(tube.statistics().unwrap().tasks.total, 2);
     });
@@ -112,8 +112,12 @@ fn max_session_grace_and_flush_delay_are_accepted() {
             [options.clone().open_in_memory().unwrap(), options.open(dir.path().join("s")).unwrap()]
         {
             let own = TubeOptions::new().durability(longest);
-            store.create_tube("own", FIFO, own).unwrap().put("x").unwrap();
-            store.create_tube("default", FIFO, TubeOptions::new()).unwrap().put("y").unwrap();
+            store.create_tube("own", own.driver(FIFO)).unwrap().put("x").unwrap();
+            store
+                .create_tube("default", TubeOptions::new().driver(FIFO))
+                .unwrap()
+                .put("y")
+                .unwrap();
             let session = store.session("").unwrap();
             let id = session.id();
             let _ = session.tube("own").unwrap().try_take().unwrap().unwrap().detach();

@@ -110,7 +110,7 @@ fn let_many_deadlines_elapse(put: impl Fn(u64) -> Put<&'static str>) -> (Store, 
     let clock = ManualClock::new();
     let storage = Box::new(HookedStorage(memory.clone()));
     let store = Store::options().clock(&clock).open_on(storage).unwrap();
-    let due = store.create_tube("due", FIFOTTL, TubeOptions::new()).unwrap();
+    let due = store.create_tube("due", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let count = task_count();
     for from in (0..count).step_by(50_000) {
         due.put_many((from..count.min(from + 50_000)).map(&put)).unwrap();

@@ -329,7 +329,9 @@ mod cron {
         let options = tubewell::TubeOptions::new;
         let tubes: Vec<_> = (0..40)
             .map(|n| {
-                run.store.create_tube(&format!("tube {n}"), tubewell::FIFO, options()).unwrap()
+                run.store
+                    .create_tube(&format!("tube {n}"), options().driver(tubewell::FIFO))
+                    .unwrap()
             })
             .collect();
         for (n, tube) in tubes.iter().enumerate().filter(|(n, _)| n % 4 < 2) {

@@ -38,7 +38,7 @@ impl StoreFile {
 
     pub fn open_with(&self, options: StoreOptions) -> Run {
         let store = options.open(self.dir.path().join("store")).unwrap();
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new().if_not_exists(true));
+        let tube = store.open_tube("work", TubeOptions::new().driver(FIFOTTL));
         self.clock.advance(Duration::ZERO);
         Run { tube: tube.unwrap(), store }
     }

@@ -143,8 +143,8 @@ impl Workshop {
         position: Position,
     ) -> Workshop {
         let create = |name, driver| {
-            let options = TubeOptions::new().durability(durability).if_not_exists(true);
-            store.create_tube(name, driver, options).unwrap()
+            let options = TubeOptions::new().durability(durability);
+            store.open_tube(name, options.driver(driver)).unwrap()
         };
         let (jobs, parts) = (create("jobs", FIFOTTL), create("parts", FIFO));
         let ledger = Ledger { entries: Arc::default(), position, clock: clock.clone() };

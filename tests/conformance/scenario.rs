@@ -46,7 +46,7 @@ impl ScenarioRun {
         }
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock));
-        let tube = store.create_tube(TUBE, &scenario.driver, options)?;
+        let tube = store.create_tube(TUBE, options.driver(&scenario.driver))?;
         Ok(ScenarioRun {
             clock,
             store,
@@ -69,7 +69,7 @@ impl ScenarioRun {
             }
             Step::Release { session, task, options, want } => {
                 let delay = duration(options.delay.unwrap_or(0.0));
-                (self.held(*session, *task, |claim| claim.release(delay)), want.as_ref())
+                (self.held(*session, *task, |claim| claim.release_in(delay)), want.as_ref())
             }
             Step::Touch { session, task, seconds, want } => {
                 (self.touch(*session, *task, duration(*seconds)), want.as_ref())

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, ManualClock, OnKey, Put, Store, TubeOptions, UTUBE, Update,
+    Claim, Durability, FIFO, FIFOTTL, ManualClock, OnKey, Outcome, Put, Store, TubeOptions, UTUBE,
+    Update,
 };
 
 use crate::{flushes_and_commits, with_tube};
@@ -24,12 +25,12 @@ fn release_renew_and_claim_expiry_cost_no_flush() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("one").ttr(Duration::from_secs(5))).unwrap();
     let cost = flushes_and_commits(&store, || {
         let claim = tube.try_take().unwrap().unwrap();
         claim.renew(Duration::from_secs(7)).unwrap();
-        claim.release(Duration::ZERO).unwrap();
+        claim.release().unwrap();
         drop(tube.try_take().unwrap().unwrap());
         let _ = tube.try_take().unwrap().unwrap().detach();
         clock.advance(Duration::from_secs(6));
@@ -47,8 +48,9 @@ fn batch_costs_one_flush_for_any_number_of_tasks() {
         let claims = tube.take_many(500, Duration::ZERO).unwrap();
         assert_eq!(claims.len(), 500);
         // On this clock the thread of a commit also writes the checkpoint that the commit begins.
-        let (flushes, commits) =
-            flushes_and_commits(store, || _ = Claim::ack_many(claims).unwrap());
+        let (flushes, commits) = flushes_and_commits(store, || {
+            _ = Claim::end_many(claims, |_| Outcome::done()).unwrap();
+        });
         assert!(flushes <= 2 && commits == 1, "{flushes} flushes, {commits} commits");
     });
 }
@@ -87,7 +89,7 @@ fn temporary_tubes_write_nothing() {
 fn flush_returns_at_least_commit_of_earlier_receipts() {
     let store = Store::in_memory().unwrap();
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let tube = store.create_tube("work", FIFO, relaxed).unwrap();
+    let tube = store.create_tube("work", relaxed.driver(FIFO)).unwrap();
     for _ in 0..3 {
         tube.put("x").unwrap();
         let ack = tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -103,7 +105,7 @@ fn calls_that_change_nothing_name_the_last_flushed_commit() {
         let options = Store::options().clock(ManualClock::new());
         let store = options.open(dir.path().join(durability.to_string())).unwrap();
         let options = TubeOptions::new().durability(durability);
-        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
         tube.put("the first ids").unwrap();
         let flushed = store.flush().unwrap();
 

@@ -66,7 +66,7 @@ fn end_of_a_pause_costs_no_flush() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     tube.admin().pause_for(SECOND).unwrap();
     let cost = flushes_and_commits(&store, || {

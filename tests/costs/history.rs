@@ -1,7 +1,5 @@
 //! Histories: one row for each change, however long they are.
 
-use std::time::Duration;
-
 use tubewell::{Durability, FIFO, Tube, TubeOptions, UTUBETTL};
 
 use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
@@ -12,12 +10,12 @@ fn rows_of_changes(driver: &str, entries: u32) -> [u64; 4] {
     with_tube(driver, TubeOptions::new().history(entries), |store, tube| {
         let id = tube.put("warm").unwrap().id;
         for _ in 0..20 {
-            tube.try_take().unwrap().unwrap().release(Duration::ZERO).unwrap();
+            tube.try_take().unwrap().unwrap().release().unwrap();
         }
         store.flush().unwrap();
         rows = [
             rows_edited(store, || _ = tube.put("x").unwrap()),
-            rows_edited(store, || _ = tube.claim(id).unwrap().bury().unwrap()),
+            rows_edited(store, || _ = tube.claim(id).unwrap().bury(None).unwrap()),
             rows_edited(store, || _ = tube.kick(1).unwrap()),
             rows_edited(store, || _ = tube.delete(id).unwrap()),
         ];
@@ -65,7 +63,7 @@ fn take_of_a_task_with_a_history_writes_nothing() {
 fn histories_of_another_tube_cost_a_plain_tube_nothing() {
     with_tube(FIFO, TubeOptions::new().history(10), |store, tube| {
         tube.put_many(["x"; 100]).unwrap();
-        let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         assert_plain_costs(store, &plain);
     });
 }

@@ -75,7 +75,7 @@ fn end_of_a_pause_of_a_sub_queue_costs_no_flush() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(UTUBE)).unwrap();
     tube.put(Put::new("x").sub_queue("x")).unwrap();
     tube.admin().pause_sub_queue("x", SECOND).unwrap();
     let cost = flushes_and_commits(&store, || {

@@ -44,7 +44,7 @@ fn flushes_and_commits(store: &Store, work: impl FnOnce()) -> (u64, u64) {
 fn with_tube(driver: &str, options: TubeOptions, check: impl FnOnce(&Store, &Tube)) {
     let dir = tempfile::tempdir().unwrap();
     let store = store_on(&dir.path().join("store"));
-    let tube = store.create_tube("work", driver, options).unwrap();
+    let tube = store.create_tube("work", options.driver(driver)).unwrap();
     check(&store, &tube);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -89,7 +89,7 @@ fn assert_plain_costs(store: &Store, plain: &Tube) {
     let ack = || _ = plain.try_take().unwrap().unwrap().ack().unwrap();
     assert_eq!((rows_edited(store, ack), flushes_and_commits(store, ack)), (3, (1, 1)));
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let relaxed = store.create_tube("relaxed", plain.driver(), relaxed).unwrap();
+    let relaxed = store.create_tube("relaxed", relaxed.driver(plain.driver())).unwrap();
     let cycle = allocations_of_a_cycle(store, &relaxed);
     assert!(cycle <= 5, "{cycle} allocations per cycle");
 }

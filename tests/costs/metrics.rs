@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Durability, FIFO, FIFOTTL, Failure, ManualClock, Store, Tube, TubeOptions,
+    Backoff, Durability, FIFO, FIFOTTL, Failure, ManualClock, Outcome, Store, Tube, TubeOptions,
 };
 
 use crate::{
@@ -18,11 +18,11 @@ fn work(tube: &Tube) {
     let mut claims = tube.take_many(7, Duration::ZERO).unwrap();
     let mut next = || claims.pop().unwrap();
     next().ack().unwrap();
-    next().release(Duration::ZERO).unwrap();
-    next().release(SECOND).unwrap();
+    next().release().unwrap();
+    next().release_in(SECOND).unwrap();
     next().fail(Failure::new("timeout", "why")).unwrap();
-    next().bury_with(Failure::new("bad", "why")).unwrap();
-    next().snooze(SECOND).unwrap();
+    next().bury(Failure::new("bad", "why")).unwrap();
+    next().end(Outcome::snooze(SECOND)).unwrap();
     drop(next());
     tube.kick(9).unwrap();
     tube.put("y").unwrap();
@@ -34,8 +34,9 @@ fn metrics_add_no_commit_and_no_flush() {
         let dir = tempfile::tempdir().unwrap();
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-        let tube =
-            store.create_tube("work", FIFOTTL, options.backoff(Backoff::constant(SECOND))).unwrap();
+        let tube = store
+            .create_tube("work", options.backoff(Backoff::constant(SECOND)).driver(FIFOTTL))
+            .unwrap();
         flushes_and_commits(&store, || {
             for _ in 0..3 {
                 work(&tube);
@@ -59,7 +60,7 @@ fn numbers_are_one_row_of_a_commit_in_ten_seconds() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
     let tubes = ["one", "other"]
-        .map(|name| store.create_tube(name, FIFO, TubeOptions::new().metrics(30)).unwrap());
+        .map(|name| store.create_tube(name, TubeOptions::new().metrics(30).driver(FIFO)).unwrap());
     // A task, the counts and the header; and the rows of the numbers of both tubes.
     let put = |tube: &Tube| rows_edited(&store, || _ = tube.put("x").unwrap());
     assert_eq!(put(&tubes[0]), 4, "the first one of the day");
@@ -87,7 +88,7 @@ fn cycle_with_metrics_allocates_as_a_plain_one() {
 fn tube_without_metrics_costs_as_before_beside_one_with_them() {
     with_tube(FIFO, TubeOptions::new().metrics(30), |store, tube| {
         tube.put("x").unwrap();
-        let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         assert_plain_costs(store, &plain);
     });
 }
@@ -101,7 +102,8 @@ fn open_does_not_read_the_numbers() {
         let clock = ManualClock::new();
         let open = || Store::options().clock(&clock).open(&path).unwrap();
         let store = open();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new().metrics(1000)).unwrap();
+        let tube =
+            store.create_tube("work", TubeOptions::new().metrics(1000).driver(FIFO)).unwrap();
         for _ in 0..days {
             clock.advance(SECOND * 86_400);
             tube.put("x").unwrap();
@@ -117,7 +119,7 @@ fn open_does_not_read_the_numbers() {
         drop(tube);
         store.close().unwrap();
         let store = open();
-        let _ = store.tube("work").unwrap().info().unwrap();
+        let _ = store.find_tube("work").unwrap().info().unwrap();
         store.counters().unwrap().reads
     };
     let (few, many) = (reads(1), reads(300));

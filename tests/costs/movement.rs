@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, Finish, Keep, Put, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{FIFO, FIFOTTL, Keep, Outcome, Put, TubeOptions, UTUBE, UTUBETTL};
 
 use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
 
@@ -21,8 +21,8 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
         (UTUBETTL, ttl(large()).sub_queue("a"), [13, 13, 24, 2053]),
     ] {
         with_tube(driver, TubeOptions::new(), |store, tube| {
-            let next = store.create_tube("next", driver, TubeOptions::new()).unwrap();
-            let mail = store.create_tube("mail", driver, TubeOptions::new()).unwrap();
+            let next = store.create_tube("next", TubeOptions::new().driver(driver)).unwrap();
+            let mail = store.create_tube("mail", TubeOptions::new().driver(driver)).unwrap();
             let is_sub_queued = [UTUBE, UTUBETTL].contains(&driver);
             let of = |n: u32| {
                 if is_sub_queued { put.clone().sub_queue(format!("{n}")) } else { put.clone() }
@@ -33,11 +33,13 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
             let claim = || tube.claim(id).unwrap();
             let edited = [
                 rows_edited(store, || _ = tube.admin().move_to(id, &next).unwrap()),
-                rows_edited(store, || _ = next.claim(id).unwrap().advance(tube, put.clone())),
                 rows_edited(store, || {
-                    let finish = Finish::new().put(&next, of(1)).put(&mail, of(2));
-                    let finish = finish.put(&mail, of(3));
-                    claim().finish(finish).unwrap();
+                    _ = next.claim(id).unwrap().end(Outcome::advance(tube, put.clone()));
+                }),
+                rows_edited(store, || {
+                    let finish = Outcome::done().and_put(&next, of(1)).and_put(&mail, of(2));
+                    let finish = finish.and_put(&mail, of(3));
+                    claim().end(finish).unwrap();
                 }),
                 {
                     tube.put_many((0..256).map(|_| put.clone())).unwrap();
@@ -56,18 +58,19 @@ fn movement_and_finish_cost_one_flush() {
     let keep = TubeOptions::new().keep_done(Keep::new());
     for options in [TubeOptions::new(), keep] {
         with_tube(UTUBE, options, |store, tube| {
-            let next = store.create_tube("next", FIFO, TubeOptions::new()).unwrap();
-            let mail = store.create_tube("mail", UTUBE, TubeOptions::new()).unwrap();
+            let next = store.create_tube("next", TubeOptions::new().driver(FIFO)).unwrap();
+            let mail = store.create_tube("mail", TubeOptions::new().driver(UTUBE)).unwrap();
             tube.put_many(["a", "b", "c", "d"]).unwrap();
             let cost = |call: &dyn Fn()| flushes_and_commits(store, call);
             let finish = || {
-                let finish = Finish::new().result("R").put(&next, "1").put(&mail, "2");
-                tube.claim(0).unwrap().finish(finish.put(tube, "3")).unwrap();
+                let finish = Outcome::result("R").and_put(&next, "1").and_put(&mail, "2");
+                tube.claim(0).unwrap().end(finish.and_put(tube, "3")).unwrap();
             };
-            let advance = || _ = tube.claim(1).unwrap().advance(&next, "5").unwrap();
+            let advance = || _ = tube.claim(1).unwrap().end(Outcome::advance(&next, "5")).unwrap();
             let both = || {
-                let finish = Finish::new().put(&next, "1").put(&mail, "2").put(&mail, "3");
-                tube.claim(2).unwrap().finish(finish.advance(&next, "4")).unwrap();
+                let outcome = Outcome::advance(&next, "4").and_put(&next, "1");
+                let outcome = outcome.and_put(&mail, "2").and_put(&mail, "3");
+                tube.claim(2).unwrap().end(outcome).unwrap();
             };
             assert_eq!(cost(&finish), (1, 1));
             assert_eq!(cost(&advance), (1, 1));
@@ -86,7 +89,7 @@ fn advance_allocates_little() {
     with_tube(FIFO, relaxed, |_, tube| {
         tube.put(&[7; 128]).unwrap();
         let step = allocations(500, || {
-            tube.try_take().unwrap().unwrap().advance(tube, &[7; 128]).unwrap();
+            tube.try_take().unwrap().unwrap().end(Outcome::advance(tube, &[7; 128])).unwrap();
         });
         println!("{step} allocations");
         assert!(step <= 20, "{step} allocations per step");

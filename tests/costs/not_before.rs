@@ -38,7 +38,7 @@ fn wall_clock_that_is_set_costs_waiting_tasks_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(START);
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let put = |n| Put::new("x").not_before(at(HOUR * n)).ttl(HOUR);
     tube.put_many((100..1100).map(put)).unwrap();
     clock.advance(HOUR);
@@ -57,7 +57,7 @@ fn wall_clock_that_is_set_costs_waiting_tasks_nothing() {
 #[test]
 fn moments_of_another_tube_cost_a_plain_tube_nothing() {
     with_tube(FIFOTTL, TubeOptions::new(), |store, plain| {
-        let other = store.create_tube("other", FIFOTTL, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFOTTL)).unwrap();
         other.put_many((1..100).map(|n| Put::new("x").not_before(at(HOUR * n)))).unwrap();
         assert_plain_costs(store, plain);
     });

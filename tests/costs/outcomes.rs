@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, FIFO, Failure, Keep, ManualClock, Store, TubeOptions};
+use tubewell::{Claim, Durability, FIFO, Failure, Keep, ManualClock, Outcome, Store, TubeOptions};
 
 use crate::{allocations, assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
@@ -18,12 +18,12 @@ fn outcomes_edit_few_rows_in_the_commit_of_the_end() {
     let kept = |keep| TubeOptions::new().keep_done(keep);
     let fail = |claim: Claim| claim.fail(Failure::new("group", "message"));
     let ends: [(TubeOptions, End, u64); 7] = [
-        (TubeOptions::new(), |claim| claim.ack_with("result"), 3),
+        (TubeOptions::new(), |claim| claim.end(Outcome::result("result")), 3),
         (kept(Keep::new()), |claim| claim.ack(), 5),
-        (kept(Keep::new()), |claim| claim.ack_with("result"), 6),
-        (kept(Keep::new().age(age)), |claim| claim.ack_with("result"), 7),
-        (kept(count), |claim| claim.ack_with("result"), 9),
-        (kept(count.age(age)), |claim| claim.ack_with("result"), 11),
+        (kept(Keep::new()), |claim| claim.end(Outcome::result("result")), 6),
+        (kept(Keep::new().age(age)), |claim| claim.end(Outcome::result("result")), 7),
+        (kept(count), |claim| claim.end(Outcome::result("result")), 9),
+        (kept(count.age(age)), |claim| claim.end(Outcome::result("result")), 11),
         (TubeOptions::new().max_attempts(1), fail, 9),
     ];
     for (options, end, most) in ends {
@@ -50,7 +50,7 @@ fn kept_ack_allocates_little() {
         with_tube(FIFO, options, |_, tube| {
             let cycle = allocations(500, || {
                 tube.put(&[7; 128]).unwrap();
-                tube.try_take().unwrap().unwrap().ack_with([7; 128]).unwrap();
+                tube.try_take().unwrap().unwrap().end(Outcome::result([7; 128])).unwrap();
             });
             println!("{keep:?}: {cycle} allocations");
             assert!(cycle <= most, "{keep:?}: {cycle} allocations per cycle");
@@ -66,19 +66,19 @@ fn kept_ack_that_trims_does_not_read_the_rows_of_earlier_trims() {
     let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
     let keep = TubeOptions::new().keep_done(Keep::new().count(600));
     let store = open();
-    store.create_tube("work", FIFO, keep.durability(Durability::relaxed())).unwrap();
+    store.create_tube("work", keep.durability(Durability::relaxed()).driver(FIFO)).unwrap();
     let end = |store: &Store, tasks: usize| {
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         tube.put_many(vec!["x"; tasks]).unwrap();
         let claims = tube.take_many(tasks, Duration::ZERO).unwrap();
-        assert_eq!(Claim::ack_many(claims).unwrap().len(), tasks);
+        assert_eq!(Claim::end_many(claims, |_| Outcome::done()).unwrap().len(), tasks);
         clock.advance(Duration::from_micros(1));
     };
     end(&store, 600);
     store.close().unwrap();
     let store = open();
     end(&store, 400);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     tube.put_many(["x"; 100]).unwrap();
     let ack = allocations(50, || _ = tube.try_take().unwrap().unwrap().ack().unwrap());
     println!("{ack} allocations");
@@ -96,7 +96,7 @@ fn kick_does_not_read_the_rows_of_earlier_kicks() {
         let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
         let store = open();
         let options = options.durability(Durability::relaxed());
-        let tube = store.create_tube("work", FIFO, options.clone()).unwrap();
+        let tube = store.create_tube("work", options.clone().driver(FIFO)).unwrap();
         for receipt in tube.put_many(["x"; 1000]).unwrap() {
             tube.bury(receipt.id).unwrap();
         }
@@ -104,7 +104,7 @@ fn kick_does_not_read_the_rows_of_earlier_kicks() {
         store.close().unwrap();
         drop(store);
         let store = open();
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         let kick = || assert_eq!(tube.kick(1), Ok(1));
         (0..600).for_each(|_| kick());
         let kicks = allocations(50, kick);
@@ -125,10 +125,10 @@ fn kick_does_not_read_the_rows_of_earlier_kicks() {
 fn outcomes_of_another_tube_cost_a_plain_tube_nothing() {
     with_tube(FIFO, TubeOptions::new(), |store, plain| {
         let keep = TubeOptions::new().keep_done(Keep::new().count(100));
-        let keeping = store.create_tube("keeping", FIFO, keep).unwrap();
+        let keeping = store.create_tube("keeping", keep.driver(FIFO)).unwrap();
         keeping.put_many(["x"; 101]).unwrap();
         let claims = keeping.take_many(100, Duration::ZERO).unwrap();
-        assert_eq!(Claim::ack_many(claims).unwrap().len(), 100);
+        assert_eq!(Claim::end_many(claims, |_| Outcome::done()).unwrap().len(), 100);
         let mut wait = std::pin::pin!(keeping.to_async().wait_done(100, Duration::MAX));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(wait.as_mut().poll(&mut context).is_pending());

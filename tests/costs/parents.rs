@@ -58,7 +58,7 @@ fn ack_of_a_parent_of_many_tasks_edits_rows_of_64_of_them() {
     let dir = tempfile::tempdir().unwrap();
     // The writer thread runs chores only if the clock is not that of a test.
     for store in [Store::in_memory().unwrap(), Store::open(dir.path().join("store")).unwrap()] {
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let parent = tube.put("x").unwrap().id;
         tube.put_many((0..10_000).map(|_| Put::new("x").after(&tube, [parent]))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
@@ -86,7 +86,7 @@ fn ack_of_a_parent_of_many_tasks_edits_rows_of_64_of_them() {
 #[test]
 fn edges_of_another_tube_cost_a_plain_tube_nothing() {
     with_tube(FIFOTTL, TubeOptions::new(), |store, plain| {
-        let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let parent = other.put("parent").unwrap().id;
         other.put_many((0..100).map(|_| Put::new("x").after(&other, [parent]))).unwrap();
         assert_plain_costs(store, plain);
@@ -100,18 +100,19 @@ fn reads_of_a_put_after(of: &str, others: usize, tasks: usize, cache: usize) -> 
     let path = dir.path().join("store");
     {
         let store = store_on(&path);
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many(["x"; 100]).unwrap();
-        store.create_tube("unnamed", FIFO, TubeOptions::new()).unwrap();
+        store.create_tube("unnamed", TubeOptions::new().driver(FIFO)).unwrap();
         for n in 0..others {
-            let other = store.create_tube(&format!("other {n}"), FIFO, TubeOptions::new()).unwrap();
+            let other =
+                store.create_tube(&format!("other {n}"), TubeOptions::new().driver(FIFO)).unwrap();
             other.put_many(vec!["x"; tasks]).unwrap();
         }
         store.close().unwrap();
     }
     let options = Store::options().clock(ManualClock::new()).cache_size(cache);
     let store = options.open(&path).unwrap();
-    let [tube, of] = ["work", of].map(|name| store.tube(name).unwrap());
+    let [tube, of] = ["work", of].map(|name| store.find_tube(name).unwrap());
     let put_after = || {
         let parent = of.put("x").unwrap().id;
         of.claim(parent).unwrap().ack().unwrap();

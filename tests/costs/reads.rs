@@ -15,7 +15,7 @@ fn reads_of_open_and_first_take_do_not_grow_with_task_count() {
         let path = dir.path().join("store");
         {
             let store = store_on(&path);
-            let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+            let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
             tube.put_many((0..tasks).map(|n| format!("task {n}"))).unwrap();
             store.close().unwrap();
         }
@@ -33,7 +33,7 @@ fn idle_store_neither_reads_nor_writes() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("one").ttl(Duration::from_secs(86_400))).unwrap();
     clock.advance(Duration::from_secs(10));
     let before = store.counters().unwrap();

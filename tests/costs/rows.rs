@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, FIFO, FIFOTTL, Put, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{Claim, FIFO, FIFOTTL, Outcome, Put, TubeOptions, UTUBE, UTUBETTL};
 
 use crate::{rows_edited, with_tube};
 
@@ -33,7 +33,9 @@ fn every_verb_edits_few_rows() {
                 rows_edited(store, || _ = tube.kick(1).unwrap()),
                 rows_edited(store, || _ = tube.delete(id).unwrap()),
                 rows_edited(store, || _ = tube.put_many((0..1000).map(of)).unwrap()),
-                rows_edited(store, || _ = Claim::ack_many(take_all()).unwrap()),
+                rows_edited(store, || {
+                    _ = Claim::end_many(take_all(), |_| Outcome::done()).unwrap();
+                }),
             ];
             println!("{driver}: {edited:?} rows");
             assert_eq!(tube.statistics().unwrap().tasks.total, 0);

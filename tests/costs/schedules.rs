@@ -52,7 +52,7 @@ fn run_is_one_commit_of_few_rows() {
         let dir = tempfile::tempdir().unwrap();
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         tube.schedule(schedule.clone()).unwrap();
         clock.advance(HOUR);
         let put = tube.statistics().unwrap().tasks.ready;
@@ -77,7 +77,7 @@ fn start_after_a_month_is_one_commit_for_the_run() {
             let clock = ManualClock::new();
             let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
             let store = open();
-            let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+            let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
             tube.schedule(schedule.clone()).unwrap();
             clock.advance(Duration::ZERO);
             let ready = tube.statistics().unwrap().tasks.ready;
@@ -86,7 +86,7 @@ fn start_after_a_month_is_one_commit_for_the_run() {
             clock.advance(closed_for);
             let store = open();
             clock.advance(Duration::ZERO);
-            let runs = store.tube("work").unwrap().statistics().unwrap().tasks.ready - ready;
+            let runs = store.find_tube("work").unwrap().statistics().unwrap().tasks.ready - ready;
             let counters = store.counters().unwrap();
             costs.push((
                 runs,
@@ -114,7 +114,7 @@ fn many_schedules_cost_an_idle_store_nothing() {
     let path = dir.path().join("store");
     let open = || Store::options().clock(&clock).open(&path).unwrap();
     let store = open();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let deferred = tube.to_async();
     let later = std::time::UNIX_EPOCH + Duration::from_secs(1_767_225_600) + HOUR * 10;
     let tickets: Vec<_> =
@@ -132,7 +132,7 @@ fn many_schedules_cost_an_idle_store_nothing() {
     }
     assert_eq!(store.counters().unwrap(), before);
     clock.advance(HOUR);
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 10_000);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 10_000);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -145,14 +145,15 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
         {
             let store = store_on(&path);
             for n in 0..=others {
-                let tube = store.create_tube(&n.to_string(), FIFO, TubeOptions::new()).unwrap();
+                let tube =
+                    store.create_tube(&n.to_string(), TubeOptions::new().driver(FIFO)).unwrap();
                 tube.put_many(["x"; 10]).unwrap();
             }
             store.close().unwrap();
         }
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).cache_size(0).open(&path).unwrap();
-        let tube = store.tube("0").unwrap();
+        let tube = store.find_tube("0").unwrap();
         tube.schedule(hourly("a").overlap(Overlap::Skip)).unwrap();
         clock.advance(Duration::ZERO);
         let mut reads = 0;
@@ -174,7 +175,7 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
 #[test]
 fn schedules_of_another_tube_cost_a_plain_tube_nothing() {
     with_tube(FIFOTTL, TubeOptions::new(), |store, plain| {
-        let other = store.create_tube("other", FIFOTTL, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         for n in 0..50 {
             other.schedule(hourly(&format!("k{n}")).starting(later)).unwrap();
@@ -191,7 +192,7 @@ fn reads_of_open_do_not_grow_with_the_number_of_schedules() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store");
         let store = crate::store_on(&path);
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let deferred = tube.to_async();
         let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         let tickets: Vec<_> = (0..count)

@@ -53,7 +53,7 @@ fn step_writes_one_row_with_one_flush() {
 fn spawned_task_costs_a_put_and_a_step_with_one_flush() {
     with_tube(FIFO, TubeOptions::new(), |store, tube| {
         tube.put("x").unwrap();
-        let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let put = rows_edited(store, || _ = other.put("x").unwrap());
         let job = tube.try_take().unwrap().unwrap();
         job.step("first", || Ok::<u8, Error>(1)).unwrap();
@@ -86,7 +86,7 @@ fn steps_of_another_task_cost_a_plain_one_nothing() {
         tube.put_many(["x"; 100]).unwrap();
         let job = tube.try_take().unwrap().unwrap();
         job.step("first", || Ok::<u8, Error>(1)).unwrap();
-        let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         assert_plain_costs(store, &plain);
         drop(job);
     });

@@ -27,7 +27,7 @@ fn token_costs_two_rows_and_a_put_that_is_made_again_nothing() {
 fn put_with_a_token_removes_the_rows_of_at_most_two() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let put = |token: u64| rows_edited(&store, || _ = tube.put(token_put(token)).unwrap());
     put(0);
     let first = put(1);

@@ -61,11 +61,11 @@ fn cycle_in(tube: &Tube, sub_queue: &str) {
 fn sharing(store: &Store, count: usize, sub_queue: &str) -> (Tube, ()) {
     let options = relaxed().shared_limits(true);
     for n in 0..count {
-        let tube = store.create_tube(&format!("other {n}"), UTUBE, options.clone()).unwrap();
+        let tube = store.create_tube(&format!("other {n}"), options.clone().driver(UTUBE)).unwrap();
         tube.put(Put::new("x").sub_queue(sub_queue)).unwrap();
         drop(tube.try_take().unwrap().unwrap());
     }
-    (store.create_tube("work", UTUBE, options).unwrap(), ())
+    (store.create_tube("work", options.driver(UTUBE)).unwrap(), ())
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn tubes_that_were_refused_are_offered_their_tasks_once() {
     tube.put(Put::new("x").sub_queue("db")).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     for n in 0..MANY {
-        assert!(store.tube(&format!("other {n}")).unwrap().try_take().unwrap().is_none());
+        assert!(store.find_tube(&format!("other {n}")).unwrap().try_take().unwrap().is_none());
     }
     let before = tubewell::costs::visits(&store).unwrap();
     claim.ack().unwrap();
@@ -113,10 +113,10 @@ fn task_that_is_over_is_looked_for_in_no_tube_to_which_none_has_moved() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         for n in 0..count {
-            let other = store.create_tube(&format!("other {n}"), FIFO, relaxed()).unwrap();
+            let other = store.create_tube(&format!("other {n}"), relaxed().driver(FIFO)).unwrap();
             other.put("x").unwrap();
         }
-        let tube = store.create_tube("work", FIFO, relaxed()).unwrap();
+        let tube = store.create_tube("work", relaxed().driver(FIFO)).unwrap();
         let schedule = Schedule::every(Duration::from_secs(1)).key("tick").overlap(Overlap::Skip);
         tube.schedule(schedule.put("x")).unwrap();
         let parent = tube.put("parent").unwrap().id;
@@ -138,11 +138,11 @@ fn task_that_is_over_is_looked_for_in_no_tube_to_which_none_has_moved() {
 fn put_looks_at_no_caller_that_waits_until_another_tube_is_drained() {
     assert_same_visits(
         |store, count| {
-            let other = store.create_tube("other", FIFO, relaxed()).unwrap();
+            let other = store.create_tube("other", relaxed().driver(FIFO)).unwrap();
             other.put("x").unwrap();
             let waits = (0..count).map(|_| begin(other.to_async().wait_drained(Duration::MAX)));
             let waits: Vec<_> = waits.collect();
-            (store.create_tube("work", FIFO, relaxed()).unwrap(), waits)
+            (store.create_tube("work", relaxed().driver(FIFO)).unwrap(), waits)
         },
         |_, tube| {
             tube.put_many(["x"; 20]).unwrap();
@@ -155,8 +155,8 @@ fn put_looks_at_no_caller_that_waits_until_another_tube_is_drained() {
 fn end_of_a_session_looks_at_no_wait_of_another_one() {
     assert_same_visits(
         |store, count| {
-            let tube = store.create_tube("work", FIFO, relaxed()).unwrap();
-            let full = store.create_tube("full", FIFO, relaxed()).unwrap();
+            let tube = store.create_tube("work", relaxed().driver(FIFO)).unwrap();
+            let full = store.create_tube("full", relaxed().driver(FIFO)).unwrap();
             full.put("x").unwrap();
             let others = (0..count).map(|_| {
                 let session = store.session("").unwrap();
@@ -183,7 +183,7 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
 fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
     assert_same_visits(
         |store, count| {
-            let other = store.create_tube("other", FIFO, relaxed()).unwrap();
+            let other = store.create_tube("other", relaxed().driver(FIFO)).unwrap();
             let id = other.put("x").unwrap().id;
             let waits = (0..count).map(|_| {
                 (
@@ -192,7 +192,7 @@ fn answer_to_a_wait_for_a_task_looks_at_no_other_wait() {
                 )
             });
             let waits: Vec<_> = waits.collect();
-            (store.create_tube("work", FIFO, relaxed()).unwrap(), waits)
+            (store.create_tube("work", relaxed().driver(FIFO)).unwrap(), waits)
         },
         |_, tube| {
             let mut ready = begin(tube.to_async().wait_ready(Duration::MAX));
@@ -219,11 +219,11 @@ fn waits_in(tube: &Tube, count: usize) -> impl Sized + use<> {
 fn truncate_and_drop_look_at_no_caller_that_waits_in_another_tube() {
     let visits = assert_same_visits(
         |store, count| {
-            let other = store.create_tube("other", FIFOTTL, relaxed()).unwrap();
+            let other = store.create_tube("other", relaxed().driver(FIFOTTL)).unwrap();
             ((), waits_in(&other, count))
         },
         |store, ()| {
-            let tube = store.create_tube("work", FIFOTTL, relaxed()).unwrap();
+            let tube = store.create_tube("work", relaxed().driver(FIFOTTL)).unwrap();
             let waits = waits_in(&tube, 3);
             tube.admin().truncate().unwrap();
             drop(waits);

@@ -42,8 +42,9 @@ struct Load {
 
 impl Load {
     fn new(store: &Store, name: &str, durability: Durability) -> Load {
-        let tube =
-            store.create_tube(name, FIFO, TubeOptions::new().durability(durability)).unwrap();
+        let tube = store
+            .create_tube(name, TubeOptions::new().durability(durability).driver(FIFO))
+            .unwrap();
         Load { tube, puts: 0, expected: Expected::default() }
     }
 
@@ -96,7 +97,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
     };
     let mut found = BTreeSet::new();
     for name in ["flushed", "written"] {
-        let tube = match store.tube(name) {
+        let tube = match store.find_tube(name) {
             Ok(tube) => tube,
             Err(error) => return vec![error.to_string()],
         };

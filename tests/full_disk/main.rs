@@ -26,7 +26,7 @@ fn fill(store: &Store, names: &[&str]) -> u64 {
     let mut stored = 0;
     loop {
         for name in names {
-            match store.tube(name).unwrap().put(body.as_str()) {
+            match store.find_tube(name).unwrap().put(body.as_str()) {
                 Ok(_) => stored += 1,
                 Err(Error::DiskFull { .. }) => return stored,
                 Err(error) => panic!("after {stored} tasks: {error}"),
@@ -39,17 +39,17 @@ fn fill(store: &Store, names: &[&str]) -> u64 {
 fn finish_all(store: &Store, names: &[&str]) -> u64 {
     let mut done = 0;
     for name in names {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         while let Some(claim) = tube.try_take().unwrap() {
             match done % 5 {
                 0 => drop(claim.ack().unwrap()),
                 1 => {
                     let id = claim.id();
-                    claim.bury().unwrap();
+                    claim.bury(None).unwrap();
                     tube.delete(id).unwrap();
                 }
                 2 => {
-                    claim.bury().unwrap();
+                    claim.bury(None).unwrap();
                     assert_eq!(tube.kick(1).unwrap(), 1);
                     tube.try_take().unwrap().unwrap().ack().unwrap();
                 }
@@ -69,11 +69,11 @@ fn finish_all(store: &Store, names: &[&str]) -> u64 {
 
 fn create_tubes(store: &Store) -> [&'static str; 5] {
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap();
-    store.create_tube("utubettl", UTUBETTL, TubeOptions::new()).unwrap();
-    store.create_tube("relaxed", FIFOTTL, relaxed).unwrap();
-    store.create_tube("written", FIFO, written()).unwrap();
-    store.create_tube("temporary", UTUBETTL, TubeOptions::new().temporary(true)).unwrap();
+    store.create_tube("fifo", TubeOptions::new().driver(FIFO)).unwrap();
+    store.create_tube("utubettl", TubeOptions::new().driver(UTUBETTL)).unwrap();
+    store.create_tube("relaxed", relaxed.driver(FIFOTTL)).unwrap();
+    store.create_tube("written", written().driver(FIFO)).unwrap();
+    store.create_tube("temporary", TubeOptions::new().temporary(true).driver(UTUBETTL)).unwrap();
     ["fifo", "utubettl", "relaxed", "written", "temporary"]
 }
 
@@ -94,14 +94,15 @@ fn full_disk_refuses_puts_and_allows_other_calls() {
     let stored = fill(&store, &names);
     assert!(stored > 300, "{stored}");
     let many = vec![Put::new("x".repeat(2000)); 500];
-    let refused = store.tube("fifo").unwrap().put_many(many.clone());
+    let refused = store.find_tube("fifo").unwrap().put_many(many.clone());
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
     // A temporary tube needs no disk space.
-    let in_memory = store.tube("temporary").unwrap().put_many(many.clone()).unwrap().len() as u64;
+    let in_memory =
+        store.find_tube("temporary").unwrap().put_many(many.clone()).unwrap().len() as u64;
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(finish_all(&store, &names), stored + in_memory);
     disk.add_space(8 * MIB);
-    store.tube("fifo").unwrap().put_many(many).unwrap();
+    store.find_tube("fifo").unwrap().put_many(many).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
     store.close().unwrap();
 }
@@ -113,7 +114,7 @@ fn written_changes_on_a_full_disk_survive_a_kill() {
     let disk = Disk::with_capacity(4 * MIB);
     let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
     for driver in [FIFO, UTUBETTL] {
-        store.create_tube(driver, driver, written()).unwrap();
+        store.create_tube(driver, written().driver(driver)).unwrap();
     }
     let names = [FIFO, UTUBETTL];
     let mut left = fill(&store, &names);
@@ -126,7 +127,7 @@ fn written_changes_on_a_full_disk_survive_a_kill() {
     };
     assert_eq!(tasks_after_kill(), left);
     for name in names {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         for round in 0..6 {
             for _ in 0..20 {
                 tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -147,9 +148,9 @@ fn resume_when_disk_space_returns(options_of_tube: TubeOptions, min_unknown: usi
     let clock = ManualClock::new();
     let disk = Disk::with_capacity(4 * MIB);
     let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
-    let tube = store.create_tube("fifo", FIFO, options_of_tube).unwrap();
+    let tube = store.create_tube("fifo", options_of_tube.driver(FIFO)).unwrap();
     let temporary = TubeOptions::new().temporary(true);
-    let temporary = store.create_tube("temporary", FIFO, temporary).unwrap();
+    let temporary = store.create_tube("temporary", temporary.driver(FIFO)).unwrap();
     let in_memory = temporary.put("in memory").unwrap().id;
     let mut accepted = vec![tube.put("kept").unwrap().id];
     disk.take_free_space_and_ballast();
@@ -208,7 +209,7 @@ fn put_is_refused_when_space_of_shrunk_file_is_taken() {
     assert_eq!(finish_all(&store, &names), stored);
     clock.advance(Duration::from_secs(6));
     disk.take_free_space();
-    let refused = store.tube("fifo").unwrap().put("x".repeat(1 << 20));
+    let refused = store.find_tube("fifo").unwrap().put("x".repeat(1 << 20));
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
     assert!(fill(&store, &names) < stored / 4, "the file did not shrink");
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -219,7 +220,7 @@ fn put_is_refused_when_space_of_shrunk_file_is_taken() {
 fn zero_disk_reserve_holds_no_ballast() {
     let disk = Disk::with_capacity(4 * MIB);
     let store = options().disk_reserve(0).open_on(Disk::storage(&disk)).unwrap();
-    store.create_tube("fifo", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
+    store.create_tube("fifo", TubeOptions::new().driver(FIFO)).unwrap().put("x").unwrap();
     store.close().unwrap();
     assert_eq!(disk.space_requests(), 0);
 }
@@ -247,7 +248,7 @@ fn full_tmpfs_refuses_puts_and_allows_other_calls() {
         "free space inside the file was not reused: {refilled} of {stored}"
     );
     std::fs::remove_file(&ballast).unwrap();
-    let tube = store.tube("fifo").unwrap();
+    let tube = store.find_tube("fifo").unwrap();
     for _ in 0..100 {
         tube.put("x".repeat(3000)).unwrap();
     }

@@ -31,9 +31,9 @@ impl Case {
     fn new(of_tubes: &TubeOptions) -> Case {
         let (disk, clock) = (Disk::with_capacity(4 * MIB), ManualClock::new());
         let store = options().clock(&clock).open_on(Disk::storage(&disk)).unwrap();
-        let jobs = store.create_tube("jobs", FIFOTTL, of_tubes.clone()).unwrap();
-        let parts = store.create_tube("parts", FIFO, of_tubes.clone()).unwrap();
-        store.create_tube("other", FIFO, of_tubes.clone()).unwrap();
+        let jobs = store.create_tube("jobs", of_tubes.clone().driver(FIFOTTL)).unwrap();
+        let parts = store.create_tube("parts", of_tubes.clone().driver(FIFO)).unwrap();
+        store.create_tube("other", of_tubes.clone().driver(FIFO)).unwrap();
         Case { disk, clock, store, jobs, parts, ran: Arc::default() }
     }
 
@@ -56,7 +56,7 @@ impl Case {
         let disk = Disk::storage(&self.disk.after_kill());
         let store = options().clock(ManualClock::new()).open_on(disk).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let [jobs, parts] = ["jobs", "parts"].map(|name| store.tube(name).unwrap());
+        let [jobs, parts] = ["jobs", "parts"].map(|name| store.find_tube(name).unwrap());
         let steps = jobs.query().steps(id).unwrap().into_iter().map(|step| step.name).collect();
         (steps, parts.statistics().unwrap().tasks.total)
     }

@@ -25,8 +25,8 @@ const LEVELS: [Durability; 2] = [Durability::Flush, Durability::Write { flush_wi
 type End = fn(&Tube, u64) -> Result<()>;
 
 const ENDS: [(&str, End); 4] = [
-    ("ack", |tube, id| tube.claim(id)?.ack_with(vec![b'r'; 3000]).map(drop)),
-    ("bury", |tube, id| tube.claim(id)?.bury_with(Failure::new("crash", "signal 9")).map(drop)),
+    ("ack", |tube, id| tube.claim(id)?.end(tubewell::Outcome::result(vec![b'r'; 3000])).map(drop)),
+    ("bury", |tube, id| tube.claim(id)?.bury(Failure::new("crash", "signal 9")).map(drop)),
     ("resolve", |tube, id| tube.admin().resolve(id, Some(b"by hand")).map(drop)),
     ("delete", |tube, id| tube.delete(id).map(drop)),
 ];
@@ -36,7 +36,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
     let options = TubeOptions::new().durability(durability).keep_done(Keep::new());
-    let tube = store.create_tube("work", FIFO, options).unwrap();
+    let tube = store.create_tube("work", options.driver(FIFO)).unwrap();
     tube.put(vec![b'x'; 2000]).unwrap();
     store.close().unwrap();
     disk
@@ -46,7 +46,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
 fn stored(disk: &Arc<Disk>, id: u64) -> Option<Ending> {
     let store = open(disk, &ManualClock::new());
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    store.tube("work").unwrap().outcome(id).unwrap().map(comparable)
+    store.find_tube("work").unwrap().ending(id).unwrap().map(comparable)
 }
 
 /// Nothing is kept of a task that was deleted. The time of a failure goes on.
@@ -93,7 +93,7 @@ fn is_pending(wait: &mut Wait) -> bool {
 fn wait_done_fails(disk: &Arc<Disk>, durability: Durability, plan: Plan, end: End) -> bool {
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
     let store = open(&disk, &clock);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let mut wait: Wait = Box::pin(tube.to_async().wait_done(0, Duration::MAX));
     assert!(is_pending(&mut wait));
     disk.fail(plan);
@@ -160,7 +160,7 @@ fn answer_to_wait_done_is_what_the_file_has_after_a_failure() {
 fn put_and_wait_fails(disk: &Arc<Disk>, durability: Durability, plan: Plan) -> bool {
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
     let store = open(&disk, &clock);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     tube.delete(0).unwrap();
     store.flush().unwrap();
     disk.fail(plan);
@@ -172,7 +172,7 @@ fn put_and_wait_fails(disk: &Arc<Disk>, durability: Durability, plan: Plan) -> b
         while !caller.is_finished() {
             let claim = tube.try_take();
             let is_refused = match claim {
-                Ok(Some(claim)) => claim.ack_with("answer").is_err(),
+                Ok(Some(claim)) => claim.end(tubewell::Outcome::result("answer")).is_err(),
                 Ok(None) => false,
                 Err(_) => true,
             };

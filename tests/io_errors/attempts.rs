@@ -70,7 +70,7 @@ impl View {
     /// Of the only task.
     fn of(store: &Store) -> View {
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let info = store.tube("work").unwrap().peek(0).unwrap().info;
+        let info = store.find_tube("work").unwrap().peek(0).unwrap().info;
         View::new(info.state, info.attempts, &info.failure.unwrap().group)
     }
 }
@@ -128,10 +128,12 @@ impl Case {
             .max_attempts(FAILED_BEFORE + 1 + u32::from(!self.is_last))
             .count_takes(self.counting)
             .backoff(Backoff::constant(HOUR));
-        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
         tube.put("body").unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        claim.fail_in(Duration::ZERO, Failure::new("before", "no answer")).unwrap();
+        claim
+            .end(tubewell::Outcome::fail_in(Duration::ZERO, Failure::new("before", "no answer")))
+            .unwrap();
         assert_eq!(View::of(&store), Case::before());
         store.close().unwrap();
         disk
@@ -194,7 +196,7 @@ impl Case {
         assert!(allowed.contains(&found), "{self:?}, {plan:?}: {ended:?}, {found:?}");
         if self.is_last && found.state != TaskState::Taken && found.attempts > FAILED_BEFORE {
             assert!(
-                store.tube("work").unwrap().try_take().unwrap().is_none(),
+                store.find_tube("work").unwrap().try_take().unwrap().is_none(),
                 "{self:?}, {plan:?}"
             );
             assert_eq!(View::of(&store).state, TaskState::Buried, "{self:?}, {plan:?}");
@@ -238,12 +240,16 @@ impl Case {
         let failure = Failure::new("now", "no answer");
         let ended = match self.verb {
             Verb::Fail => tube.claimed(0).and_then(|claim| claim.fail(failure.clone())),
-            Verb::FailIn => {
-                tube.claimed(0).and_then(|claim| claim.fail_in(Duration::ZERO, failure.clone()))
+            Verb::FailIn => tube.claimed(0).and_then(|claim| {
+                claim.end(tubewell::Outcome::fail_in(Duration::ZERO, failure.clone()))
+            }),
+            Verb::Snooze => tube
+                .claimed(0)
+                .and_then(|claim| claim.end(tubewell::Outcome::snooze(Duration::ZERO))),
+            Verb::SnoozeLater => {
+                tube.claimed(0).and_then(|claim| claim.end(tubewell::Outcome::snooze(HOUR)))
             }
-            Verb::Snooze => tube.claimed(0).and_then(|claim| claim.snooze(Duration::ZERO)),
-            Verb::SnoozeLater => tube.claimed(0).and_then(|claim| claim.snooze(HOUR)),
-            Verb::BuryWith => tube.claimed(0).and_then(|claim| claim.bury_with(failure.clone())),
+            Verb::BuryWith => tube.claimed(0).and_then(|claim| claim.bury(failure.clone())),
             Verb::Drop | Verb::EndSession => return Outcome::of(&session.clone().end()),
         };
         Outcome::of(&ended)
@@ -321,12 +327,12 @@ fn counted_attempt_is_not_forgotten_if_the_end_of_its_claim_cannot_be_written() 
         let (disk, clock) = (Disk::new(None), ManualClock::new());
         let store = open(&disk, &clock);
         let options = TubeOptions::new().max_attempts(1).count_takes(counting).ttr(second);
-        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
         tube.put("body").unwrap();
-        let other = store.create_tube("other", FIFOTTL, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFOTTL)).unwrap();
         store.close().unwrap();
         let store = open(&disk, &clock);
-        let [tube, other] = ["work", other.name()].map(|name| store.tube(name).unwrap());
+        let [tube, other] = ["work", other.name()].map(|name| store.find_tube(name).unwrap());
         let claim = tube.try_take().unwrap().unwrap();
         // A commit of the database, after which the tables are opened anew.
         other.put(vec![0; 300 << 10]).unwrap();
@@ -344,7 +350,7 @@ fn counted_attempt_is_not_forgotten_if_the_end_of_its_claim_cannot_be_written() 
         let copies = [disk.after_kill(), disk.after_power_cut()];
         store.close().unwrap();
         for disk in copies.into_iter().chain([disk]) {
-            let tube = open(&disk, &clock).tube("work").unwrap();
+            let tube = open(&disk, &clock).find_tube("work").unwrap();
             assert!(tube.try_take().unwrap().is_none(), "{counting:?}, {expires}, read {nth}");
         }
         failed

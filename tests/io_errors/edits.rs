@@ -68,7 +68,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
     let options = TubeOptions::new().durability(durability).priority(5).ttl(24 * HOUR);
-    let tube = store.create_tube("work", UTUBETTL, options).unwrap();
+    let tube = store.create_tube("work", options.driver(UTUBETTL)).unwrap();
     for (sub, size, delay) in [
         ("a", 2000, Duration::ZERO),
         ("a", 20, Duration::ZERO),
@@ -81,7 +81,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
         tube.put(if sub > "b" { put.tag("buried") } else { put }).unwrap();
     }
     for id in [4, 5] {
-        tube.claim(id).unwrap().bury_with(Failure::new("old", "message")).unwrap();
+        tube.claim(id).unwrap().bury(Failure::new("old", "message")).unwrap();
     }
     store.close().unwrap();
     disk
@@ -89,7 +89,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
 
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let tasks = (0..TASKS).map(|id| {
         let task = tube.peek(id).ok()?;
         // A claim ends with the process, or with the call that failed.
@@ -115,11 +115,11 @@ fn contents(store: &Store) -> Contents {
 fn take_all(resumed: Resumed<'_, Contents>) -> bool {
     let Resumed { store, found, has_failed, .. } = resumed;
     let ready = found.0.iter().flatten().filter(|task| task.0 == TaskState::Ready).count();
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let mut taken = 0;
     while let Some(claim) = tube.try_take().unwrap() {
         taken += 1;
-        claim.bury().unwrap();
+        claim.bury(None).unwrap();
     }
     assert_eq!(taken, ready, "{found:?}");
     assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -132,7 +132,7 @@ fn failed_edit_is_whole_or_changes_nothing() {
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability);
         for (name, edit) in EDITS {
-            let edit = |store: &Store| edit(&store.tube("work").unwrap());
+            let edit = |store: &Store| edit(&store.find_tube("work").unwrap());
             let edit = FailingCall::new(&disk, &edit, &contents, durability == Durability::Flush);
             let fails = |plan| take_all(edit.resume(plan));
             runs += fail_with_all_faults(name, sampled(19), fails);

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, ManualClock, Put, Restore, Result, Store, TaskState,
-    Tube, TubeOptions, UTUBE,
+    Durability, Ending, Error, Failure, Keep, ManualClock, Outcome, Put, Restore, Result, Store,
+    TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -20,9 +20,9 @@ const TASKS: u64 = 5;
 type End = fn(&Tube) -> Result<()>;
 
 const ENDS: [(&str, End); 8] = [
-    ("ack", |tube| tube.claim(2)?.ack_with(vec![b'r'; 3000]).map(drop)),
-    ("bury", |tube| tube.claim(2)?.bury_with(Failure::new("new", "m".repeat(3000))).map(drop)),
-    ("bury in the group", |tube| tube.claim(4)?.bury_with(Failure::new("old", "m")).map(drop)),
+    ("ack", |tube| tube.claim(2)?.end(Outcome::result(vec![b'r'; 3000])).map(drop)),
+    ("bury", |tube| tube.claim(2)?.bury(Failure::new("new", "m".repeat(3000))).map(drop)),
+    ("bury in the group", |tube| tube.claim(4)?.bury(Failure::new("old", "m")).map(drop)),
     ("resolve", |tube| tube.admin().resolve(1, Some(b"by hand")).map(drop)),
     ("forget", |tube| tube.admin().forget(0).map(drop)),
     ("kick", |tube| tube.kick(9).map(drop)),
@@ -45,24 +45,24 @@ fn disk(durability: Durability, keep: Keep) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
     let options = TubeOptions::new().durability(durability).keep_done(keep).keep_buried(keep);
-    let tube = store.create_tube("work", UTUBE, options).unwrap();
+    let tube = store.create_tube("work", options.driver(UTUBE)).unwrap();
     for sub in ["a", "b", "c", "c", "d"] {
         tube.put(Put::new(vec![b'x'; 2000]).sub_queue(sub)).unwrap();
     }
-    tube.claim(0).unwrap().ack_with("result").unwrap();
-    tube.claim(1).unwrap().bury_with(Failure::new("old", "message")).unwrap();
+    tube.claim(0).unwrap().end(Outcome::result("result")).unwrap();
+    tube.claim(1).unwrap().bury(Failure::new("old", "message")).unwrap();
     store.close().unwrap();
     disk
 }
 
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let tasks = (0..TASKS + 2).map(|id| {
         // A claim ends with the process, or with the call that failed.
         let state = tube.peek(id).ok().map(|task| task.info.state);
         let state = if state == Some(TaskState::Taken) { Some(TaskState::Ready) } else { state };
-        let ending = match tube.outcome(id) {
+        let ending = match tube.ending(id) {
             // Whether its id was skipped after a kill does not matter.
             Err(Error::NotFound { .. }) | Ok(Some(Ending::Gone)) if id >= TASKS => None,
             ending => ending.unwrap(),
@@ -88,7 +88,7 @@ fn failed_end_of_kept_task_is_whole_or_changes_nothing() {
             [Keep::new().count(1), Keep::new()].map(|keep| disk(durability, keep));
         let is_flushed = durability == Durability::Flush;
         for (name, end) in ENDS {
-            let end = |store: &Store| end(&store.tube("work").unwrap());
+            let end = |store: &Store| end(&store.find_tube("work").unwrap());
             // After it if an older task could not be forgotten.
             let kept = FailingCall::new(&keeping, &end, &contents, is_flushed).after().clone();
             let end = FailingCall::new(&disk, &end, &contents, is_flushed).or_after(kept);

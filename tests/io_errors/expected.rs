@@ -58,7 +58,7 @@ impl Contents {
     fn of_store(store: &Store) -> Contents {
         let mut found = Contents::default();
         for info in store.tubes().unwrap() {
-            let tube = store.tube(&info.name).unwrap();
+            let tube = store.find_tube(&info.name).unwrap();
             found.insert(&info.name, "", Stored::Ready);
             for (state, stored) in [
                 (TaskState::Ready, Stored::Ready),

@@ -9,6 +9,7 @@ use tubewell::{FIFOTTL, ManualClock, Put, Rate, Result, Store, TubeInfo, TubeOpt
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, fail_with_sampled_faults};
 use crate::faults::{Fault, Kind, Plan};
+use crate::options::only;
 use crate::size::amount;
 use crate::support::{Outcome, RETRY_TIME, open};
 
@@ -19,15 +20,15 @@ type Call = fn(&Store) -> Result<()>;
 
 /// The calls on a tube that is open, and on one that is paused.
 const CALLS: [(&str, &str, Call); 6] = [
-    ("pause", "open", |store| store.tube("open")?.admin().pause()),
-    ("pause for a time", "open", |store| store.tube("open")?.admin().pause_for(HOUR)),
-    ("unpause", "paused", |store| store.tube("paused")?.admin().unpause()),
-    ("alter", "open", |store| store.tube("open")?.admin().alter(altered())),
+    ("pause", "open", |store| store.find_tube("open")?.admin().pause()),
+    ("pause for a time", "open", |store| store.find_tube("open")?.admin().pause_for(HOUR)),
+    ("unpause", "paused", |store| store.find_tube("paused")?.admin().unpause()),
+    ("alter", "open", |store| store.find_tube("open")?.admin().alter(only(altered()))),
     ("create or alter", "paused", |store| {
-        store.create_tube("paused", FIFOTTL, altered().or_alter(true)).map(drop)
+        store.open_tube("paused", altered().driver(FIFOTTL)).map(drop)
     }),
     ("deferred alter", "open", |store| {
-        store.tube("open")?.to_async().admin().alter(altered()).wait()
+        store.find_tube("open")?.to_async().admin().alter(only(altered())).wait()
     }),
 ];
 
@@ -41,10 +42,11 @@ fn disk() -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
     for name in ["open", "paused"] {
-        let tube = store.create_tube(name, FIFOTTL, TubeOptions::new().max_taken(5)).unwrap();
+        let tube =
+            store.create_tube(name, TubeOptions::new().max_taken(5).driver(FIFOTTL)).unwrap();
         tube.put_many((0..4).map(|_| Put::new(vec![b'x'; 700]))).unwrap();
     }
-    store.tube("paused").unwrap().admin().pause_for(HOUR).unwrap();
+    store.find_tube("paused").unwrap().admin().pause_for(HOUR).unwrap();
     store.close().unwrap();
     disk
 }
@@ -52,7 +54,7 @@ fn disk() -> Arc<Disk> {
 /// The description of a tube, without what goes on with the clock.
 fn info(store: &Store, name: &str) -> TubeInfo {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let mut info = store.tube(name).unwrap().info().unwrap();
+    let mut info = store.find_tube(name).unwrap().info().unwrap();
     info.resumes_in = info.resumes_in.map(|_| HOUR);
     info
 }
@@ -67,7 +69,7 @@ fn failed_change_of_a_gate_is_made_wholly_or_not_at_all() {
             let mut resumed = call.resume(plan);
             resumed.repeat_if_refused();
             // The gates are those of the description.
-            let tube = resumed.store.tube(name).unwrap();
+            let tube = resumed.store.find_tube(name).unwrap();
             assert_eq!(tube.try_take().unwrap().is_none(), call.after().paused);
             drop(tube);
             resumed.close()
@@ -84,7 +86,7 @@ fn take_that_waits_at_a_gate_ends_with_a_failure_of_the_disk() {
     let disk = disk().after_power_cut();
     let clock = ManualClock::new();
     let store = open(&disk, &clock);
-    let tube = store.tube("paused").unwrap();
+    let tube = store.find_tube("paused").unwrap();
     let mut take = std::pin::pin!(tube.to_async().take_timeout(Duration::MAX));
     let mut poll = || {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -92,7 +94,7 @@ fn take_that_waits_at_a_gate_ends_with_a_failure_of_the_disk() {
     };
     assert!(poll().is_pending());
     disk.fail(Plan { kind: Kind::Write, nth: 1, fault: Fault::Device, lasting: true });
-    Outcome::of(&store.tube("open").unwrap().put("x"));
+    Outcome::of(&store.find_tube("open").unwrap().put("x"));
     let std::task::Poll::Ready(Err(error)) = poll() else { panic!("it still waits") };
     crate::support::assert_is_storage_error(&error);
     disk.repair();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tubewell::{
-    Durability, EventKind, FIFO, Failure, Keep, ManualClock, OnKey, Put, Result, Store, TaskState,
-    Tube, TubeOptions,
+    Durability, EventKind, FIFO, Failure, Keep, ManualClock, OnKey, Outcome, Put, Result, Store,
+    TaskState, Tube, TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -21,7 +21,7 @@ const CHANGES: [(&str, Change); 7] = [
     ("fail", |tube, _| tube.claim(0)?.fail(Failure::new("group", "message")).map(drop)),
     ("ack", |tube, _| tube.claim(0)?.ack().map(drop)),
     ("move", |tube, other| tube.admin().move_to(0, other).map(drop)),
-    ("advance", |tube, other| tube.claim(0)?.advance(other, "next").map(drop)),
+    ("advance", |tube, other| tube.claim(0)?.end(Outcome::advance(other, "next")).map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
 ];
 
@@ -35,8 +35,8 @@ fn disk(durability: Durability) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
     let options = || TubeOptions::new().history(100).durability(durability).keep_done(Keep::new());
-    let tube = store.create_tube("work", FIFO, options()).unwrap();
-    store.create_tube("other", FIFO, options()).unwrap();
+    let tube = store.create_tube("work", options().driver(FIFO)).unwrap();
+    store.create_tube("other", options().driver(FIFO)).unwrap();
     tube.put(Put::new("x").key("key")).unwrap();
     for n in 0..5 {
         tube.admin().log(0, &n.to_string()).unwrap();
@@ -48,7 +48,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     for name in ["work", "other"] {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         let Ok(task) = tube.peek(0) else { continue };
         let state = Some(task.info.state).filter(|state| *state == TaskState::Done);
         let entries = tube.query().history(0).unwrap();
@@ -70,7 +70,7 @@ fn contents(store: &Store) -> Contents {
 /// Further changes have entries.
 fn goes_on(resumed: Resumed<'_, Contents>) -> bool {
     let Resumed { store, found, has_failed, .. } = resumed;
-    let tube = store.tube(&found.0).unwrap();
+    let tube = store.find_tube(&found.0).unwrap();
     let before = tube.query().history(0).unwrap().pop().unwrap();
     tube.admin().log(0, "after").unwrap();
     let after = tube.query().history(0).unwrap().pop().unwrap();
@@ -86,7 +86,7 @@ fn failed_change_has_an_entry_exactly_if_it_is_made() {
         let disk = disk(durability);
         for (name, change) in CHANGES {
             let change = |store: &Store| {
-                let [tube, other] = ["work", "other"].map(|name| store.tube(name).unwrap());
+                let [tube, other] = ["work", "other"].map(|name| store.find_tube(name).unwrap());
                 change(&tube, &other)
             };
             let change =

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Durability, Failure, Keep, ManualClock, OnKey, Put, TubeOptions, UTUBE};
+use tubewell::{Durability, Failure, Keep, ManualClock, OnKey, Outcome, Put, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
 use crate::size::amount;
@@ -47,7 +47,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     let store = open(&disk, &ManualClock::new());
     for (name, count) in TUBES.into_iter().zip([8, 4]) {
         let options = TubeOptions::new().durability(durability).keep_done(Keep::new().count(9));
-        let tube = store.create_tube(name, UTUBE, options).unwrap();
+        let tube = store.create_tube(name, options.driver(UTUBE)).unwrap();
         for n in 0..count {
             let body = vec![b'x'; if n % 2 == 0 { 2000 } else { 20 }];
             let put = Put::new(body).sub_queue(format!("sub {}", n % 3));
@@ -55,11 +55,11 @@ fn disk(durability: Durability) -> Arc<Disk> {
             let id = tube.put(put).unwrap().id;
             match n % 4 {
                 2 => {
-                    tube.claim(id).unwrap().ack_with(vec![b'r'; 300]).unwrap();
+                    tube.claim(id).unwrap().end(Outcome::result(vec![b'r'; 300])).unwrap();
                 }
                 3 => {
                     let failure = Failure::new("crash", "m".repeat(200));
-                    tube.claim(id).unwrap().bury_with(failure).unwrap();
+                    tube.claim(id).unwrap().bury(failure).unwrap();
                 }
                 _ => {}
             }

@@ -23,10 +23,10 @@ type Call = fn(&Store) -> Result<()>;
 
 /// The calls on a store with a limit and a paused sub-queue.
 const CALLS: [(&str, Call); 6] = [
-    ("pause_sub_queue", |store| store.tube("pages")?.admin().pause_sub_queue("b", HOUR)),
-    ("unpause_sub_queue", |store| store.tube("pages")?.admin().unpause_sub_queue("a")),
+    ("pause_sub_queue", |store| store.find_tube("pages")?.admin().pause_sub_queue("b", HOUR)),
+    ("unpause_sub_queue", |store| store.find_tube("pages")?.admin().unpause_sub_queue("a")),
     ("deferred unpause_sub_queue", |store| {
-        store.tube("pages")?.to_async().admin().unpause_sub_queue("a").wait()
+        store.find_tube("pages")?.to_async().admin().unpause_sub_queue("a").wait()
     }),
     ("set_limit", |store| store.set_limit("new", 3)),
     ("set_limit to another", |store| store.set_limit("a", 1)),
@@ -41,7 +41,7 @@ fn shared() -> TubeOptions {
 fn disk() -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
-    let tube = store.create_tube("pages", UTUBE, shared()).unwrap();
+    let tube = store.create_tube("pages", shared().driver(UTUBE)).unwrap();
     tube.admin().pause_sub_queue("a", HOUR).unwrap();
     store.set_limit("a", 2).unwrap();
     tube.put_many((0..8).map(|n| Put::new(vec![b'x'; 700]).sub_queue(["a", "b"][n % 2]))).unwrap();
@@ -54,7 +54,7 @@ type Limits = (Vec<(String, u32)>, Vec<String>);
 fn limits(store: &Store) -> Limits {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let limits = store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most));
-    let paused = store.tube("pages").unwrap().query().paused_sub_queues().unwrap();
+    let paused = store.find_tube("pages").unwrap().query().paused_sub_queues().unwrap();
     (limits.collect(), paused.into_iter().map(|PausedSubQueue { name, .. }| name).collect())
 }
 
@@ -77,7 +77,7 @@ fn failed_change_of_a_limit_or_a_pause_is_made_wholly_or_not_at_all() {
 fn disk_with_tasks(options: TubeOptions) -> Arc<Disk> {
     let disk = Disk::new(None);
     let store = open(&disk, &ManualClock::new());
-    let tube = store.create_tube("pages", UTUBE, options).unwrap();
+    let tube = store.create_tube("pages", options.driver(UTUBE)).unwrap();
     let puts = (0..300).map(|n| Put::new(vec![b'x'; 300]).sub_queue((n % 30).to_string()));
     tube.put_many(puts).unwrap();
     store.close().unwrap();
@@ -90,7 +90,7 @@ fn takes_all(disk: &Arc<Disk>, plan: Plan, most: usize) -> bool {
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
     let store = open(&disk, &clock);
     clock.advance(MINUTE);
-    let tube = store.tube("pages").unwrap();
+    let tube = store.find_tube("pages").unwrap();
     disk.fail(plan);
     let mut claims: Vec<Claim> = Vec::new();
     for _ in 0..150 {

@@ -30,6 +30,8 @@ mod metrics;
 mod metrics_of_claims;
 mod movement;
 mod new_body;
+#[path = "../common/options.rs"]
+mod options;
 mod page_cache;
 mod parents;
 mod scenario;
@@ -145,7 +147,7 @@ fn close_during_failure_loses_no_acknowledged_change() {
 fn failed_repair_at_open_loses_no_task() {
     let disk = Disk::new(None);
     let store = Store::options().open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let put = |n: u32| tube.put(format!("{n} {}", "x".repeat(2000))).unwrap();
     let mut kept: Vec<u64> = (0..40).map(put).map(|receipt| receipt.id).collect();
     for id in kept.split_off(30) {
@@ -173,7 +175,7 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     copy.repair();
     let store = Store::options().open_on(copy.storage()).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
-    let page = store.tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
+    let page = store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
     assert!(page.items.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
     failed
 }
@@ -193,7 +195,7 @@ fn reopen_after_failed_flush_ignores_unflushed_pages() {
 fn delayed_task_becomes_ready_after_a_read_error() {
     let disk = Disk::new(None);
     let store = Store::options().clock(ManualClock::new()).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let minute = Duration::from_secs(60);
     for n in 0..300 {
         let put = Put::new("x".repeat(500)).sub_queue(format!("{n}"));
@@ -208,7 +210,7 @@ fn delayed_task_becomes_ready_after_a_read_error() {
         clock.advance(minute + Duration::from_secs(30));
         let failed = disk.has_failed();
         disk.repair();
-        let taken = store.tube("work").unwrap().try_take().unwrap();
+        let taken = store.find_tube("work").unwrap().try_take().unwrap();
         assert_eq!(taken.map(|claim| claim.id()), Some(150), "read {nth} failed");
         failed
     };
@@ -223,13 +225,13 @@ fn failed_take_many_releases_the_tasks_already_taken() {
         let (disk, clock) = (Disk::new(None), ManualClock::new());
         let open = || Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap();
         let store = open();
-        let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(driver)).unwrap();
         let with_sub_queue = |put: Put, n| if driver == FIFO { put } else { put.sub_queue(n) };
         let put = |n: usize| with_sub_queue(Put::new("x".repeat(500).into()), n.to_string());
         tube.put_many((0..TASKS).map(put)).unwrap();
         store.close().unwrap();
         let store = open();
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         disk.fail(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: false });
         let taken = tube.take_many(TASKS, Duration::ZERO).map(|claims| claims.len());
         let failed = disk.has_failed();
@@ -256,7 +258,7 @@ fn verify_returns_read_errors_as_errors_not_as_findings() {
     let fails = |nth: u64, fault: Fault| {
         let (disk, clock) = (Disk::new(None), ManualClock::new());
         let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-        store.create_tube("work", FIFO, TubeOptions::new()).unwrap().put("x").unwrap();
+        store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap().put("x").unwrap();
         // The next verify has no commit to make first, after which it would check the pages again.
         assert_eq!(store.verify().unwrap(), [""; 0]);
         disk.fail(Plan { kind: Kind::Read, nth, fault, lasting: false });
@@ -284,7 +286,7 @@ fn failed_shrink_loses_no_task_and_is_retried() {
     let disk = Disk::new(None);
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let puts = tube.put_many((0..60).map(|n| vec![n; 100_000])).unwrap();
     let ids: Vec<u64> = puts.into_iter().map(|receipt| receipt.id).collect();
     for id in &ids[..57] {
@@ -309,7 +311,7 @@ fn shrink(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
     let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
     let before = disk.len();
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     let last = tube.put("last").unwrap().id;
     disk.fail(plan);
@@ -318,7 +320,8 @@ fn shrink(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     disk.repair();
     let ready_ids = |store: &Store| {
         assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
-        let page = store.tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
+        let page =
+            store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
         page.items.iter().map(|task| task.id).collect::<Vec<u64>>()
     };
     let reopened = Store::options().open_on(disk.after_power_cut().storage()).unwrap();

@@ -54,7 +54,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     let store = open(&disk, &ManualClock::new());
     let keep = Keep::new().age(AGE);
     let options = TubeOptions::new().durability(durability).keep_done(keep).keep_buried(keep);
-    let tube = store.create_tube("work", UTUBE, options).unwrap();
+    let tube = store.create_tube("work", options.driver(UTUBE)).unwrap();
     for n in 0..TASKS {
         let sub_queue = format!("sub {}", n % 5);
         tube.put(Put::new(vec![b'x'; 700]).sub_queue(sub_queue)).unwrap();
@@ -70,12 +70,12 @@ fn disk(durability: Durability) -> Arc<Disk> {
 }
 
 fn bury_with(tube: &Tube, id: u64, group: &str) {
-    tube.claim(id).unwrap().bury_with(Failure::new(group, "m".repeat(200))).unwrap();
+    tube.claim(id).unwrap().bury(Failure::new(group, "m".repeat(200))).unwrap();
 }
 
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let list = |state| tube.query().list(state, None, 1000).unwrap().items;
     let mut tasks = [TaskState::Ready, TaskState::Buried, TaskState::Done].map(list).concat();
     for task in &mut tasks {
@@ -92,8 +92,7 @@ fn contents(store: &Store) -> Contents {
             .items;
         (group.name, group.count, listed.into_iter().map(|task| task.id).collect())
     };
-    let done =
-        list(TaskState::Done).into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
+    let done = list(TaskState::Done).into_iter().map(|task| tube.ending(task.id).unwrap().unwrap());
     let groups = tube.query().groups().unwrap().into_iter().map(group_of);
     Contents(tasks, done.collect(), groups.collect())
 }
@@ -104,7 +103,7 @@ fn failed_call_on_many_tasks_edits_all_or_none() {
     for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
         let disk = disk(durability);
         for (name, call) in CALLS {
-            let call = |store: &Store| call(&store.tube("work").unwrap());
+            let call = |store: &Store| call(&store.find_tube("work").unwrap());
             let is_flushed = durability == Durability::Flush;
             let call = FailingCall::new(&disk, &call, &contents, is_flushed);
             fail_with_sampled_faults(name, sampled(7), &mut runs, |plan| call.fails(plan));

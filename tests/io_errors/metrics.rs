@@ -16,10 +16,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 type Call = fn(&Store) -> Result<()>;
 
 const CALLS: [(&str, Call); 5] = [
-    ("put", |store| store.tube("work")?.put("x").map(drop)),
-    ("truncate", |store| store.tube("work")?.admin().truncate()),
-    ("fewer days", |store| store.tube("work")?.admin().alter(with_metrics(2))),
-    ("no days", |store| store.tube("work")?.admin().alter(with_metrics(0))),
+    ("put", |store| store.find_tube("work")?.put("x").map(drop)),
+    ("truncate", |store| store.find_tube("work")?.admin().truncate()),
+    ("fewer days", |store| store.find_tube("work")?.admin().alter(with_metrics(2))),
+    ("no days", |store| store.find_tube("work")?.admin().alter(with_metrics(0))),
     ("drop", |store| store.drop_tube("work")),
 ];
 
@@ -38,7 +38,7 @@ struct Contents {
 fn disk() -> Arc<Disk> {
     let (disk, clock) = (Disk::new(None), ManualClock::new());
     let store = open(&disk, &clock);
-    let tube = store.create_tube("work", FIFO, with_metrics(5)).unwrap();
+    let tube = store.create_tube("work", with_metrics(5).driver(FIFO)).unwrap();
     for _ in 0..4 {
         tube.put_many(["a", "b", "c"]).unwrap();
         tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -51,7 +51,9 @@ fn disk() -> Arc<Disk> {
 
 fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let Ok(tube) = store.tube("work") else { return Contents { tasks: None, days: Vec::new() } };
+    let Ok(tube) = store.find_tube("work") else {
+        return Contents { tasks: None, days: Vec::new() };
+    };
     let tasks = Some(tube.statistics().unwrap().tasks.total);
     let today = store.today().unwrap();
     let days = match tube.info().unwrap().metrics {

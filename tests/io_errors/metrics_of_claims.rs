@@ -40,7 +40,7 @@ enum End {
 
 fn numbers(store: &Store) -> Numbers {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let day = store.tube("work").unwrap().query().day(store.today().unwrap()).unwrap();
+    let day = store.find_tube("work").unwrap().query().day(store.today().unwrap()).unwrap();
     let counters = [day.puts, day.takes, day.acks, day.failures, day.lost, day.retried];
     let [puts, takes, acks, failures, lost, retried] = counters;
     [puts, takes, acks, failures, lost, retried, day.wait.count, day.run.count]
@@ -118,7 +118,7 @@ impl Ledger {
         match end {
             End::Ack => self.call(&claim.ack(), &[ACKS, RUNS]),
             End::Fail => self.call(&claim.fail(failure()), &[FAILURES]),
-            End::Bury => self.call(&claim.bury_with(failure()), &[FAILURES]),
+            End::Bury => self.call(&claim.bury(failure()), &[FAILURES]),
         }
     }
 
@@ -146,7 +146,7 @@ fn disk(durability: Durability, counting: Counting) -> Arc<Disk> {
     let (disk, clock) = (Disk::new(None), ManualClock::new());
     let store = open(&disk, &clock);
     let options = TubeOptions::new().metrics(3).max_attempts(9).count_takes(counting);
-    let tube = store.create_tube("work", FIFO, options.durability(durability)).unwrap();
+    let tube = store.create_tube("work", options.durability(durability).driver(FIFO)).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
     store.close().unwrap();
@@ -160,7 +160,7 @@ fn run(disk: &Arc<Disk>, is_flushed: bool, counting: Counting, plan: Plan) -> bo
     let before = numbers(&store);
     disk.fail(plan);
     let mut ledger = Ledger {
-        tube: store.tube("work").unwrap(),
+        tube: store.find_tube("work").unwrap(),
         clock,
         after: vec![before],
         written: 0,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Durability, Failure, Finish, Keep, ManualClock, Put, TubeOptions, UTUBE};
+use tubewell::{Durability, Failure, Keep, ManualClock, Outcome, Put, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
 use crate::size::amount;
@@ -22,13 +22,13 @@ const CALLS: [(&str, Call); 6] = [
     }),
     ("advance", |work, next| {
         let put = Put::new(vec![b'n'; 2000]).sub_queue("sub 1");
-        work.claim(0)?.advance(next, put).map(drop)
+        work.claim(0)?.end(Outcome::advance(next, put)).map(drop)
     }),
     ("finish", |work, next| {
         let put = |size: usize| Put::new(vec![b'p'; size]).sub_queue("sub 0");
-        let finish = Finish::new().result(vec![b'r'; 3000]);
-        let finish = finish.put(next, put(9)).put(work, put(2000)).put(next, put(3000));
-        work.claim(0)?.finish(finish).map(drop)
+        let finish = Outcome::result(vec![b'r'; 3000]);
+        let finish = finish.and_put(next, put(9)).and_put(work, put(2000)).and_put(next, put(3000));
+        work.claim(0)?.end(finish).map(drop)
     }),
 ];
 
@@ -39,13 +39,13 @@ fn disk(durability: Durability) -> Arc<Disk> {
     let store = open(&disk, &ManualClock::new());
     for (name, count) in TUBES.into_iter().zip([8, 4]) {
         let options = TubeOptions::new().durability(durability).keep_done(Keep::new().count(9));
-        let tube = store.create_tube(name, UTUBE, options).unwrap();
+        let tube = store.create_tube(name, options.driver(UTUBE)).unwrap();
         for n in 0..count {
             let body = vec![b'x'; if n % 2 == 0 { 2000 } else { 20 }];
             let id = tube.put(Put::new(body).sub_queue(format!("sub {}", n % 3))).unwrap().id;
             if n % 4 == 3 {
                 let failure = Failure::new("crash", "m".repeat(200));
-                tube.claim(id).unwrap().bury_with(failure).unwrap();
+                tube.claim(id).unwrap().bury(failure).unwrap();
             }
         }
     }

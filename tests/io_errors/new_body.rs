@@ -31,7 +31,7 @@ impl Replacement {
         let disk = Disk::new(None);
         let store = open(&disk, &ManualClock::new());
         let options = TubeOptions::new().durability(self.durability);
-        store.create_tube("work", FIFO, options).unwrap().put(self.old.clone()).unwrap();
+        store.create_tube("work", options.driver(FIFO)).unwrap().put(self.old.clone()).unwrap();
         store.close().unwrap();
         disk
     }
@@ -40,7 +40,7 @@ impl Replacement {
     fn fails(&self, disk: &Arc<Disk>, plan: Plan) -> bool {
         let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
         let store = open(&disk, &clock);
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         disk.fail(plan);
         let claimed = tube.claim(0);
         let stored = match &claimed {
@@ -94,7 +94,7 @@ impl Replacement {
 /// The body of the only task.
 fn body(store: &Store) -> Vec<u8> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let ready = tube.query().list(TaskState::Ready, None, 10).unwrap().items;
     assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), [0]);
     tube.peek(0).unwrap().body.into()

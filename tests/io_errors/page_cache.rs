@@ -19,7 +19,7 @@ fn open(disk: &Arc<Disk>, clock: &ManualClock) -> Store {
 
 /// Puts until the store refuses it. Returns the ids of the tasks that it has or will have.
 fn put_until_refused(store: &Store) -> Vec<u64> {
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let mut ids = Vec::new();
     for n in 0..20 {
         match tube.put(vec![7; BODY + 10 * n]) {
@@ -33,8 +33,9 @@ fn put_until_refused(store: &Store) -> Vec<u64> {
 
 fn ready(store: &Store) -> Vec<u64> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let page = store.tube("work").unwrap().query().list(TaskState::Ready, None, 10_000).unwrap();
-    let tube = store.tube("work").unwrap();
+    let page =
+        store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 10_000).unwrap();
+    let tube = store.find_tube("work").unwrap();
     for task in &page.items {
         assert!(tube.peek(task.id).unwrap().body.iter().all(|byte| *byte == 7));
     }
@@ -48,13 +49,13 @@ fn pages_whose_first_flush_failed_reach_the_disk_when_the_store_resumes() {
     let fails = |nth: u64| {
         let (disk, clock) = (Disk::new(None), ManualClock::new());
         let store = open(&disk, &clock);
-        store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         disk.fail(Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true });
         let mut ids = put_until_refused(&store);
         let failed = disk.has_failed();
         disk.repair();
         clock.advance(RETRY_TIME);
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         ids.extend((0..20).map(|_| tube.put(vec![7; BODY]).unwrap().id));
         // Before `verify`, which moves the journal into the database.
         for disk in [disk.after_power_cut(), disk.after_dropped_cache()] {
@@ -73,7 +74,7 @@ fn pages_whose_first_flush_failed_reach_the_disk_when_the_store_resumes() {
 fn store_stays_unavailable_until_the_disk_returns_what_was_written() {
     let (disk, clock) = (Disk::new(None), ManualClock::new());
     let store = open(&disk, &clock);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     disk.fail(Plan { kind: Kind::Sync, nth: 2, fault: Fault::Device, lasting: true });
     let mut ids = put_until_refused(&store);
     disk.repair();

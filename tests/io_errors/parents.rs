@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Failure, Filter, Finish, Keep, ManualClock, OnKey, OnParent, Put, Result, Store,
+    Durability, Failure, Filter, Keep, ManualClock, OnKey, OnParent, Outcome, Put, Result, Store,
     TaskState, Tube, TubeOptions, UTUBETTL,
 };
 
@@ -47,15 +47,15 @@ const OF_PARENTS: [(&str, Call); 11] = [
     ("ack", |work, _| work.claim(0)?.ack().map(drop)),
     ("resolve of a buried task", |work, _| work.admin().resolve(3, Some(b"by hand")).map(drop)),
     ("bury", |work, _| work.bury(0).map(drop)),
-    ("bury_with", |work, _| work.claim(0)?.bury_with(failure()).map(drop)),
+    ("bury_with", |work, _| work.claim(0)?.bury(failure()).map(drop)),
     ("finish", |work, next| {
-        let finish = Finish::new().result(vec![b'r'; 3000]);
-        let finish = finish.put(next, task(9).after(work, [1, 9])).put(next, task(2000));
-        work.claim(0)?.finish(finish).map(drop)
+        let finish = Outcome::result(vec![b'r'; 3000]);
+        let finish = finish.and_put(next, task(9).after(work, [1, 9])).and_put(next, task(2000));
+        work.claim(0)?.end(finish).map(drop)
     }),
-    ("advance", |work, next| work.claim(0)?.advance(next, task(2000)).map(drop)),
+    ("advance", |work, next| work.claim(0)?.end(Outcome::advance(next, task(2000))).map(drop)),
     ("advance with parents", |work, next| {
-        work.claim(0)?.advance(next, task(20).after(work, [1, 3])).map(drop)
+        work.claim(0)?.end(Outcome::advance(next, task(20).after(work, [1, 3]))).map(drop)
     }),
     ("move", |work, next| work.admin().move_to(0, next).map(drop)),
     ("replace", |work, _| work.put(replacement("key").sub_queue("new").after(work, [1])).map(drop)),
@@ -85,11 +85,11 @@ const OF_CHILDREN: [(&str, Call); 12] = [
 const WITH_CHORES: [(&str, Call); 5] = [
     ("ack", |work, _| work.claim(0)?.ack().map(drop)),
     ("finish", |work, next| {
-        let finish = Finish::new().put(next, task(9)).result("result");
-        work.claim(0)?.finish(finish).map(drop)
+        let finish = Outcome::result("result").and_put(next, task(9));
+        work.claim(0)?.end(finish).map(drop)
     }),
     ("resolve", |work, _| work.admin().resolve(0, None).map(drop)),
-    ("bury", |work, _| work.claim(0)?.bury_with(failure()).map(drop)),
+    ("bury", |work, _| work.claim(0)?.bury(failure()).map(drop)),
     ("truncate", |work, _| work.admin().truncate()),
 ];
 
@@ -109,7 +109,7 @@ fn failure() -> Failure {
 fn create(disk: &Arc<Disk>, durability: Durability) -> (Store, [Tube; 2]) {
     let store = open(disk, &ManualClock::new());
     let options = TubeOptions::new().durability(durability).keep_done(Keep::new().count(9));
-    let tubes = TUBES.map(|name| store.create_tube(name, UTUBETTL, options.clone()));
+    let tubes = TUBES.map(|name| store.create_tube(name, options.clone().driver(UTUBETTL)));
     (store, tubes.map(Result::unwrap))
 }
 
@@ -122,7 +122,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     for n in 0..4 {
         add(&work, if n == 2 { sub(n).key("key") } else { sub(n) }, n);
     }
-    work.claim(3).unwrap().bury_with(Failure::new("old", "message")).unwrap();
+    work.claim(3).unwrap().bury(Failure::new("old", "message")).unwrap();
     let child = |parents: &[u64]| Put::new(b"child".to_vec()).after(&work, parents.to_vec());
     add(&next, child(&[0, 1]).key("child"), 4);
     add(&next, child(&[0, 2]).on_parent(OnParent::Release), 5);
@@ -204,7 +204,7 @@ fn failed_chores_are_carried_out_when_the_disk_works_again() {
     const CHILDREN: u64 = 330;
     let children = |store: &Store| -> Children {
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let next = store.tube(TUBES[1]).unwrap();
+        let next = store.find_tube(TUBES[1]).unwrap();
         let list = |state| next.query().list(state, None, 1000).unwrap().items;
         let mut infos =
             [TaskState::Ready, TaskState::Blocked, TaskState::Buried].map(list).concat();
@@ -218,7 +218,7 @@ fn failed_chores_are_carried_out_when_the_disk_works_again() {
     for (name, call) in WITH_CHORES {
         let marked = disk.after_power_cut();
         let store = open(&marked, &ManualClock::new());
-        call(&store.tube(TUBES[0]).unwrap(), &store.tube(TUBES[1]).unwrap()).unwrap();
+        call(&store.find_tube(TUBES[0]).unwrap(), &store.find_tube(TUBES[1]).unwrap()).unwrap();
         // Closed later, so that the chores are left to the runs.
         let marked = marked.after_kill();
         let before = children(&open(&marked.after_kill(), &ManualClock::new()));

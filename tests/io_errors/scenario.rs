@@ -216,7 +216,7 @@ impl Scenario {
     /// makes busy.
     fn check_ready_tasks_are_takeable(&self) {
         for info in self.store().tubes().unwrap() {
-            let tube = self.store().tube(&info.name).unwrap();
+            let tube = self.store().find_tube(&info.name).unwrap();
             let ready = tube.query().list(TaskState::Ready, None, 1000).unwrap().items;
             let taken = tube.query().list(TaskState::Taken, None, 1000).unwrap().items;
             let subs = |tasks: &[TaskInfo]| -> BTreeSet<_> {

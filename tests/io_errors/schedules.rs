@@ -21,15 +21,17 @@ type Call = fn(&Store) -> Result<()>;
 const CALLS: [(&str, Call); 5] = [
     ("schedule", |store| {
         let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-        store.tube("work")?.schedule(schedule("new", 3000).starting(later)).map(drop)
+        store.find_tube("work")?.schedule(schedule("new", 3000).starting(later)).map(drop)
     }),
-    ("stored again", |store| store.tube("work")?.schedule(schedule("old", 20)).map(drop)),
+    ("stored again", |store| store.find_tube("work")?.schedule(schedule("old", 20)).map(drop)),
     ("change of a schedule", |store| {
         let change = Reschedule::new().every(HOUR * 2).body(vec![b'n'; 2000]).times(9);
-        store.tube("work")?.schedules().change("old", change).map(drop)
+        store.find_tube("work")?.schedules().change("old", change).map(drop)
     }),
-    ("move", |store| store.tube("next")?.schedules().change("old", Reschedule::new()).map(drop)),
-    ("removal of a schedule", |store| store.tube("next")?.schedules().remove("old").map(drop)),
+    ("move", |store| {
+        store.find_tube("next")?.schedules().change("old", Reschedule::new()).map(drop)
+    }),
+    ("removal of a schedule", |store| store.find_tube("next")?.schedules().remove("old").map(drop)),
 ];
 
 fn schedule(key: &str, size: usize) -> Schedule<Put<Vec<u8>>> {
@@ -41,8 +43,8 @@ fn disk() -> Arc<Disk> {
     let disk = Disk::new(None);
     let clock = ManualClock::new();
     let store = open(&disk, &clock);
-    let tubes =
-        ["work", "next"].map(|name| store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap());
+    let tubes = ["work", "next"]
+        .map(|name| store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap());
     tubes[0].schedule(schedule("old", 2000)).unwrap();
     clock.advance(HOUR);
     drop(tubes);
@@ -55,7 +57,7 @@ fn contents(store: &Store) -> Vec<(ScheduleInfo, Vec<u8>, u64)> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let mut found = Vec::new();
     for name in ["work", "next"] {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         for mut schedule in tube.schedules().list(None, 10).unwrap().items {
             schedule.due_in = Duration::ZERO;
             let body = tube.peek(schedule.id).unwrap().body.to_vec();
@@ -78,7 +80,7 @@ fn failed_change_of_a_schedule_is_made_wholly_or_not_at_all() {
 /// The runs that the schedule has counted, and those that are there.
 fn counted_and_stored(store: &Store) -> (u64, u64) {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     let runs = tube.schedules().list(None, 10).unwrap().items[0].runs;
     (runs, tube.statistics().unwrap().tasks.ready)
 }

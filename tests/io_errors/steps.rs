@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome, Report, Worker};
+use tubewell::worker::{Job, Report, Worker};
 use tubewell::{
-    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Put, Restore, Result, Step, StepKind,
-    Store, TaskState, Tube, TubeOptions,
+    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Outcome, Put, Restore, Result, Step,
+    StepKind, Store, TaskState, Tube, TubeOptions,
 };
 
 use crate::HANGS_AFTER;
@@ -29,7 +29,7 @@ const CALLS: [(&str, Call); 9] = [
     ("ack", |tube, _| tube.claim(0)?.ack().map(drop)),
     ("delete", |tube, _| tube.delete(0).map(drop)),
     ("move", |tube, other| tube.admin().move_to(0, other).map(drop)),
-    ("advance", |tube, other| tube.claim(0)?.advance(other, "next").map(drop)),
+    ("advance", |tube, other| tube.claim(0)?.end(Outcome::advance(other, "next")).map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
     ("restore", |tube, _| {
         let step = Step::new("restored", StepKind::Value, "7");
@@ -60,8 +60,8 @@ fn disk(durability: Durability, keeps: bool) -> Arc<Disk> {
     if keeps {
         options = options.keep_done(Keep::new());
     }
-    let tube = store.create_tube("work", FIFOTTL, options.clone()).unwrap();
-    let other = store.create_tube("other", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("work", options.clone().driver(FIFOTTL)).unwrap();
+    let other = store.create_tube("other", options.driver(FIFOTTL)).unwrap();
     tube.put(Put::new("x").key("key")).unwrap();
     let job = tube.claim(0).unwrap();
     for n in 0..5_u8 {
@@ -78,7 +78,7 @@ fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let mut tasks = Vec::new();
     for name in ["work", "other"] {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         for state in [
             TaskState::Ready,
             TaskState::Taken,
@@ -111,7 +111,7 @@ fn goes_on(resumed: Resumed<'_, Contents>) -> bool {
         if is_done {
             continue;
         }
-        let tube = store.tube(&name).unwrap();
+        let tube = store.find_tube(&name).unwrap();
         // The claim of a call that has failed may stand.
         let _ = tube.admin().revoke(id);
         let job = tube.claim(id).unwrap();
@@ -143,7 +143,7 @@ fn in_job(store: &Store, call: JobCall) -> Result<()> {
             Err(Error::Interrupted { .. }) => Ok(()),
             answer => answer,
         });
-        Outcome::Detached
+        Outcome::detach()
     };
     let watch = move |report: &Report| {
         if let Report::Error(error) = report {
@@ -159,7 +159,7 @@ fn in_job(store: &Store, call: JobCall) -> Result<()> {
 }
 
 fn tubes(store: &Store) -> [Tube; 2] {
-    ["work", "other"].map(|name| store.tube(name).unwrap())
+    ["work", "other"].map(|name| store.find_tube(name).unwrap())
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub fn for_each(
         let disk = disk(durability);
         for (name, call) in calls {
             let call = |store: &Store| {
-                let [work, next] = TUBES.map(|name| store.tube(name).unwrap());
+                let [work, next] = TUBES.map(|name| store.find_tube(name).unwrap());
                 call(&work, &next)
             };
             let is_flushed = durability == Durability::Flush;
@@ -59,7 +59,7 @@ pub fn for_each(
 fn contents(store: &Store) -> [Contents; 2] {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     TUBES.map(|name| {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         let list = |state| tube.query().list(state, None, 1000).unwrap().items;
         let listed = STATES.map(list).concat();
         let tasks = listed.iter().map(|info| {
@@ -78,7 +78,7 @@ fn contents(store: &Store) -> [Contents; 2] {
         });
         let tasks = tasks.collect();
         let done = list(TaskState::Done);
-        let done = done.into_iter().map(|task| tube.outcome(task.id).unwrap().unwrap());
+        let done = done.into_iter().map(|task| tube.ending(task.id).unwrap().unwrap());
         let groups =
             tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count));
         Contents(tasks, done.collect(), groups.collect())

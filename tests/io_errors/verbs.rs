@@ -15,7 +15,7 @@ use crate::support::assert_is_storage_error;
 
 impl Scenario {
     pub(super) fn create(&mut self, name: &str, driver: &str, options: TubeOptions) {
-        let created = self.store().create_tube(name, driver, options).map(drop);
+        let created = self.store().create_tube(name, options.driver(driver)).map(drop);
         self.record(created, Level::Flushed, |expected| expected.insert(name, "", Stored::Ready));
     }
 
@@ -63,8 +63,8 @@ impl Scenario {
             AfterTake::Park => return self.park(name, body, claim),
             AfterTake::ParkBriefly => (claim.park(STEP * 2).map(drop), Some(Stored::Ready)),
             AfterTake::Ack => (claim.ack().map(drop), None),
-            AfterTake::Bury => (claim.bury().map(drop), Some(Stored::Buried)),
-            AfterTake::ReleaseLater => (claim.release(STEP * 2).map(drop), Some(Stored::Ready)),
+            AfterTake::Bury => (claim.bury(None).map(drop), Some(Stored::Buried)),
+            AfterTake::ReleaseLater => (claim.release_in(STEP * 2).map(drop), Some(Stored::Ready)),
             AfterTake::Touch => {
                 (claim.touch(Duration::from_secs(1)).map(drop), Some(Stored::Ready))
             }
@@ -105,8 +105,8 @@ impl Scenario {
         assert_eq!(label(str::from_utf8(claim.body()).unwrap()), body);
         let ended = match then {
             AfterResume::Ack => claim.ack().map(drop),
-            AfterResume::Bury => claim.bury().map(drop),
-            AfterResume::Release => claim.release(Duration::ZERO).map(drop),
+            AfterResume::Bury => claim.bury(None).map(drop),
+            AfterResume::Release => claim.release().map(drop),
             AfterResume::Park => return self.park(name, &body, claim),
             AfterResume::Drop => {
                 drop(claim);
@@ -203,7 +203,7 @@ impl Scenario {
         if self.waiting.is_some() {
             return;
         }
-        let Ok(tube) = self.store().tube("idle") else { return };
+        let Ok(tube) = self.store().find_tube("idle") else { return };
         let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
         let mut waiting = tube.to_async().take_timeout(Duration::MAX);
         let waker = Waker::from(woken.clone());
@@ -250,7 +250,7 @@ impl Scenario {
     }
 
     pub(super) fn tube(&self, name: &str) -> Option<Tube> {
-        match self.store().tube(name) {
+        match self.store().find_tube(name) {
             Ok(tube) => Some(tube),
             Err(Error::TubeNotFound { .. }) => None,
             Err(error) => {

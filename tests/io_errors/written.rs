@@ -43,7 +43,7 @@ struct WrittenTube {
 impl WrittenTube {
     fn create(store: &Store, flush_within: Duration) -> WrittenTube {
         let options = TubeOptions::new().durability(Durability::Write { flush_within });
-        let tube = store.create_tube("written", FIFO, options).unwrap();
+        let tube = store.create_tube("written", options.driver(FIFO)).unwrap();
         WrittenTube { tube, puts: 0, accepted: BTreeSet::new(), unknown: BTreeSet::new() }
     }
 
@@ -118,7 +118,7 @@ fn label(body: &[u8]) -> String {
 
 fn labels(store: &Store) -> BTreeSet<String> {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("written").unwrap();
+    let tube = store.find_tube("written").unwrap();
     let page = tube.query().list(TaskState::Ready, None, 10_000).unwrap();
     page.items.iter().map(|task| label(&tube.peek(task.id).unwrap().body)).collect()
 }

@@ -4,7 +4,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
-use tubewell::{Durability, Ending, Error, EventKind, Failure, Keep, Put, TaskState, TubeOptions};
+use tubewell::{
+    Durability, Ending, Error, EventKind, Failure, Keep, Outcome, Put, TaskState, TubeOptions,
+};
 
 use super::executor::{block_on, poll_pending, with_timeout};
 use super::files::{after_a_kill, attempts, create, failure};
@@ -21,7 +23,7 @@ fn advanced_task_is_taken_from_the_next_tube() {
         let next = other(&case.store, case.driver);
         let id = case.put("first");
         let claim = case.tube.try_take().unwrap().unwrap();
-        let receipt = claim.advance(&next, case.draft("second")).unwrap();
+        let receipt = claim.end(Outcome::advance(&next, case.draft("second"))).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
         assert_eq!((case.state(id), state(&next, id)), (None, Some(TaskState::Ready)));
         let names: Vec<String> =
@@ -46,7 +48,7 @@ fn advance_stores_its_body_byte_by_byte() {
             for first in ["small".to_owned(), "large".repeat(1000)] {
                 let id = case.put(&first);
                 let claim = case.tube.try_take().unwrap().unwrap();
-                claim.advance(&next, body).unwrap();
+                claim.end(Outcome::advance(&next, body)).unwrap();
                 assert_eq!(next.peek(id).unwrap().body, body);
                 next.delete(id).unwrap();
             }
@@ -61,7 +63,7 @@ fn advance_with_a_delay_is_delayed() {
         let next = other(&case.store, case.driver);
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        let receipt = claim.advance(&next, case.draft("y").delay(secs(5))).unwrap();
+        let receipt = claim.end(Outcome::advance(&next, case.draft("y").delay(secs(5)))).unwrap();
         assert_eq!(receipt.state, TaskState::Delayed);
         assert_eq!(state(&next, id), Some(TaskState::Delayed));
         assert_eq!(tasks(&next), counts([("delayed", 1), ("total", 1)]));
@@ -80,36 +82,46 @@ fn refused_advance_changes_nothing() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(20), |case| {
         let next = other(&case.store, case.driver);
         let memory = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", case.driver, memory).unwrap();
+        let memory = case.store.create_tube("memory", memory.driver(case.driver)).unwrap();
         let elsewhere = store_in_memory();
-        let elsewhere = elsewhere.create_tube("case", case.driver, TubeOptions::new()).unwrap();
-        let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let elsewhere =
+            elsewhere.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
+        let plain = case.store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         let small = TubeOptions::new().capacity(1);
-        let small = case.store.create_tube("small", LIMFIFOTTL, small).unwrap();
+        let small = case.store.create_tube("small", small.driver(LIMFIFOTTL)).unwrap();
         small.put("fills it").unwrap();
         let id = case.put("x");
         let claim = || case.tube.claim(id).unwrap();
         for target in [&memory, &elsewhere] {
-            let refused = claim().advance(target, "y");
+            let refused = claim().end(Outcome::advance(target, "y"));
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
-        let named = claim().advance(&next, Put::new("y").key("other")).unwrap_err().to_string();
+        let named = claim()
+            .end(Outcome::advance(&next, Put::new("y").key("other")))
+            .unwrap_err()
+            .to_string();
         assert!(named.contains("cannot get the key \"other\""), "{named}");
-        let too_large = claim().advance(&next, vec![0; tubewell::MAX_BODY + 1]);
+        let too_large = claim().end(Outcome::advance(&next, vec![0; tubewell::MAX_BODY + 1]));
         assert!(matches!(too_large, Err(Error::Invalid { .. })), "{too_large:?}");
         for put in
             [Put::new("y").delay(secs(1)), Put::new("y").priority(1), Put::new("y").sub_queue("s")]
         {
-            assert_unsupported(claim().advance(&plain, put), FIFO);
+            assert_unsupported(claim().end(Outcome::advance(&plain, put)), FIFO);
         }
         let full = Error::Full { tube: "small".into(), capacity: 1 };
-        assert_eq!(claim().advance(&small, "y"), Err(full.clone()));
-        assert_eq!(claim().into_async().advance(&small, "y").wait(), Err(full.clone()));
+        assert_eq!(claim().end(Outcome::advance(&small, "y")), Err(full.clone()));
+        assert_eq!(
+            claim().into_async().end(Outcome::advance(&small, "y")).wait(),
+            Err(full.clone())
+        );
         let ended = claim();
         case.tube.admin().revoke(id).unwrap();
-        assert_not_taken(ended.advance(&next, "y"), id);
+        assert_not_taken(ended.end(Outcome::advance(&next, "y")), id);
         case.store.drop_tube("other").unwrap();
-        assert_eq!(claim().advance(&next, "y"), Err(Error::TubeDropped { name: "other".into() }));
+        assert_eq!(
+            claim().end(Outcome::advance(&next, "y")),
+            Err(Error::TubeDropped { name: "other".into() })
+        );
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
         assert_eq!(case.tube.peek(id).unwrap().body, b"x");
         assert_eq!(tasks(&small), counts([("ready", 1), ("total", 1)]));
@@ -122,14 +134,14 @@ fn refused_advance_changes_nothing() {
 fn advance_begins_the_attempts_anew() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(6), |case| {
         let limited = TubeOptions::new().max_attempts(5);
-        let next = case.store.create_tube("other", case.driver, limited).unwrap();
+        let next = case.store.create_tube("other", limited.driver(case.driver)).unwrap();
         let id = case.put("x");
         let failed = case.tube.try_take().unwrap().unwrap();
         failed.fail(Failure::new("timeout", "no answer")).unwrap();
         drop(case.tube.try_take().unwrap().unwrap());
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!((claim.attempt(), failure(&case.tube, id).unwrap().2), (3, 1));
-        claim.advance(&next, case.draft("y")).unwrap();
+        claim.end(Outcome::advance(&next, case.draft("y"))).unwrap();
         assert_eq!((attempts(&next, id), failure(&next, id)), ((0, Some(5)), None));
         let claim = next.try_take().unwrap().unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 1));
@@ -141,13 +153,13 @@ fn advance_begins_the_attempts_anew() {
 fn advanced_task_keeps_its_age_and_has_new_options() {
     for_each_driver(TIMED, |case| {
         let options = TubeOptions::new().priority(7).ttl(secs(100)).ttr(secs(5));
-        let next = case.store.create_tube("other", case.driver, options).unwrap();
+        let next = case.store.create_tube("other", options.driver(case.driver)).unwrap();
         let old =
             case.add(case.draft("old").priority(1).ttl(secs(60)).ttr(secs(30)).max_attempts(3));
         case.advance(10_000);
         let young = next.put(case.draft("young")).unwrap().id;
         let claim = case.tube.try_take().unwrap().unwrap();
-        claim.advance(&next, case.draft("old")).unwrap();
+        claim.end(Outcome::advance(&next, case.draft("old"))).unwrap();
         let info = next.peek(old).unwrap().info;
         assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(100)), Some(secs(5))));
         assert_eq!(info.attempts_left, None);
@@ -166,7 +178,7 @@ fn advance_frees_one_sub_queue_and_enters_another() {
         assert_eq!((claim.id(), case.take()), (first, None));
         let (waiting, blocked) = (case.begin_take(), next.try_take().unwrap().unwrap());
         let mut waiting_in_next = WaitingTake::begin(next.to_async().take_timeout(NO_TIMEOUT));
-        claim.advance(&next, Put::new("y").sub_queue("host")).unwrap();
+        claim.end(Outcome::advance(&next, Put::new("y").sub_queue("host"))).unwrap();
         assert_eq!(waiting.id(), Some(second));
         assert_eq!(blocked.id(), in_next);
         assert!(waiting_in_next.is_pending());
@@ -188,10 +200,10 @@ fn advance_to_its_own_tube_begins_anew_there() {
                 assert_eq!(case.take(), Some(young));
                 waiting = Some(case.begin_take());
             }
-            claim.advance(&case.tube, case.draft("next round")).unwrap();
+            claim.end(Outcome::advance(&case.tube, case.draft("next round"))).unwrap();
             if let Some(waiting) = waiting {
                 assert_eq!(waiting.id(), Some(id));
-                case.tube.claimed(id).and_then(|claim| claim.release(ZERO)).unwrap();
+                case.tube.claimed(id).and_then(tubewell::Claim::release).unwrap();
                 case.tube.delete(id).unwrap();
                 break;
             }
@@ -210,7 +222,7 @@ fn advanced_task_takes_its_own_place_in_a_full_tube() {
         poll_pending(&mut put, Waker::noop());
         for _ in 0..3 {
             let claim = case.tube.try_take().unwrap().unwrap();
-            claim.advance(&case.tube, "b").unwrap();
+            claim.end(Outcome::advance(&case.tube, "b")).unwrap();
             assert_eq!(case.tasks()["total"], 1);
         }
         poll_pending(&mut put, Waker::noop());
@@ -228,7 +240,7 @@ fn advance_out_of_a_full_tube_admits_a_waiting_put() {
         let claim = case.tube.try_take().unwrap().unwrap();
         let mut put = case.tube.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
-        claim.advance(&next, "b").unwrap();
+        claim.end(Outcome::advance(&next, "b")).unwrap();
         block_on(put).unwrap();
         assert_eq!(case.tasks()["ready"], 1);
     });
@@ -239,19 +251,19 @@ fn waits_for_the_end_go_on_after_an_advance() {
     for_each_driver(ALL, |case| {
         let next = other(&case.store, case.driver);
         let last = TubeOptions::new().keep_done(Keep::new());
-        let last = case.store.create_tube("last", case.driver, last).unwrap();
+        let last = case.store.create_tube("last", last.driver(case.driver)).unwrap();
         let id = case.put("x");
         let wait = wait_for(&case.tube, id);
-        case.tube.try_take().unwrap().unwrap().advance(&next, "y").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&next, "y")).unwrap();
         let from_next = wait_for(&next, id);
-        next.try_take().unwrap().unwrap().advance(&last, "z").unwrap();
+        next.try_take().unwrap().unwrap().end(Outcome::advance(&last, "z")).unwrap();
         wait.assert_waits();
         from_next.assert_waits();
-        assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
-        last.try_take().unwrap().unwrap().ack_with("R").unwrap();
+        assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
+        last.try_take().unwrap().unwrap().end(Outcome::result("R")).unwrap();
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
         assert_eq!(from_next.answer(), Ok(Some(done("R"))));
-        assert_eq!(last.outcome(id), Ok(Some(done("R"))));
+        assert_eq!(last.ending(id), Ok(Some(done("R"))));
     });
 }
 
@@ -263,7 +275,7 @@ fn waits_that_begin_during_the_flush_of_an_advance_follow_the_task() {
         let next = other(&store, FIFO);
         let id = tube.put("x").unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
-        let ticket = disk.block_flush_of(|| claim.into_async().advance(&next, "y"));
+        let ticket = disk.block_flush_of(|| claim.into_async().end(Outcome::advance(&next, "y")));
         // Neither tube has it for takers until the flush.
         assert_eq!((tube.try_take().unwrap().is_none(), take(&next)), (true, None));
         let waits = [wait_for(&tube, id), wait_for(&next, id)];
@@ -271,7 +283,7 @@ fn waits_that_begin_during_the_flush_of_an_advance_follow_the_task() {
         disk.unblock_flushes();
         assert_eq!(ticket.wait().unwrap().id, id);
         waits.iter().for_each(Wait::assert_waits);
-        next.try_take().unwrap().unwrap().ack_with("R").unwrap();
+        next.try_take().unwrap().unwrap().end(Outcome::result("R")).unwrap();
         for wait in waits {
             assert_eq!(super::wait::end_of(wait), Ok(Some(done("R"))));
         }
@@ -285,7 +297,7 @@ fn advanced_task_leaves_no_outcome_behind() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         let next = other(&case.store, case.driver);
         let id = case.put("x");
-        case.tube.try_take().unwrap().unwrap().advance(&next, "y").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&next, "y")).unwrap();
         assert_eq!(listed(&case.tube, TaskState::Done), [0_u64; 0]);
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
         assert_eq!(listed(&next, TaskState::Ready), [id]);
@@ -299,7 +311,7 @@ fn advance_is_two_events() {
         let next = other(&case.store, case.driver);
         let (log, next_log) = (case.event_log(), EventLog::of(&case.store, &next));
         let id = case.put("x");
-        case.tube.try_take().unwrap().unwrap().advance(&next, "y").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&next, "y")).unwrap();
         let event = |kind, state| (id, kind, state);
         assert_eq!(
             log.read(),
@@ -326,17 +338,17 @@ fn advance_out_of_a_relaxed_tube_waits_for_the_flush_of_the_other() {
             let (store, _) = create(&file, FIFO);
             let tube = |name, durability| {
                 let options = TubeOptions::new().durability(durability);
-                store.create_tube(name, FIFO, options).unwrap()
+                store.create_tube(name, options.driver(FIFO)).unwrap()
             };
             let [one, two] = [tube("weak", weak), tube("strong", strong)];
             let (from, to) = if strong_first { (&two, &one) } else { (&one, &two) };
             let id = from.put("x").unwrap().id;
             store.flush().unwrap();
-            from.try_take().unwrap().unwrap().advance(to, "y").unwrap();
+            from.try_take().unwrap().unwrap().end(Outcome::advance(to, "y")).unwrap();
             let (_image, killed) = after_a_kill(&file);
-            let there = killed.tube(to.name()).unwrap();
+            let there = killed.find_tube(to.name()).unwrap();
             assert_eq!(state(&there, id), Some(TaskState::Ready), "{weak:?} {strong:?}");
-            assert_eq!(killed.tube(from.name()).unwrap().statistics().unwrap().tasks.total, 0);
+            assert_eq!(killed.find_tube(from.name()).unwrap().statistics().unwrap().tasks.total, 0);
             assert_sound(&killed);
             assert_sound(&store);
         }
@@ -347,9 +359,9 @@ fn advance_out_of_a_relaxed_tube_waits_for_the_flush_of_the_other() {
 fn tasks_of_temporary_tubes_advance_in_memory() {
     for_each_driver_with(ALL, TubeOptions::new().temporary(true), |case| {
         let memory = TubeOptions::new().temporary(true);
-        let next = case.store.create_tube("other", case.driver, memory).unwrap();
+        let next = case.store.create_tube("other", memory.driver(case.driver)).unwrap();
         let id = case.put("x");
-        case.tube.try_take().unwrap().unwrap().advance(&next, "y").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&next, "y")).unwrap();
         next.admin().move_to(id, &case.tube).unwrap();
         assert_eq!(case.tube.admin().move_all(&next), Ok(1));
         assert_eq!(take(&next), Some(id));

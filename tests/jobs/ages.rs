@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use tubewell::{
-    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Restore, Salvaged, Schedule,
+    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Outcome, Restore, Salvaged, Schedule,
     StoreOptions, TaskState, TubeOptions, Update,
 };
 
@@ -34,10 +34,10 @@ fn task_keeps_the_time_of_its_put() {
         case.assert_put_at(id, put_at);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.assert_put_at(id, put_at);
-        claim.release(ZERO).unwrap();
+        claim.release().unwrap();
         case.assert_put_at(id, put_at);
         let claim = case.tube.try_take().unwrap().unwrap();
-        claim.bury_with(Failure::new("timeout", "no answer")).unwrap();
+        claim.bury(Failure::new("timeout", "no answer")).unwrap();
         case.assert_put_at(id, put_at);
         case.tube.kick(1).unwrap();
         case.assert_put_at(id, put_at);
@@ -56,14 +56,18 @@ fn task_keeps_the_time_of_its_put() {
 fn put_time_goes_along_to_other_tubes() {
     for_each_driver(ALL, |case| {
         let keep = TubeOptions::new().keep_done(Keep::new());
-        let next = case.store.create_tube("next", case.driver, keep).unwrap();
+        let next = case.store.create_tube("next", keep.driver(case.driver)).unwrap();
         let [moved, advanced] = [case.put("moved"), case.put("advanced")];
         case.advance(1000);
         case.tube.admin().move_to(moved, &next).unwrap();
         case.assert_put_at(moved, at(ZERO));
         assert_eq!(next.admin().move_all(&case.tube).unwrap(), 1);
         case.assert_put_at(moved, at(ZERO));
-        case.tube.claim(advanced).unwrap().advance(&next, case.draft("next")).unwrap();
+        case.tube
+            .claim(advanced)
+            .unwrap()
+            .end(Outcome::advance(&next, case.draft("next")))
+            .unwrap();
         case.assert_put_at(advanced, at(ZERO));
         next.try_take().unwrap().unwrap().ack().unwrap();
         assert_eq!(next.peek(advanced).unwrap().info.state, TaskState::Done);
@@ -75,7 +79,7 @@ fn put_time_goes_along_to_other_tubes() {
 #[test]
 fn replaced_task_is_as_old_as_before() {
     for_each_driver(ALL, |case| {
-        let next = case.store.create_tube("next", case.driver, TubeOptions::new()).unwrap();
+        let next = case.store.create_tube("next", TubeOptions::new().driver(case.driver)).unwrap();
         let put = || case.draft("x").key("job");
         let id = case.add(put());
         case.assert_put_at(id, at(ZERO));
@@ -161,10 +165,10 @@ fn task_is_the_same_after_a_reopen() {
         let before = tube.peek(id).unwrap();
         assert_eq!(before.info.put_at, at(secs(3)));
         let (_file, killed) = after_a_kill(&file);
-        assert_eq!(killed.tube("case").unwrap().peek(id), Ok(before.clone()));
+        assert_eq!(killed.find_tube("case").unwrap().peek(id), Ok(before.clone()));
         drop(tube);
         let store = file.reopen_after(store, HOUR);
-        assert_eq!(store.tube("case").unwrap().peek(id), Ok(before));
+        assert_eq!(store.find_tube("case").unwrap().peek(id), Ok(before));
         assert_sound(&store);
     }
 }
@@ -193,7 +197,7 @@ fn put_time_follows_a_wall_clock_that_is_set() {
         assert_eq!(put_at(&tube), at(ZERO) - 2 * HOUR);
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(put_at(&tube), at(ZERO) - 2 * HOUR);
         // A clock that is ahead counts as time that has passed while the store was closed.
         drop(tube);
@@ -201,7 +205,7 @@ fn put_time_follows_a_wall_clock_that_is_set() {
         drop(store);
         file.clock.set_wall(START + 9 * HOUR);
         let store = file.open();
-        assert_eq!(put_at(&store.tube("case").unwrap()), at(ZERO));
+        assert_eq!(put_at(&store.find_tube("case").unwrap()), at(ZERO));
         assert_sound(&store);
     }
 }

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Counting, Durability, Error, Failure, Keep, Put, Rate, Store, TaskState, Tube,
-    TubeInfo, TubeOptions,
+    Backoff, Counting, Durability, Error, Failure, Keep, OptionValue, Put, Rate, Store, TaskState,
+    Tube, TubeInfo, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft, put_numbered};
 use super::support::*;
+use crate::options::only;
 
 fn info(store: &Store) -> TubeInfo {
-    store.tube("case").unwrap().info().unwrap()
+    store.find_tube("case").unwrap().info().unwrap()
 }
 
 /// Options that every timed driver without a capacity has, none with its default.
@@ -41,14 +42,14 @@ fn options_are_read_set_and_set_back() {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, TubeOptions::default());
         let plain = info(&store);
-        tube.admin().alter(all_options()).unwrap();
+        tube.admin().alter(only(all_options())).unwrap();
         let altered = info(&store);
         assert_eq!(altered, made_with(driver, all_options()));
         assert_eq!(info(&after_a_kill(&file).1), altered);
         drop(tube);
         let store = file.reopen(store);
         assert_eq!(info(&store), altered);
-        store.tube("case").unwrap().admin().alter(TubeOptions::new()).unwrap();
+        store.find_tube("case").unwrap().admin().alter(only(TubeOptions::new())).unwrap();
         assert_eq!(info(&store), plain);
         assert_eq!(info(&after_a_kill(&file).1), plain);
     }
@@ -56,7 +57,7 @@ fn options_are_read_set_and_set_back() {
 
 /// The description of a tube that was created with these options.
 fn made_with(driver: &str, options: TubeOptions) -> TubeInfo {
-    store_in_memory().create_tube("case", driver, options).unwrap().info().unwrap()
+    store_in_memory().create_tube("case", options.driver(driver)).unwrap().info().unwrap()
 }
 
 #[test]
@@ -96,14 +97,14 @@ fn options_that_the_driver_does_not_have_are_refused() {
             refused.push(TubeOptions::new().capacity(1));
         }
         for options in refused {
-            assert_unsupported(case.tube.admin().alter(options), case.driver);
+            assert_unsupported(case.tube.admin().alter(only(options)), case.driver);
         }
-        let temporary = case.tube.admin().alter(TubeOptions::new().temporary(true));
+        let temporary = case.tube.admin().alter(only(TubeOptions::new().temporary(true)));
         assert!(matches!(temporary, Err(Error::TubeDiffers { .. })), "{temporary:?}");
         for options in
             [TubeOptions::new().max_attempts(0), TubeOptions::new().rate(Rate::per(0, secs(1)))]
         {
-            assert!(matches!(case.tube.admin().alter(options), Err(Error::Invalid { .. })));
+            assert!(matches!(case.tube.admin().alter(only(options)), Err(Error::Invalid { .. })));
         }
         assert_eq!(case.tube.info().unwrap(), before);
     });
@@ -113,7 +114,10 @@ fn options_that_the_driver_does_not_have_are_refused() {
 fn defaults_of_tasks_hold_for_later_puts() {
     for_each_driver(TIMED, |case| {
         let before = case.put("before");
-        case.tube.admin().alter(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).priority(3)).unwrap();
+        case.tube
+            .admin()
+            .alter(only(TubeOptions::new().ttl(secs(60)).ttr(secs(5)).priority(3)))
+            .unwrap();
         let after = case.put("after");
         let times = |id| {
             let info = case.info(id);
@@ -134,16 +138,16 @@ fn larger_capacity_admits_waiting_puts_and_a_smaller_one_removes_nothing() {
         for put in &mut puts {
             super::executor::poll_pending(put, std::task::Waker::noop());
         }
-        case.tube.admin().alter(capacity(3)).unwrap();
+        case.tube.admin().alter(only(capacity(3))).unwrap();
         let [b, c, d] = puts;
         assert_eq!(super::executor::block_on(b).unwrap().id, 1);
         assert_eq!(super::executor::block_on(c).unwrap().id, 2);
         assert_eq!(case.tube.info().unwrap().waiting_puts, 1);
-        case.tube.admin().alter(capacity(2)).unwrap();
+        case.tube.admin().alter(only(capacity(2))).unwrap();
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
         case.tube.delete(0).unwrap();
         assert!(matches!(case.tube.put("e"), Err(Error::Full { capacity: 2, .. })));
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         assert_eq!(super::executor::block_on(d).unwrap().id, 3);
     });
 }
@@ -155,14 +159,14 @@ fn limits_of_claims_hold_for_later_takes() {
         let before = case.tube.try_take().unwrap().unwrap();
         case.tube
             .admin()
-            .alter(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2)))
+            .alter(only(TubeOptions::new().max_runtime(secs(5)).reclaim_delay(secs(2))))
             .unwrap();
         let after = case.tube.try_take().unwrap().unwrap();
         assert_eq!(
             (before.expires_in().unwrap(), after.expires_in().unwrap()),
             (None, Some(secs(5)))
         );
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         case.advance(6_999);
         assert!(after.is_current().unwrap());
         case.advance(1);
@@ -177,10 +181,10 @@ fn limit_of_attempts_holds_for_earlier_tasks_and_takes() {
         for _ in 0..2 {
             drop(case.tube.claim(0).unwrap());
         }
-        case.tube.admin().alter(TubeOptions::new().max_attempts(2)).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new().max_attempts(2))).unwrap();
         assert_eq!(case.take(), Some(1));
         assert_eq!(case.state(0), Some(TaskState::Buried));
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         assert_eq!(case.tube.kick(9).unwrap(), 1);
         for _ in 0..3 {
             drop(case.tube.claim(0).unwrap());
@@ -193,7 +197,10 @@ fn backoff_holds_for_later_ends_of_claims() {
     for_each_driver(TIMED, |case| {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.admin().alter(TubeOptions::new().backoff(Backoff::constant(secs(5)))).unwrap();
+        case.tube
+            .admin()
+            .alter(only(TubeOptions::new().backoff(Backoff::constant(secs(5)))))
+            .unwrap();
         assert_eq!(claim.fail(Failure::new("g", "m")).unwrap().state, TaskState::Delayed);
         case.advance(5_000);
         assert_eq!(case.take(), Some(id));
@@ -217,11 +224,11 @@ fn retention_holds_for_later_ends() {
             case.tasks().get("buried").copied().unwrap_or_default()
         };
         assert_eq!(bury(0..8), 8);
-        case.tube.admin().alter(keep(3)).unwrap();
+        case.tube.admin().alter(only(keep(3))).unwrap();
         assert_eq!((bury(8..9), bury(9..14)), (3, 3));
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         assert_eq!(bury(14..18), 7);
-        case.tube.admin().alter(keep(2)).unwrap();
+        case.tube.admin().alter(only(keep(2))).unwrap();
         assert_eq!((bury(18..19), bury(19..24)), (2, 2));
         let done = |ids: std::ops::Range<u64>| {
             ids.for_each(|id| {
@@ -232,9 +239,9 @@ fn retention_holds_for_later_ends() {
             case.tube.statistics().unwrap().tasks.kept
         };
         assert_eq!(done(24..30), 2);
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         assert_eq!(done(30..35), 2);
-        case.tube.admin().alter(keep(1)).unwrap();
+        case.tube.admin().alter(only(keep(1))).unwrap();
         assert_eq!(done(35..40), 1);
     });
 }
@@ -264,7 +271,7 @@ fn lowered_retention_removes_the_surplus_of_an_idle_tube() {
             put_numbered(case, 560);
             end_all(&case.tube, &case.clock, 560);
             assert_eq!(kept_and_buried(&case.tube), (280, 280));
-            case.tube.admin().alter(keep_both(2, 3).temporary(temporary)).unwrap();
+            case.tube.admin().alter(only(keep_both(2, 3).temporary(temporary))).unwrap();
             case.advance(0);
             assert_eq!(kept_and_buried(&case.tube), (2, 3));
             let listed = |state| {
@@ -285,11 +292,11 @@ fn surplus_of_a_tube_is_removed_after_a_kill() {
         let (store, tube) = create_with(&file, driver, keep_both(999, 999));
         tube.put_many((0..40).map(|n| draft(driver, &n.to_string()))).unwrap();
         end_all(&tube, &file.clock, 40);
-        tube.admin().alter(keep_both(1, 0)).unwrap();
+        tube.admin().alter(only(keep_both(1, 0))).unwrap();
         let (_killed, after) = after_a_kill(&file);
         file.clock.advance(ZERO);
         for store in [&store, &after] {
-            assert_eq!(kept_and_buried(&store.tube("case").unwrap()), (1, 0));
+            assert_eq!(kept_and_buried(&store.find_tube("case").unwrap()), (1, 0));
             assert_sound(store);
         }
     }
@@ -302,22 +309,22 @@ fn durability_holds_for_later_changes() {
         let (store, tube) = create_with(&file, driver, TubeOptions::default());
         let put = |tube: &Tube, body: &str| tube.put(draft(driver, body)).unwrap().id;
         put(&tube, "flushed");
-        tube.admin().alter(TubeOptions::new().durability(Durability::relaxed())).unwrap();
+        tube.admin().alter(only(TubeOptions::new().durability(Durability::relaxed()))).unwrap();
         put(&tube, "relaxed");
         assert_eq!(
-            after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
+            after_a_kill(&file).1.find_tube("case").unwrap().statistics().unwrap().tasks.ready,
             1
         );
-        tube.admin().alter(TubeOptions::new().durability(Durability::write())).unwrap();
+        tube.admin().alter(only(TubeOptions::new().durability(Durability::write()))).unwrap();
         put(&tube, "written");
         assert_eq!(
-            after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
+            after_a_kill(&file).1.find_tube("case").unwrap().statistics().unwrap().tasks.ready,
             3
         );
-        tube.admin().alter(TubeOptions::new()).unwrap();
+        tube.admin().alter(only(TubeOptions::new())).unwrap();
         put(&tube, "flushed");
         assert_eq!(
-            after_a_kill(&file).1.tube("case").unwrap().statistics().unwrap().tasks.ready,
+            after_a_kill(&file).1.find_tube("case").unwrap().statistics().unwrap().tasks.ready,
             4
         );
         assert_sound(&store);
@@ -325,33 +332,34 @@ fn durability_holds_for_later_changes() {
 }
 
 #[test]
-fn create_alters_an_existing_tube_if_it_may() {
+fn open_alters_an_existing_tube() {
     for_each_driver_with(ALL, TubeOptions::new().max_taken(1), |case| {
-        let create = |driver: &str, options: TubeOptions| {
-            case.store.create_tube("case", driver, options).map(drop)
-        };
+        let open = |options: TubeOptions| case.store.open_tube("case", options).map(drop);
         let limit = || case.tube.info().unwrap().max_taken;
         let wanted = || TubeOptions::new().max_taken(2);
-        let exists = create(case.driver, wanted());
+        let exists = case.store.create_tube("case", wanted());
         assert!(matches!(exists, Err(Error::TubeExists { .. })));
-        let differs = create(case.driver, wanted().if_not_exists(true));
-        let what = "its max_taken is 1, not 2".to_owned();
-        assert_eq!(differs, Err(Error::TubeDiffers { name: "case".into(), what }));
         case.put_all([0, 1]);
         let claims = case.tube.take_many(9, ZERO).unwrap();
-        create(case.driver, wanted().if_not_exists(true).or_alter(true)).unwrap();
+        open(wanted()).unwrap();
         assert_eq!((limit(), case.take(), claims.len()), (Some(2), Some(1), 1));
-        create(case.driver, TubeOptions::new().or_alter(true)).unwrap();
-        assert_eq!(limit(), None);
-        let other = if case.driver == FIFOTTL { LIMFIFOTTL } else { FIFOTTL };
-        let differs = create(other, TubeOptions::new().or_alter(true));
-        assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
-        let created = case.store.create_tube("new", case.driver, wanted().or_alter(true)).unwrap();
-        assert_eq!(created.info().unwrap().max_taken, Some(2));
+        open(TubeOptions::new()).unwrap();
+        assert_eq!(limit(), Some(2));
         case.tube.admin().pause().unwrap();
-        create(case.driver, TubeOptions::new().or_alter(true)).unwrap();
-        assert!(case.tube.info().unwrap().paused);
-        create(case.driver, TubeOptions::new().if_not_exists(true)).unwrap();
+        open(TubeOptions::new().set("max_taken", OptionValue::Without("none")).unwrap()).unwrap();
+        assert_eq!((limit(), case.tube.info().unwrap().paused), (None, true));
+        if case.timed() {
+            let times = || case.tube.info().map(|info| (info.ttl, info.ttr)).unwrap();
+            open(TubeOptions::new().ttl(secs(5))).unwrap();
+            assert_eq!(times(), (Some(secs(5)), Some(secs(5))));
+            open(TubeOptions::new().ttr(secs(3))).unwrap();
+            open(TubeOptions::new().ttl(secs(9))).unwrap();
+            assert_eq!(times(), (Some(secs(9)), Some(secs(3))));
+            open(TubeOptions::new().set("ttr", OptionValue::Without("none")).unwrap()).unwrap();
+            assert_eq!(times(), (Some(secs(9)), Some(secs(9))));
+        }
+        let created = case.store.open_tube("new", wanted().driver(case.driver)).unwrap();
+        assert_eq!(created.info().unwrap().max_taken, Some(2));
     });
 }
 
@@ -361,9 +369,9 @@ fn alter_to_the_same_options_writes_nothing() {
     let (store, tube) = create_with(&file, FIFOTTL, all_options());
     let flushes = || store.counters().unwrap().flushes;
     let before = flushes();
-    tube.admin().alter(all_options()).unwrap();
+    tube.admin().alter(only(all_options())).unwrap();
     tube.admin().unpause().unwrap();
-    store.create_tube("case", FIFOTTL, all_options().or_alter(true)).unwrap();
+    store.open_tube("case", all_options().driver(FIFOTTL)).unwrap();
     assert_eq!(flushes(), before);
     tube.put(Put::new("x")).unwrap();
     tube.admin().pause().unwrap();

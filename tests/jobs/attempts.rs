@@ -13,7 +13,7 @@ use crate::stores;
 
 fn with_options(file: &StoreFile, driver: &str, options: TubeOptions) -> (Store, Tube) {
     let store = stores::open_with(file.path(), Store::options().clock(&file.clock));
-    let tube = store.create_tube("case", driver, options).unwrap();
+    let tube = store.create_tube("case", options.driver(driver)).unwrap();
     (store, tube)
 }
 
@@ -32,7 +32,7 @@ fn killed_worker_has_used_an_attempt_if_takes_are_written_or_flushed() {
             assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(1)));
             assert_sound(&store);
             let (_file, killed) = after_a_kill(&file);
-            let tube = killed.tube("case").unwrap();
+            let tube = killed.find_tube("case").unwrap();
             assert_eq!(state(&tube, 0), Some(TaskState::Ready));
             assert_eq!(attempts(&tube, 0), (counted, Some(2 - counted)), "{counting:?}");
             assert_sound(&killed);
@@ -51,7 +51,7 @@ fn task_that_kills_every_worker_is_buried_at_its_limit() {
         assert_eq!(claim.attempt(), attempt);
         let (file, killed) = after_a_kill(files.last().unwrap());
         drop((claim, tube, store));
-        (tube, store) = (killed.tube("case").unwrap(), killed);
+        (tube, store) = (killed.find_tube("case").unwrap(), killed);
         files.push(file);
     }
     assert_eq!(state(&tube, 0), Some(TaskState::Buried));
@@ -88,7 +88,7 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
     drop((tube, session));
     stores::close(&store);
     let store = stores::open_with(file.path(), Store::options().clock(&file.clock));
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let failure = tube.peek(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.message.as_str()), ("crash", "signal 9"));
     assert_eq!((failure.attempt, failure.ago), (3, secs(5)));
@@ -144,7 +144,7 @@ fn backoff_gives_no_time_to_task_whose_ttl_elapsed_after_its_process_was_killed(
     file.clock.advance(secs(20));
     let store = stores::open_with(killed.path(), Store::options().clock(&file.clock));
     file.clock.advance(Duration::ZERO);
-    assert_eq!(state(&store.tube("case").unwrap(), 0), None);
+    assert_eq!(state(&store.find_tube("case").unwrap(), 0), None);
     assert_sound(&store);
 }
 
@@ -159,7 +159,7 @@ fn backoff_gives_no_time_to_parked_task_whose_ttl_elapsed_while_the_store_was_cl
     drop(tube);
     let store = file.reopen_after(store, secs(30));
     file.clock.advance(Duration::ZERO);
-    assert_eq!(state(&store.tube("case").unwrap(), 0), None);
+    assert_eq!(state(&store.find_tube("case").unwrap(), 0), None);
     assert!(store.resume_claim(&token).is_err());
     assert_sound(&store);
 }

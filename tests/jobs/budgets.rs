@@ -1,6 +1,8 @@
 //! Budgets: how many attempts a task has, what uses them up, and what gives them back.
 
-use tubewell::{Backoff, Claim, Error, EventKind, Failure, Put, TaskState, Tube, TubeOptions};
+use tubewell::{
+    Backoff, Claim, Error, EventKind, Failure, Outcome, Put, TaskState, Tube, TubeOptions,
+};
 
 use tubewell::driver::FIFO;
 
@@ -142,7 +144,7 @@ fn bury_and_kick_forgive_the_attempts_of_a_task() {
 fn end_attempt(case: &Case, claim: Claim, rng: &mut Rng) {
     match rng.below(5) {
         0 => drop(claim),
-        1 => drop(claim.release(ZERO).unwrap()),
+        1 => drop(claim.release().unwrap()),
         2 => drop(claim.fail(Failure::new("group", "message")).unwrap()),
         3 if case.timed() => {
             let id = claim.id();
@@ -152,7 +154,7 @@ fn end_attempt(case: &Case, claim: Claim, rng: &mut Rng) {
         }
         _ => {
             // A claim of another session, which ends.
-            claim.snooze(ZERO).unwrap();
+            claim.end(Outcome::snooze(ZERO)).unwrap();
             let session = case.store.session("").unwrap();
             assert!(take(&session.tube("case").unwrap()).is_some());
             session.end().unwrap();
@@ -188,9 +190,9 @@ fn task_is_attempted_as_often_as_its_budget_says() {
         }
     }
     let store = store_in_memory();
-    let refused = store.create_tube("zero", FIFO, TubeOptions::new().max_attempts(0));
+    let refused = store.create_tube("zero", TubeOptions::new().max_attempts(0).driver(FIFO));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    let tube: Tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube: Tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let refused = tube.put(Put::new("x").max_attempts(0));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(tasks(&tube), counts([]));
@@ -204,7 +206,7 @@ fn snooze_and_revoke_use_no_attempt() {
         for _ in 0..5 {
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
-            assert_eq!(claim.snooze(ZERO).unwrap().state, TaskState::Ready);
+            assert_eq!(claim.end(Outcome::snooze(ZERO)).unwrap().state, TaskState::Ready);
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!(case.tube.admin().revoke(id).unwrap().state, TaskState::Ready);
             assert_not_taken(claim.fail(Failure::new("late", "")), id);
@@ -228,8 +230,8 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
             assert_eq!(case.state(id), Some(TaskState::Ready));
         };
         drop(case.tube.try_take().unwrap().unwrap());
-        case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
-        case.tube.try_take().unwrap().unwrap().snooze(ZERO).unwrap();
+        case.tube.try_take().unwrap().unwrap().release().unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::snooze(ZERO)).unwrap();
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.admin().revoke(id).unwrap();
         assert_eq!((case.state(id), claim.is_current().unwrap()), (Some(TaskState::Ready), false));
@@ -243,7 +245,7 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
         session.end().unwrap();
         delayed(case);
         let claim = case.tube.try_take().unwrap().unwrap();
-        claim.fail_in(secs(3), Failure::new("g", "m")).unwrap();
+        claim.end(Outcome::fail_in(secs(3), Failure::new("g", "m"))).unwrap();
         assert_eq!(case.info(id).due_in, Some(secs(3)));
     });
 }
@@ -280,7 +282,7 @@ fn refused_snooze_forgives_the_attempt() {
         let id = case.put("x");
         for _ in 0..3 {
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_unsupported(claim.snooze(secs(60)), case.driver);
+            assert_unsupported(claim.end(Outcome::snooze(secs(60))), case.driver);
             let info = case.info(id);
             assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(2)));
         }

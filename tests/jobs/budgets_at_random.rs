@@ -61,7 +61,7 @@ impl World {
             options = options.backoff(Backoff::constant(secs(rng.below(2))));
         }
         println!("seed {seed}, {driver}, limit {limit}, {options:?}");
-        let tube = store.create_tube("case", driver, options).unwrap();
+        let tube = store.create_tube("case", options.driver(driver)).unwrap();
         let (held, handed_out) = (Vec::new(), BTreeMap::new());
         World {
             rng,
@@ -145,8 +145,8 @@ impl World {
         match self.rng.below(6) {
             0 => drop(claim.ack()),
             1 | 2 => drop(claim.fail(Failure::new("group", "message"))),
-            3 => drop(claim.release(ZERO)),
-            4 => drop(claim.bury()),
+            3 => drop(claim.release()),
+            4 => drop(claim.bury(None)),
             _ => drop(claim),
         }
     }
@@ -199,7 +199,7 @@ impl World {
         self.disk.repair();
         self.held.clear();
         self.store = open(&disk, &self.clock);
-        self.tube = self.store.tube("case").unwrap();
+        self.tube = self.store.find_tube("case").unwrap();
         self.disk = disk;
         assert_sound(&self.store);
     }

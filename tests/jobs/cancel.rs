@@ -1,6 +1,6 @@
 //! Deletes that depend on the state of the task: cancel, and deletes in chosen states.
 
-use tubewell::{Error, Keep, TaskState, TubeOptions};
+use tubewell::{Error, Keep, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -9,7 +9,7 @@ fn with_each_state(check: impl Fn(&Case, &[(u64, TaskState)])) {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         case.put_all([0, 1, 2, 3]);
         case.tube.bury(2).unwrap();
-        case.tube.claim(3).unwrap().ack_with("result").unwrap();
+        case.tube.claim(3).unwrap().end(Outcome::result("result")).unwrap();
         assert_eq!(keep(case.tube.claim(1).unwrap()), 1);
         let mut states = vec![
             (0, TaskState::Ready),
@@ -48,7 +48,7 @@ fn cancel_deletes_tasks_that_have_not_begun() {
         }
         assert_eq!(case.calls()["delete"], states.len() as u64 - 2);
         case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
-        assert!(case.tube.outcome(3).unwrap().is_some());
+        assert!(case.tube.ending(3).unwrap().is_some());
     });
 }
 

@@ -1,7 +1,7 @@
 //! The claim that a session has on a task, by the id of the task.
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{AsyncClaim, Claim, Error, Put, Session, TaskState, Tube, TubeOptions};
+use tubewell::{AsyncClaim, Claim, Error, Outcome, Put, Session, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -87,7 +87,7 @@ fn claim_that_another_session_resumed_is_not_ended_by_an_earlier_handle() {
 fn claimed_task_of_another_type_or_tube_stays_taken() {
     for_each_driver(ALL, |case| {
         let (session, tube) = session(case);
-        case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let other = session.tube("other").unwrap();
         let id = case.put("no number");
         take(&tube);
@@ -130,7 +130,7 @@ fn task_is_claimed_by_its_session_until_the_claim_ends() {
 #[test]
 fn claims_of_a_closed_store_are_not_found() {
     let store = crate::stores::in_memory();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     store.close().unwrap();
     assert_eq!(tube.claimed(0).err(), Some(Error::Closed));
 }
@@ -140,21 +140,26 @@ fn refused_end_leaves_the_claimed_task_to_its_session() {
     for_each_driver(&[FIFO], |case| {
         let (_session, tube) = session(case);
         let full = TubeOptions::new().capacity(1);
-        let full = case.store.create_tube("full", tubewell::driver::LIMFIFOTTL, full).unwrap();
+        let full =
+            case.store.create_tube("full", full.driver(tubewell::driver::LIMFIFOTTL)).unwrap();
         full.put("fills it").unwrap();
         let id = case.put("x");
         take(&tube);
         let claim = || tube.claimed(id).unwrap();
-        assert_unsupported(claim().release(secs(1)), FIFO);
-        assert_unsupported(claim().snooze(secs(1)), FIFO);
-        assert!(matches!(claim().advance(&full, "y"), Err(Error::Full { .. })));
+        assert_unsupported(claim().release_in(secs(1)), FIFO);
+        assert_unsupported(claim().end(Outcome::snooze(secs(1))), FIFO);
+        assert!(matches!(claim().end(Outcome::advance(&full, "y")), Err(Error::Full { .. })));
         let later = || claim().into_async();
-        assert_unsupported(later().release(secs(1)).wait(), FIFO);
-        assert!(matches!(later().advance(&full, "y").wait(), Err(Error::Full { .. })));
+        assert_unsupported(later().release_in(secs(1)).wait(), FIFO);
+        assert!(matches!(
+            later().end(Outcome::advance(&full, "y")).wait(),
+            Err(Error::Full { .. })
+        ));
         let elsewhere = tubewell::Store::in_memory().unwrap();
-        elsewhere.create_tube("case", FIFO, TubeOptions::new()).unwrap().put("z").unwrap();
-        let other = elsewhere.tube("case").unwrap().to_async().try_take().wait().unwrap().unwrap();
-        let refused = AsyncClaim::ack_many(vec![later(), other]).wait();
+        elsewhere.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap().put("z").unwrap();
+        let other =
+            elsewhere.find_tube("case").unwrap().to_async().try_take().wait().unwrap().unwrap();
+        let refused = AsyncClaim::end_many(vec![later(), other], |_| Outcome::done()).wait();
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         assert_eq!(elsewhere.statistics().unwrap()["case"].tasks.ready, 1);
         assert_eq!((case.state(id), claim().attempt()), (Some(TaskState::Taken), 1));
@@ -170,7 +175,7 @@ fn claim_that_was_found_is_not_that_of_the_next_take_of_its_session() {
         let id = case.put("x");
         take(&tube);
         let first = tube.claimed(id).unwrap();
-        tube.claimed(id).unwrap().release(ZERO).unwrap();
+        tube.claimed(id).unwrap().release().unwrap();
         assert_eq!(take(&tube), id);
         assert!(!first.is_current().unwrap());
         assert_not_taken(first.ack(), id);
@@ -194,12 +199,13 @@ fn claimed_task_of_a_temporary_tube_has_its_body() {
 #[test]
 fn resumed_claim_is_parked_again_after_a_refused_end() {
     for_each_driver(&[FIFOTTL], |case| {
-        let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let plain = case.store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         let id = case.put("x");
         let token = case.tube.try_take().unwrap().unwrap().park(secs(60)).unwrap();
         let (session, tube) = session(case);
         let _ = session.resume_claim(&token).unwrap().detach();
-        let refused = tube.claimed(id).unwrap().advance(&plain, Put::new("y").delay(secs(1)));
+        let refused =
+            tube.claimed(id).unwrap().end(Outcome::advance(&plain, Put::new("y").delay(secs(1))));
         assert_unsupported(refused, FIFO);
         let claim = tube.claimed(id).unwrap();
         let left = claim.expires_in().unwrap();

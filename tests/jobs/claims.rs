@@ -37,8 +37,8 @@ fn assert_stale(case: &Case, claim: Claim) {
     // An end consumes the claim: another one for each driver.
     match ALL.iter().position(|driver| *driver == case.driver) {
         Some(0) => assert_not_taken(claim.ack().wait(), id),
-        Some(1) => assert_not_taken(claim.release(ZERO).wait(), id),
-        Some(2) => assert_not_taken(claim.bury().wait(), id),
+        Some(1) => assert_not_taken(claim.release().wait(), id),
+        Some(2) => assert_not_taken(claim.bury(None).wait(), id),
         Some(3) => assert_not_taken(claim.park(ZERO).wait(), id),
         _ => assert_not_taken(claim.into_blocking().park(ZERO), id),
     }
@@ -201,7 +201,7 @@ fn checkpoint_extends_the_claim_to_its_ttr_and_never_shortens_it() {
 fn checkpoint_refuses_a_body_over_the_limit() {
     let clock = stores::ManualClock::new();
     let store = stores::in_memory_with(tubewell::Store::options().clock(&clock).max_body(8));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("12345678").unwrap();
     let mut claim = tube.try_take().unwrap().unwrap();
     assert!(matches!(claim.checkpoint("123456789"), Err(Error::Invalid { .. })));
@@ -274,7 +274,7 @@ fn revoke_of_a_task_that_is_not_taken_is_refused() {
         assert_eq!(case.tube.query().owner(id).unwrap(), None);
         assert_eq!(case.tube.admin().revoke(99), Err(Error::NotFound { id: 99 }));
         assert_eq!(case.tube.query().owner(99), Err(Error::NotFound { id: 99 }));
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         let claim = case.tube.claim(id).unwrap();
         assert_eq!(other.admin().revoke(id), Err(Error::NotFound { id }));
         assert_eq!(other.query().owner(id), Err(Error::NotFound { id }));
@@ -406,16 +406,16 @@ fn max_runtime_survives_a_restart_and_needs_a_timed_driver() {
     let file = StoreFile::new();
     let store = file.open();
     let options = || TubeOptions::new().max_runtime(secs(25));
-    store.create_tube("case", FIFOTTL, options()).unwrap().put("x").unwrap();
-    let refused = store.create_tube("plain", FIFO, options());
+    store.create_tube("case", options().driver(FIFOTTL)).unwrap().put("x").unwrap();
+    let refused = store.create_tube("plain", options().driver(FIFO));
     assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
-    let refused = store.create_tube("zero", FIFOTTL, TubeOptions::new().max_runtime(ZERO));
+    let refused = store.create_tube("zero", TubeOptions::new().max_runtime(ZERO).driver(FIFOTTL));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let store = file.reopen(store);
     assert_eq!(store.tubes().unwrap()[0].max_runtime, Some(secs(25)));
-    let differs = store.create_tube("case", FIFOTTL, TubeOptions::new().if_not_exists(true));
+    let differs = store.open_tube("case", TubeOptions::new().driver(FIFO));
     assert!(matches!(differs, Err(Error::TubeDiffers { .. })), "{differs:?}");
-    let tube = store.create_tube("case", FIFOTTL, options().if_not_exists(true)).unwrap();
+    let tube = store.open_tube("case", options().driver(FIFOTTL)).unwrap();
     assert_eq!(tube.try_take().unwrap().unwrap().expires_in().unwrap(), Some(secs(25)));
     assert_sound(&store);
 }

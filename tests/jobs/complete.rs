@@ -70,7 +70,7 @@ fn ack_in_later_run_of_the_store_is_refused() {
         assert_eq!(take(&tube), Some(0));
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_not_taken(tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_sound(&store);
@@ -82,7 +82,7 @@ fn ack_in_later_run_of_the_store_is_refused() {
 fn ack_through_another_tube_is_refused() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         assert_eq!(other.session(), case.tube.session());
         assert_eq!(case.take(), Some(0));
         assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
@@ -126,7 +126,7 @@ fn ready_taken_and_done_have_three_transitions() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         // From ready: neither to ready nor to done.
-        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
 
@@ -134,7 +134,7 @@ fn ready_taken_and_done_have_three_transitions() {
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);
         assert_eq!(
-            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap().state,
+            case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap().state,
             TaskState::Ready
         );
         assert_eq!(case.state(0), Some(TaskState::Ready));
@@ -148,7 +148,7 @@ fn ready_taken_and_done_have_three_transitions() {
 
         // From done: nowhere.
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_eq!(case.tube.kick_task(0), Err(Error::NotFound { id: 0 }));
         assert_eq!(case.take(), None);
         assert_eq!(case.calls(), counts([("put", 1), ("take", 2), ("release", 1), ("ack", 1)]));

@@ -23,7 +23,7 @@ pub fn flushed(limit: u32) -> TubeOptions {
 pub fn on_disk(driver: &str, options: TubeOptions) -> (Arc<Disk>, ManualClock, Store, Tube) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
     let store = stores::serve(disk.open(Store::options().clock(&clock)));
-    let tube = store.create_tube("case", driver, options).unwrap();
+    let tube = store.create_tube("case", options.driver(driver)).unwrap();
     tube.put("x").unwrap();
     (disk, clock, store, tube)
 }
@@ -139,7 +139,8 @@ fn dropped_take_many_future_uses_no_attempt() {
 fn take_many_of_values_that_cannot_be_decoded_uses_no_attempt_of_the_others() {
     for blocking in [true, false] {
         let store = stores::in_memory();
-        let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+        let tube =
+            store.create_tube("case", TubeOptions::new().max_attempts(1).driver(FIFO)).unwrap();
         let numbers = tube.clone().typed::<u64>();
         numbers.put_many([1, 2]).unwrap();
         tube.put(vec![u8::MAX; 3]).unwrap();
@@ -169,7 +170,7 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
             let disk = failing_disk::Disk::new(None);
             let store = stores::serve(Store::options().open_on(disk.storage()).unwrap());
             let options = flushed(3).durability(durability);
-            let tube = store.create_tube("case", driver, options).unwrap();
+            let tube = store.create_tube("case", options.driver(driver)).unwrap();
             tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
             let mut claims = vec![tube.try_take().unwrap().unwrap(), tube.claim(1).unwrap()];
             claims.extend(tube.take_many(2, ZERO).unwrap());
@@ -180,7 +181,7 @@ fn flushed_count_of_a_take_survives_a_power_cut() {
             claims.extend(store.take_any(&[&tube], ZERO).unwrap());
             let storage = disk.after_power_cut().storage();
             let cut = stores::serve(Store::options().open_on(storage).unwrap());
-            let counted = cut.tube("case").unwrap();
+            let counted = cut.find_tube("case").unwrap();
             for claim in &claims {
                 assert_eq!(attempts(&counted, claim.id()), (1, Some(2)), "{}", claim.id());
             }
@@ -197,13 +198,13 @@ fn taker_that_waited_gets_a_task_whose_take_is_counted() {
             let file = StoreFile::new();
             let store = file.open();
             let options = TubeOptions::new().max_attempts(1).count_takes(counting);
-            let tube = store.create_tube("case", driver, options).unwrap();
+            let tube = store.create_tube("case", options.driver(driver)).unwrap();
             let taker = tube.clone();
             let taking = thread::spawn(move || taker.take().unwrap());
             tube.put(draft(driver, "x")).unwrap();
             let claim = taking.join().unwrap();
             let (_file, killed) = after_a_kill(&file);
-            let counted = attempts(&killed.tube("case").unwrap(), 0).0;
+            let counted = attempts(&killed.find_tube("case").unwrap(), 0).0;
             assert_eq!(counted, u32::from(counting != Counting::Lazily), "{counting:?}");
             assert_sound(&killed);
             claim.ack().unwrap();
@@ -242,7 +243,7 @@ fn temporary_tubes_count_attempts_in_memory() {
             let file = StoreFile::new();
             let store = file.open();
             let options = TubeOptions::new().temporary(true).max_attempts(2).count_takes(counting);
-            let tube = store.create_tube("case", driver, options).unwrap();
+            let tube = store.create_tube("case", options.driver(driver)).unwrap();
             let id = tube.put(draft(driver, "x")).unwrap().id;
             drop(tube.try_take().unwrap().unwrap());
             assert_eq!(attempts(&tube, id), (1, Some(1)));
@@ -254,7 +255,7 @@ fn temporary_tubes_count_attempts_in_memory() {
             assert_eq!(attempts(&tube, id), (0, Some(2)));
             let claim = tube.try_take().unwrap().unwrap();
             let (_file, killed) = after_a_kill(&file);
-            assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
+            assert_eq!(tasks(&killed.find_tube("case").unwrap()), counts([]));
             assert_sound(&killed);
             claim.ack().unwrap();
             assert_sound(&store);
@@ -268,7 +269,7 @@ fn truncated_and_dropped_tubes_leave_no_count_behind() {
         for drops in [false, true] {
             let file = StoreFile::new();
             let store = file.open();
-            let tube = store.create_tube("case", driver, flushed(3)).unwrap();
+            let tube = store.create_tube("case", flushed(3).driver(driver)).unwrap();
             let drafts = || (0..10).map(|n| draft(driver, &n.to_string()));
             tube.put_many(drafts()).unwrap();
             let claims = tube.take_many(5, ZERO).unwrap();
@@ -276,7 +277,7 @@ fn truncated_and_dropped_tubes_leave_no_count_behind() {
             assert_sound(&store);
             let (_file, killed) = after_a_kill(&file);
             assert_sound(&killed);
-            assert_eq!(tasks(&killed.tube("case").unwrap()), counts([]));
+            assert_eq!(tasks(&killed.find_tube("case").unwrap()), counts([]));
             for claim in claims {
                 let id = claim.id();
                 assert_not_taken(claim.ack(), id);
@@ -302,7 +303,7 @@ fn backup_has_the_attempts_under_way_as_after_a_kill() {
     for driver in ALL {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, flushed(2)).unwrap();
+        let tube = store.create_tube("case", flushed(2).driver(driver)).unwrap();
         tube.put_many((0..3).map(|n| draft(driver, &n.to_string()))).unwrap();
         drop(tube.claim(0).unwrap());
         let claims = tube.take_many(2, ZERO).unwrap();
@@ -310,7 +311,7 @@ fn backup_has_the_attempts_under_way_as_after_a_kill() {
         store.backup(copy.path()).unwrap();
         let saved = stores::open_with(copy.path(), Store::options().clock(&file.clock));
         assert_sound(&saved);
-        let saved_tube = saved.tube("case").unwrap();
+        let saved_tube = saved.find_tube("case").unwrap();
         let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];
         assert_eq!([0, 1, 2].map(|id| attempts(&saved_tube, id)), expected);
         assert_eq!(group_of_buried(&saved_tube, 0).as_deref(), Some("lost"));
@@ -327,7 +328,7 @@ fn parked_claim_of_the_last_attempt_is_counted_once() {
     for driver in ALL {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, flushed(1)).unwrap();
+        let tube = store.create_tube("case", flushed(1).driver(driver)).unwrap();
         tube.put(draft(driver, "x")).unwrap();
         let token = tube.try_take().unwrap().unwrap().park(secs(100)).unwrap();
         assert_sound(&store);
@@ -336,7 +337,7 @@ fn parked_claim_of_the_last_attempt_is_counted_once() {
         assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
         assert_sound(&killed);
         let (_file, again) = after_a_kill(&killed_file);
-        let tube = again.tube("case").unwrap();
+        let tube = again.find_tube("case").unwrap();
         assert_eq!((take(&tube), attempts(&tube, 0)), (None, (1, Some(0))));
         killed_file.clock.advance(secs(100));
         assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("expired"));
@@ -353,14 +354,14 @@ fn close_counts_the_takes_under_way_and_buries_spent_tasks() {
             let file = StoreFile::new();
             let store = file.open();
             let options = TubeOptions::new().max_attempts(2).count_takes(counting);
-            let tube = store.create_tube("case", driver, options).unwrap();
+            let tube = store.create_tube("case", options.driver(driver)).unwrap();
             tube.put_many((0..3).map(|n| draft(driver, &n.to_string()))).unwrap();
             drop(tube.claim(0).unwrap());
             let claims = tube.take_many(2, ZERO).unwrap();
             drop(tube);
             let store = file.reopen(store);
             drop(claims);
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             let expected = [(2, Some(0)), (1, Some(1)), (0, Some(2))];
             assert_eq!([0, 1, 2].map(|id| attempts(&tube, id)), expected);
             assert_eq!(group_of_buried(&tube, 0).as_deref(), Some("lost"));

@@ -61,7 +61,7 @@ fn take_many_that_fails_midway_uses_no_attempt() {
                 let (disk, clock) = (failing_disk::Disk::new(None), ManualClock::new());
                 let options = Store::options().clock(&clock);
                 let store = stores::serve(options.open_on(disk.storage()).unwrap());
-                let tube = store.create_tube("case", FIFO, flushed(1)).unwrap();
+                let tube = store.create_tube("case", flushed(1).driver(FIFO)).unwrap();
                 tube.put_many(["x", "y", "z"]).unwrap();
                 disk.fail(Plan { kind: Kind::Sync, nth, fault: Fault::Device, lasting: true });
                 let refused = if blocking {
@@ -188,14 +188,14 @@ fn without_cache(
         stores::serve(options.open_on(disk.storage()).unwrap())
     };
     let store = open();
-    let tube = store.create_tube("case", FIFO, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
     tube.put_many((0..tasks).map(|_| "x".repeat(1000))).unwrap();
-    let others = store.create_tube("others", FIFO, TubeOptions::new()).unwrap();
+    let others = store.create_tube("others", TubeOptions::new().driver(FIFO)).unwrap();
     others.put_many((0..500).map(|_| "x".repeat(1000))).unwrap();
     stores::close(&store);
     drop((store, tube, others));
     let store = open();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     (disk, clock, store, tube)
 }
 
@@ -206,12 +206,12 @@ fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
         stores::serve(Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap())
     };
     let store = open(&disk);
-    let tube = store.create_tube("case", FIFO, flushed(limit)).unwrap();
+    let tube = store.create_tube("case", flushed(limit).driver(FIFO)).unwrap();
     tube.put_many((0..500).map(|_| "x".repeat(1000))).unwrap();
     stores::close(&store);
     drop((store, tube));
     let store = open(&disk);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let session = store.session("").unwrap();
     let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
     disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
@@ -230,7 +230,7 @@ fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
     disk.repair();
     clock.advance(secs(60));
     let check = |store: &Store| {
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let expected = if limit == 1 { TaskState::Buried } else { TaskState::Ready };
         assert_eq!((state(&tube, 0), attempts(&tube, 0)), (Some(expected), (1, Some(limit - 1))));
         assert_sound(store);

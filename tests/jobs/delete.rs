@@ -50,7 +50,7 @@ fn dropped_tube_is_not_listed() {
     for_each_driver(ALL, |case| {
         let names =
             || case.store.tubes().unwrap().into_iter().map(|tube| tube.name).collect::<Vec<_>>();
-        case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         assert_eq!(names(), ["case", "other"]);
         case.store.drop_tube("other").unwrap();
         assert_eq!(names(), ["case"]);
@@ -72,11 +72,11 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
         assert_eq!(case.take_all(), [0, 1]);
         assert_busy();
         assert_eq!(case.store.tubes().unwrap().len(), 1);
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_busy();
-        case.tube.claimed(1).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(1).and_then(tubewell::Claim::release).unwrap();
 
-        let waiting = case.store.create_tube("waiting", case.driver, TubeOptions::default());
+        let waiting = case.store.create_tube("waiting", TubeOptions::default().driver(case.driver));
         let waiting = WaitingTake::begin(waiting.unwrap().to_async().take_timeout(NO_TIMEOUT));
         assert!(matches!(case.store.drop_tube("waiting"), Err(Error::TubeBusy { .. })));
         drop(waiting);

@@ -1,6 +1,6 @@
 //! Deletes of many tasks with one commit.
 
-use tubewell::{Durability, Error, Keep, TaskState, TubeOptions};
+use tubewell::{Durability, Error, Keep, Outcome, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create_with, draft};
 use super::support::*;
@@ -14,7 +14,7 @@ fn delete_many_deletes_tasks_in_every_state() {
         for_each_driver_with(ALL, options, |case| {
             case.put_all([0, 1, 2, 3, 4]);
             case.tube.bury(2).unwrap();
-            case.tube.claim(3).unwrap().ack_with("result").unwrap();
+            case.tube.claim(3).unwrap().end(Outcome::result("result")).unwrap();
             let claim = case.tube.claim(1).unwrap();
             assert_eq!(case.tube.admin().delete_many(&[3, 2, 1, 0]).unwrap(), 4);
             assert_not_taken(claim.ack(), 1);
@@ -31,7 +31,8 @@ fn delete_many_deletes_tasks_in_every_state() {
 fn delete_many_skips_unknown_and_repeated_ids() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         let elsewhere = other.put(case.draft("x")).unwrap().id;
         assert_eq!(case.tube.admin().delete_many(&[0, 77, 1, 0, elsewhere]).unwrap(), 2);
         assert_eq!(case.tube.admin().delete_many(&[0, 77, 1]).unwrap(), 0);
@@ -56,7 +57,7 @@ fn delete_many_of_ten_thousand_tasks_is_one_commit() {
         assert_eq!(tube.admin().delete_many(&ids[1..]).unwrap(), 10_000);
         assert_eq!(store.counters().unwrap().commits - before, 1);
         let (_killed, copy) = after_a_kill(&file);
-        assert_eq!(copy.tube("case").unwrap().statistics().unwrap().tasks.total, 1);
+        assert_eq!(copy.find_tube("case").unwrap().statistics().unwrap().tasks.total, 1);
         assert_sound(&copy);
         assert_eq!(take(&tube), Some(ids[0]));
         assert_sound(&store);

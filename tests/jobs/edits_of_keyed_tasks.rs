@@ -18,7 +18,7 @@ fn changed_task_keeps_its_key() {
         update(Update::new().delay(ZERO));
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.admin().set_priority(id, 7).unwrap();
-        claim.bury_with(Failure::new("g", "message")).unwrap();
+        claim.bury(Failure::new("g", "message")).unwrap();
         case.tube.admin().set_priority(id, 3).unwrap();
         assert_eq!(case.tube.admin().kick(Filter::new().group("g")).unwrap(), 1);
         assert_eq!(found(), Some(id));
@@ -71,7 +71,8 @@ fn taken_task_with_new_priority_holds_its_sub_queue_until_its_claim_ends() {
     for limit in [1, 2] {
         let options = tubewell::TubeOptions::new().sub_queue_limit(limit).shared_limits(true);
         for_each_driver_with(&[tubewell::UTUBETTL], options.clone(), |case| {
-            let other = case.store.create_tube("other", case.driver, options.clone()).unwrap();
+            let other =
+                case.store.create_tube("other", options.clone().driver(case.driver)).unwrap();
             let put = |tube: &tubewell::Tube| {
                 tube.put(Put::new("x").sub_queue("s").priority(5)).unwrap().id
             };

@@ -33,14 +33,14 @@ fn end_of_session_ends_its_waits() {
 fn end_of_session_ends_put_that_waits_for_its_task() {
     with_timeout(|| {
         let store = store_in_memory();
-        store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let session = store.session("").unwrap();
         let tube = session.tube("case").unwrap();
         let wait = Wait::begin(tube.to_async().put_and_wait("x", NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(end_of(wait).err(), Some(Error::SessionEnded));
         store.flush().unwrap();
-        assert_eq!(store.tube("case").unwrap().statistics().unwrap().tasks.ready, 1);
+        assert_eq!(store.find_tube("case").unwrap().statistics().unwrap().tasks.ready, 1);
         assert_sound(&store);
     });
 }
@@ -49,7 +49,7 @@ fn end_of_session_ends_put_that_waits_for_its_task() {
 fn close_ends_waits() {
     with_timeout(|| {
         let store = store_in_memory();
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let id = tube.put("x").unwrap().id;
         let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
         let closing = thread::scope(|scope| {

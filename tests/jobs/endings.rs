@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Ending, Error, Failure, Keep, Store, Tube, TubeOptions};
+use tubewell::{Ending, Error, Failure, Keep, Outcome, Store, Tube, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::support::*;
@@ -28,7 +28,7 @@ fn keeping(keep: Keep) -> TubeOptions {
 }
 
 fn keeping_tube(store: &Store, keep: Keep) -> Tube {
-    store.create_tube("keeping", FIFOTTL, keeping(keep)).unwrap()
+    store.create_tube("keeping", keeping(keep).driver(FIFOTTL)).unwrap()
 }
 
 /// How many callers wait for one task.
@@ -47,7 +47,7 @@ fn all_waiters_of_a_task_get_its_result_however_long_it_is_kept() {
                     .map(|n| wait_for(if n % 2 == 0 { &case.tube } else { &session }, id))
                     .collect();
                 let result = format!("result {n}");
-                case.tube.try_take().unwrap().unwrap().ack_with(&*result).unwrap();
+                case.tube.try_take().unwrap().unwrap().end(Outcome::result(&*result)).unwrap();
                 for wait in waits {
                     assert_eq!(wait.answer(), Ok(Some(done(&result))));
                 }
@@ -70,7 +70,7 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
         let commits = store.counters().unwrap().commits;
         let tickets = claims.map(|claim| {
             let result = format!("result {}", claim.id());
-            claim.into_async().ack_with(result)
+            claim.into_async().end(Outcome::result(result))
         });
         let forget = tube.to_async().refuse_when_full().admin().forget(ids[2]);
         let after = ids.map(|id| wait_for(&tube, id));
@@ -101,16 +101,16 @@ fn result_of_ack_whose_flush_fails_is_there_once_the_storage_works() {
             let claim = tube.try_take().unwrap().unwrap();
             let before = wait_for(&tube, id);
             disk.fail_flushes(true);
-            let acked = claim.ack_with("result").err();
+            let acked = claim.end(Outcome::result("result")).err();
             assert!(matches!(acked, Some(Error::OutcomeUnknown { .. })), "{acked:?}");
             assert!(matches!(before.answer(), Err(Error::Unavailable { .. })));
             assert!(matches!(tube.wait_done(id, NO_TIMEOUT), Err(Error::Unavailable { .. })));
-            assert!(matches!(tube.outcome(id), Err(Error::Unavailable { .. })));
+            assert!(matches!(tube.ending(id), Err(Error::Unavailable { .. })));
             disk.fail_flushes(false);
             clock.advance(secs(60));
             let expected = if keep == Keep::new() { done("result") } else { Ending::Gone };
             assert_eq!(tube.wait_done(id, NO_TIMEOUT), Ok(Some(expected.clone())));
-            assert_eq!(tube.outcome(id), Ok(Some(expected)));
+            assert_eq!(tube.ending(id), Ok(Some(expected)));
             assert_sound(&store);
         }
     });
@@ -125,8 +125,8 @@ fn waits_that_begin_during_a_flush_that_fails_return_errors() {
         let ids = ["a", "b"].map(|name| tube.put(name).unwrap().id);
         let claims = ids.map(|id| tube.claim(id).unwrap());
         let [first, second] = claims;
-        let ack = disk.block_flush_of(|| first.into_async().ack_with("a"));
-        let late = second.into_async().ack_with("b");
+        let ack = disk.block_flush_of(|| first.into_async().end(Outcome::result("a")));
+        let late = second.into_async().end(Outcome::result("b"));
         let waits = ids.map(|id| wait_for(&tube, id));
         disk.fail_flushes(true);
         stores::settle(&store);
@@ -154,7 +154,7 @@ fn resolve_and_forget_during_an_outage_are_refused_and_change_nothing() {
         let tube = keeping_tube(&store, Keep::new());
         let ids = ["acked", "resolved", "open", "forgotten"].map(|name| tube.put(name).unwrap().id);
         for id in [ids[0], ids[3]] {
-            tube.claim(id).unwrap().ack_with("result").unwrap();
+            tube.claim(id).unwrap().end(Outcome::result("result")).unwrap();
         }
         let wait = wait_for(&tube, ids[2]);
         disk.fail_flushes(true);
@@ -171,15 +171,15 @@ fn resolve_and_forget_during_an_outage_are_refused_and_change_nothing() {
         }
         disk.fail_flushes(false);
         clock.advance(secs(60));
-        assert_eq!(tube.outcome(ids[0]), Ok(Some(done("result"))));
-        assert_eq!(tube.outcome(ids[1]), Ok(Some(done("by hand"))));
-        assert_eq!(tube.outcome(ids[2]), Ok(None));
+        assert_eq!(tube.ending(ids[0]), Ok(Some(done("result"))));
+        assert_eq!(tube.ending(ids[1]), Ok(Some(done("by hand"))));
+        assert_eq!(tube.ending(ids[2]), Ok(None));
         disk.fail_flushes(true);
         let unknown = tube.admin().forget(ids[3]);
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         disk.fail_flushes(false);
         clock.advance(secs(60));
-        assert_eq!(tube.outcome(ids[3]), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(ids[3]), Ok(Some(Ending::Gone)));
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.kept, tasks.ready), (2, 1));
         assert_sound(&store);
@@ -193,14 +193,14 @@ fn outcomes_that_fall_due_during_an_outage_are_forgotten_after_it() {
         let (disk, clock, store, plain) = on_disk(FIFO);
         let tube = keeping_tube(&store, Keep::new().age(secs(1)));
         let id = tube.put("x").unwrap().id;
-        tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        tube.try_take().unwrap().unwrap().end(Outcome::result("result")).unwrap();
         disk.fail_flushes(true);
         assert!(plain.put("x").is_err());
         clock.advance(secs(5));
-        assert!(matches!(tube.outcome(id), Err(Error::Unavailable { .. })));
+        assert!(matches!(tube.ending(id), Err(Error::Unavailable { .. })));
         disk.fail_flushes(false);
         clock.advance(secs(60));
-        assert_eq!(tube.outcome(id), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(id), Ok(Some(Ending::Gone)));
         store.flush().unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.kept, 0);
         assert_sound(&store);
@@ -215,7 +215,7 @@ fn close_during_the_flush_of_an_end_keeps_its_result() {
         let ids = ["acked", "open"].map(|name| tube.put(name).unwrap().id);
         let claim = tube.try_take().unwrap().unwrap();
         let waits = ids.map(|id| wait_for(&tube, id));
-        let ack = disk.block_flush_of(|| claim.into_async().ack_with("result"));
+        let ack = disk.block_flush_of(|| claim.into_async().end(Outcome::result("result")));
         let [acked, open] = waits;
         thread::scope(|scope| {
             let close = scope.spawn(|| stores::close(&store));
@@ -230,7 +230,7 @@ fn close_during_the_flush_of_an_end_keeps_its_result() {
         drop((tube, store));
         wait_until(|| disk.is_closed.load(Ordering::SeqCst));
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
-        let tube = store.tube("keeping").unwrap();
+        let tube = store.find_tube("keeping").unwrap();
         assert_eq!(ended(&tube, ids[0]), Some(done("result")));
         assert_eq!(ended(&tube, ids[1]), None);
         assert_sound(&store);
@@ -247,11 +247,11 @@ fn waiter_and_outcome_return_the_same_failure() {
         // A bury without a failure: the last one is still known.
         case.tube.bury(0).unwrap();
         assert_eq!(group_of(wait.answer().unwrap()).as_deref(), Some("first"));
-        assert_eq!(group_of(case.tube.outcome(0).unwrap()).as_deref(), Some("first"));
+        assert_eq!(group_of(case.tube.ending(0).unwrap()).as_deref(), Some("first"));
         case.tube.kick(1).unwrap();
         let wait = wait_for(&case.tube, 0);
         let failed = case.tube.try_take().unwrap().unwrap();
-        failed.bury_with(Failure::new("second", "m")).unwrap();
+        failed.bury(Failure::new("second", "m")).unwrap();
         assert_eq!(group_of(wait.answer().unwrap()).as_deref(), Some("second"));
         assert_eq!(group_of(ended(&case.tube, 0)).as_deref(), Some("second"));
     });
@@ -267,7 +267,7 @@ fn waiter_gets_the_first_of_several_ends_of_one_flush() {
         let claim = tube.claim(ids[0]).unwrap();
         let flush = disk.block_flush_of(|| deferred.put("begins a flush"));
         let waits = ids.map(|id| wait_for(&tube, id));
-        let failed = claim.into_async().bury_with(Failure::new("g", "m"));
+        let failed = claim.into_async().bury(Failure::new("g", "m"));
         let mut tickets = vec![deferred.bury(ids[1])];
         let kicked = deferred.kick(2);
         tickets.extend(ids.map(|id| deferred.bury(id)));
@@ -294,17 +294,18 @@ fn waits_for_kept_tasks_return_immediately_also_after_reopen() {
     for driver in ALL {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, keeping(Keep::new().age(secs(9)))).unwrap();
+        let tube =
+            store.create_tube("case", keeping(Keep::new().age(secs(9))).driver(driver)).unwrap();
         for (id, result) in [(0, "one"), (1, "")] {
             tube.put("x").unwrap();
-            tube.try_take().unwrap().unwrap().ack_with(result).unwrap();
+            tube.try_take().unwrap().unwrap().end(Outcome::result(result)).unwrap();
             assert_eq!(ended(&tube, id), Some(done(result)));
         }
         tube.put("x").unwrap();
         tube.try_take().unwrap().unwrap().ack().unwrap();
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let endings = [0, 1, 2].map(|id| ended(&tube, id).unwrap());
         assert_eq!(endings, [done("one"), done(""), DONE]);
         assert_eq!(tube.wait_drained(ZERO), Ok(true));
@@ -323,8 +324,8 @@ fn truncate_during_the_flush_of_kept_ends_answers_with_them() {
         let ids = ["a", "b", "open"].map(|name| tube.put(name).unwrap().id);
         let [first, second] = [ids[0], ids[1]].map(|id| tube.claim(id).unwrap());
         let waits = ids.map(|id| wait_for(&tube, id));
-        let ack = disk.block_flush_of(|| first.into_async().ack_with("a"));
-        let later = second.into_async().ack_with("b");
+        let ack = disk.block_flush_of(|| first.into_async().end(Outcome::result("a")));
+        let later = second.into_async().end(Outcome::result("b"));
         thread::scope(|scope| {
             let truncate = scope.spawn(|| tube.admin().truncate());
             wait_until(|| tube.statistics().unwrap().tasks.total == 0);
@@ -349,7 +350,7 @@ fn truncate_during_the_flush_of_kept_ends_answers_with_them() {
 fn wait_through_another_tube_returns_gone() {
     let store = store_in_memory();
     let tube = keeping_tube(&store, Keep::new());
-    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
     let id = tube.put("x").unwrap().id;
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
     let wait = Wait::begin(tube.to_async().wait_done(id, NO_TIMEOUT));
@@ -384,7 +385,7 @@ fn concurrent_callers_each_get_the_result_of_their_task() {
                         for _ in 0..CALLERS * TASKS / 2 {
                             let claim = tube.take_timeout(NO_TIMEOUT).unwrap().unwrap();
                             let result = claim.body().to_vec();
-                            claim.ack_with(result).unwrap();
+                            claim.end(Outcome::result(result)).unwrap();
                         }
                     });
                 }

@@ -16,10 +16,12 @@ fn put(id: u64) -> TaskEvent {
 #[test]
 fn removed_callbacks_and_subscriptions_receive_nothing() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         let [one, two, last] = std::array::from_fn(|_| CallbackLog::default());
         let [first, second] = [(); 2].map(|()| Events::of(&case.store, Filter::new(), 10));
-        let of_owner = [case.tube_of_owner(), stores::owner(&case.store).tube("other").unwrap()];
+        let of_owner =
+            [case.tube_of_owner(), stores::owner(&case.store).find_tube("other").unwrap()];
         assert!(of_owner[0].on_task_change(Some(one.as_callback())).unwrap().is_none());
         assert!(of_owner[1].on_task_change(Some(two.as_callback())).unwrap().is_none());
         case.put_all([0]);
@@ -62,7 +64,8 @@ fn close_ends_all_subscriptions() {
 #[test]
 fn panicking_callback_stops_neither_the_caller_nor_other_subscribers() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         let (called, logged) = (CallbackLog::default(), CallbackLog::default());
         let log = called.callback();
         let panics = move |event: &Event| {
@@ -70,7 +73,7 @@ fn panicking_callback_stops_neither_the_caller_nor_other_subscribers() {
             panic!("this callback panics on purpose at every event");
         };
         case.tube_of_owner().on_task_change(Some(Arc::new(panics))).unwrap();
-        let of_owner = stores::owner(&case.store).tube("other").unwrap();
+        let of_owner = stores::owner(&case.store).find_tube("other").unwrap();
         of_owner.on_task_change(Some(logged.as_callback())).unwrap();
         let events = Events::of(&case.store, Filter::new(), 10);
 

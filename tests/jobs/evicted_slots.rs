@@ -6,6 +6,7 @@ use tubewell::driver::UTUBETTL;
 use tubewell::{Claim, Put, Rate, TubeOptions};
 
 use super::support::*;
+use crate::options::only;
 
 const SUB_QUEUES: usize = 2300;
 
@@ -71,14 +72,14 @@ const GATES: [Gate; 7] = [
     Gate {
         what: "altered limit",
         options: || limit(2),
-        shut: |case| case.tube.admin().alter(limit(1)).unwrap(),
-        open: |case| case.tube.admin().alter(limit(2)).unwrap(),
+        shut: |case| case.tube.admin().alter(only(limit(1))).unwrap(),
+        open: |case| case.tube.admin().alter(only(limit(2))).unwrap(),
     },
     Gate {
         what: "limit of taken tasks",
         options: || limit(2),
-        shut: |case| case.tube.admin().alter(limit(2).max_taken(1)).unwrap(),
-        open: |case| case.tube.admin().alter(limit(2)).unwrap(),
+        shut: |case| case.tube.admin().alter(only(limit(2).max_taken(1))).unwrap(),
+        open: |case| case.tube.admin().alter(only(limit(2))).unwrap(),
     },
 ];
 

@@ -8,9 +8,9 @@ use super::support::*;
 type End = (fn(&Tube, u64) -> Result<tubewell::Receipt>, Option<TaskState>);
 
 const ENDS: [End; 5] = [
-    (|tube, id| tube.claimed(id).and_then(|claim| claim.release(ZERO)), Some(TaskState::Ready)),
+    (|tube, id| tube.claimed(id).and_then(tubewell::Claim::release), Some(TaskState::Ready)),
     (
-        |tube, id| tube.claimed(id).and_then(|claim| claim.release(secs(10))),
+        |tube, id| tube.claimed(id).and_then(|claim| claim.release_in(secs(10))),
         Some(TaskState::Delayed),
     ),
     (Tube::bury, Some(TaskState::Buried)),
@@ -48,7 +48,7 @@ pub fn assert_refused_once_claim_has_ended<T>(
 /// Difference: the error names the task and not its state.
 #[test]
 fn bury_by_claim_is_refused_once_claim_has_ended() {
-    assert_refused_once_claim_has_ended(ALL, Claim::bury);
+    assert_refused_once_claim_has_ended(ALL, |claim| claim.bury(None));
 }
 
 /// Q111
@@ -80,7 +80,7 @@ fn bury_by_former_holder_is_refused_when_another_session_has_the_task() {
         let claim = former.try_take().unwrap().unwrap();
         assert_eq!(case.tube.admin().release_all().unwrap(), 1);
         assert_eq!(take(&current), Some(0));
-        assert_not_taken(claim.bury(), 0);
+        assert_not_taken(claim.bury(None), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
         assert_eq!(
             current.claimed(0).and_then(tubewell::Claim::ack).unwrap().state,
@@ -102,13 +102,13 @@ fn release_of_task_that_is_not_taken_is_refused() {
         for (id, state) in
             [(0, None), (1, Some(TaskState::Buried)), (2, Some(TaskState::Ready)), (99, None)]
         {
-            assert_not_taken(case.tube.claimed(id).and_then(|claim| claim.release(ZERO)), id);
+            assert_not_taken(case.tube.claimed(id).and_then(tubewell::Claim::release), id);
             assert_eq!(case.state(id), state);
         }
         assert_eq!((case.tasks(), case.calls()), (tasks, calls));
     });
-    assert_refused_once_claim_has_ended(ALL, |claim| claim.release(ZERO));
-    assert_refused_once_claim_has_ended(TIMED, |claim| claim.release(secs(1)));
+    assert_refused_once_claim_has_ended(ALL, tubewell::Claim::release);
+    assert_refused_once_claim_has_ended(TIMED, |claim| claim.release_in(secs(1)));
 }
 
 /// Q154, T019
@@ -121,13 +121,13 @@ fn ack_and_release_by_another_session_are_refused() {
         assert_eq!(take(&holder), Some(0));
         let before = (case.tasks(), case.calls());
         assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(other.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(other.claimed(0).and_then(tubewell::Claim::release), 0);
         if case.timed() {
-            assert_not_taken(other.claimed(0).and_then(|claim| claim.release(secs(1))), 0);
+            assert_not_taken(other.claimed(0).and_then(|claim| claim.release_in(secs(1))), 0);
         }
         assert_eq!((case.tasks(), case.calls()), before);
         assert_eq!(
-            holder.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap().state,
+            holder.claimed(0).and_then(tubewell::Claim::release).unwrap().state,
             TaskState::Ready
         );
     });
@@ -140,18 +140,18 @@ fn holder_calls_after_release_are_refused() {
         case.put_all([0]);
         let released = || {
             let claim = case.tube.try_take().unwrap().unwrap();
-            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+            case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
             claim
         };
         assert_not_taken(released().ack(), 0);
-        assert_not_taken(released().bury(), 0);
-        assert_not_taken(released().release(ZERO), 0);
+        assert_not_taken(released().bury(None), 0);
+        assert_not_taken(released().release(), 0);
         if case.timed() {
             assert_not_taken(released().renew(secs(1)), 0);
             assert_not_taken(released().touch(secs(1)), 0);
         }
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_not_taken(case.tube.claimed(0).and_then(|claim| claim.release(ZERO)), 0);
+        assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         assert_eq!(case.take_all(), [0]);
     });
@@ -163,7 +163,7 @@ fn release_with_delay_keeps_task_from_takers_until_delay_elapses() {
     for_each_driver(TIMED, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(secs(10)).unwrap().state, TaskState::Delayed);
+        assert_eq!(claim.release_in(secs(10)).unwrap().state, TaskState::Delayed);
         assert_eq!(case.take(), None);
         case.advance(9_999);
         assert_eq!((case.state(0), case.take()), (Some(TaskState::Delayed), None));
@@ -181,7 +181,7 @@ fn end_of_session_does_not_release_task_that_it_released_before() {
         let session = case.store.session("").unwrap();
         let first = session.tube("case").unwrap();
         assert_eq!((take(&first), take(&first)), (Some(0), Some(1)));
-        first.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        first.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(0));
         session.end().unwrap();
         assert_eq!(
@@ -204,7 +204,7 @@ fn released_task_is_listed_as_ready_again() {
         };
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!((listed(TaskState::Ready), listed(TaskState::Taken)), (vec![], vec![0]));
-        assert_eq!(claim.release(ZERO).unwrap().state, TaskState::Ready);
+        assert_eq!(claim.release().unwrap().state, TaskState::Ready);
         assert_eq!((listed(TaskState::Ready), listed(TaskState::Taken)), (vec![0], vec![]));
         assert_eq!(case.take(), Some(0));
     });

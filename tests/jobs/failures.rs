@@ -33,7 +33,7 @@ fn release_of_the_last_attempt_buries_the_task_with_a_cause() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.release(ZERO).unwrap().state, TaskState::Buried);
+        assert_eq!(claim.release().unwrap().state, TaskState::Buried);
         let cause = "its worker released it in attempt 1, the last one";
         assert_eq!(failure(&case.tube, id), Some(("released".into(), cause.into(), 1)));
         assert_eq!(groups(&case.tube), [("released".into(), 1)]);
@@ -132,7 +132,7 @@ fn bury_with_buries_in_its_group_whatever_attempts_are_left() {
         for_each_driver_with(ALL, options, |case| {
             let id = case.put("x");
             let claim = case.tube.try_take().unwrap().unwrap();
-            let receipt = claim.bury_with(Failure::new("format", "no header")).unwrap();
+            let receipt = claim.bury(Failure::new("format", "no header")).unwrap();
             assert_eq!((receipt.state, case.take()), (TaskState::Buried, None));
             assert_eq!(failure(&case.tube, id), Some(("format".into(), "no header".into(), 1)));
             case.tube.kick_task(id).unwrap();
@@ -147,14 +147,14 @@ fn failures_survive_a_reopen_in_all_states() {
     let file = StoreFile::new();
     let store = file.open();
     let options = TubeOptions::new().max_attempts(2);
-    let tube = store.create_tube("case", FIFO, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
     tube.put_many(["retried", "buried"]).unwrap();
     for id in [0, 1, 1] {
         tube.claim(id).unwrap().fail(Failure::new("group", format!("{id}"))).unwrap();
     }
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(failure(&tube, 0), Some(("group".into(), "0".into(), 1)));
     assert_eq!(failure(&tube, 1), Some(("group".into(), "1".into(), 2)));
     assert_eq!([0, 1].map(|id| attempts(&tube, id)), [(1, Some(1)), (2, Some(0))]);

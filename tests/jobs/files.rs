@@ -14,7 +14,7 @@ pub fn create(file: &StoreFile, driver: &str) -> (Store, Tube) {
 pub fn create_with(file: &StoreFile, driver: &str, options: TubeOptions) -> (Store, Tube) {
     println!("driver {driver}");
     let store = file.open();
-    let tube = store.create_tube("case", driver, options).unwrap();
+    let tube = store.create_tube("case", options.driver(driver)).unwrap();
     (store, tube)
 }
 

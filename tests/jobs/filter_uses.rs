@@ -104,7 +104,7 @@ fn state_is_a_filter_of_its_tasks() {
 #[test]
 fn store_lists_one_tube_as_the_tube_does() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         other.put(Put::new("x").tag("foo")).unwrap();
         for _ in 0..5 {
             put_tagged(case, &["foo"]);
@@ -138,7 +138,7 @@ fn store_lists_one_tube_as_the_tube_does() {
 #[test]
 fn store_lists_the_tasks_with_a_tag_that_meet_the_other_conditions_in_both_orders() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let mut ids = Vec::new();
         for _ in 0..4 {
             ids.push(put_tagged(case, &["foo"]));

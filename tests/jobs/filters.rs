@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Subscription, TaskState,
-    TubeOptions,
+    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Outcome, Put, Subscription,
+    TaskState, TubeOptions,
 };
 
 use super::support::*;
@@ -58,7 +58,8 @@ fn subscription_receives_events_of_a_kind_that_nobody_wanted_before() {
 #[test]
 fn subscription_receives_only_what_passes_its_filter() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let ends = [EventKind::Ack, EventKind::Bury];
         let subscribe = |filter| Events::of(&case.store, filter, 100);
         let all = subscribe(Filter::new());
@@ -111,13 +112,14 @@ fn name_of_an_unknown_kind_is_refused() {
 #[test]
 fn subscription_without_a_filter_receives_the_events_of_all_others() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let of_all = Events::of(&case.store, Filter::new(), 100);
         let of_one =
             ["case", "other"].map(|tube| Events::of(&case.store, Filter::new().tube(tube), 100));
         for tube in [&case.tube, &other] {
             let id = tube.put("x").unwrap().id;
-            tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
+            tube.try_take().unwrap().unwrap().release().unwrap();
             tube.bury(id).unwrap();
             tube.kick_task(id).unwrap();
             tube.claim(id).unwrap().ack().unwrap();
@@ -216,13 +218,13 @@ fn event_of_a_replaced_task_names_the_holder_that_lost_it() {
 #[test]
 fn completion_is_an_event_and_so_is_an_advance() {
     for_each_driver(ALL, |case| {
-        let next = case.store.create_tube("next", case.driver, TubeOptions::new()).unwrap();
+        let next = case.store.create_tube("next", TubeOptions::new().driver(case.driver)).unwrap();
         let events =
             Events::of(&case.store, Filter::new().kinds([EventKind::Ack, EventKind::Advance]), 9);
         case.put_all([0, 1]);
         let [first, second] = [(); 2].map(|()| case.tube.try_take().unwrap().unwrap());
         first.ack().unwrap();
-        second.advance(&next, case.draft("x")).unwrap();
+        second.end(Outcome::advance(&next, case.draft("x"))).unwrap();
         let seen: Vec<_> =
             received(&events).into_iter().map(|it| (it.tube.to_string(), it.id, it.kind)).collect();
         let advance = EventKind::Advance;
@@ -277,7 +279,7 @@ fn cancel_of_a_delayed_or_failed_task_and_delete_of_a_blocked_one_are_an_event_e
         let events = Events::of(&case.store, Filter::new().kinds([EventKind::Delete]), 10);
         case.put_all([0]);
         case.add(case.draft("blocked").after(&case.tube, [0]));
-        case.tube.claim(0).unwrap().bury_with(Failure::new("poison", "no use")).unwrap();
+        case.tube.claim(0).unwrap().bury(Failure::new("poison", "no use")).unwrap();
         case.add(case.draft("delayed").delay(secs(5)));
         case.tube.delete(1).unwrap();
         case.tube.cancel(0).unwrap();
@@ -329,7 +331,7 @@ fn each_change_of_a_tracked_task_is_one_event() {
         case.put("untracked");
         let take = || -> Claim { case.tube.claim(0).unwrap() };
         take().fail(Failure::new("timeout", "no answer")).unwrap();
-        take().bury_with(Failure::new("poison", "no use")).unwrap();
+        take().bury(Failure::new("poison", "no use")).unwrap();
         case.tube.kick_task(0).unwrap();
         take().ack().unwrap();
         let take = (EventKind::Take, None, None);
@@ -353,7 +355,7 @@ fn release_that_spends_the_budget_is_an_event_with_the_failure_group() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         let released = Events::of(&case.store, Filter::new().kinds([EventKind::Release]), 10);
         case.put("x");
-        case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
+        case.tube.try_take().unwrap().unwrap().release().unwrap();
         let event = released.read().remove(0);
         assert_eq!((event.state, event.cause.as_deref()), (TaskState::Buried, Some("released")));
     });
@@ -371,7 +373,7 @@ fn end_of_a_claim_says_why_and_whose_it_was() {
             (&|claim| drop(claim), EventKind::Release),
             (&|claim| drop(case.tube.admin().revoke(claim.id())), EventKind::Revoke),
             (&|_| assert_eq!(case.tube.admin().revoke_all(), Ok(1)), EventKind::Revoke),
-            (&|claim| claim.snooze(ZERO).map(drop).unwrap(), EventKind::Snooze),
+            (&|claim| claim.end(Outcome::snooze(ZERO)).map(drop).unwrap(), EventKind::Snooze),
         ];
         for (end, kind) in ends {
             let ann = case.store.session("ann").unwrap();
@@ -394,7 +396,8 @@ fn every_event_of_a_task_with_a_key_has_the_key() {
     let keep = TubeOptions::new().keep_done(Keep::new().count(1));
     for_each_driver_with(TIMED, keep, |case| {
         let events = Events::of(&case.store, Filter::new(), 100);
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let parent = case.add(case.draft("x").key("k").ttl(secs(10)));
         let after = case.draft("y").key("k").after(&case.tube, [parent]).key("k2");
         case.add(after.on_parent(OnParent::Release));
@@ -425,7 +428,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
     for driver in [FIFO, UTUBE] {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
         let events = Events::of(&store, Filter::new().owner("ann"), 100);
         let ann = store.session("ann").unwrap();
         let anns = ann.tube("case").unwrap();

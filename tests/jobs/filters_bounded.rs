@@ -38,7 +38,7 @@ fn filter_of_more_than_4096_combinations_is_refused() {
 #[test]
 fn filter_of_4096_combinations_lets_each_of_its_events_pass() {
     let store = store_in_memory();
-    let tube = store.create_tube("0", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("0", TubeOptions::new().driver(FIFO)).unwrap();
     let put_and_ack = |task: Put| {
         let id = tube.put(task).unwrap().id;
         tube.try_take().unwrap().unwrap().ack().unwrap();
@@ -61,17 +61,17 @@ fn filter_of_4096_combinations_lets_each_of_its_events_pass() {
 fn large_filters_that_begin_and_end_lose_no_event_of_others() {
     const PUTS: u64 = 300;
     let store = store_in_memory();
-    let tube = store.create_tube("0", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("0", TubeOptions::new().driver(FIFO)).unwrap();
     let puts = store.events(Filter::new().tube("0").kinds([EventKind::Put]), 1000).unwrap();
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
             for _ in 0..20 {
                 let events = store.events(filter(64, 64, 0, 0), 10).unwrap();
-                let before = store.tube("0").unwrap().put(Put::new("").key("1")).unwrap().id;
+                let before = store.find_tube("0").unwrap().put(Put::new("").key("1")).unwrap().id;
                 let event = events.recv_timeout(HANGS_AFTER).unwrap();
                 assert_eq!((event.id, event.kind), (before, EventKind::Put));
                 drop(events);
-                store.tube("0").unwrap().delete(before).unwrap();
+                store.find_tube("0").unwrap().delete(before).unwrap();
             }
         });
         for _ in 0..PUTS {

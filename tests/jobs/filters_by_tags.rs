@@ -2,7 +2,8 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    EventKind, Failure, Filter, Keep, OnKey, OnParent, Put, Schedule, TaskState, TubeOptions,
+    EventKind, Failure, Filter, Keep, OnKey, OnParent, Outcome, Put, Schedule, TaskState,
+    TubeOptions,
 };
 
 use super::filters::received;
@@ -75,7 +76,7 @@ fn edit_of_tags_is_an_event_of_the_tags_that_it_leaves() {
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.admin().add_tags(id, ["red"]).unwrap();
         case.tube.admin().remove_tags(id, ["blue"]).unwrap();
-        claim.release(ZERO).unwrap();
+        claim.release().unwrap();
         assert_eq!(kinds(&red), [update, update, release]);
         assert_eq!(kinds(&blue), [take, update]);
         assert_sound(&case.store);
@@ -89,7 +90,8 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
     for_each_driver_with(TIMED, keep, |case| {
         let of_tag = Events::of(&case.store, Filter::new().tag("other tag").tag("t"), 100);
         let all = Events::of(&case.store, Filter::new(), 100);
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let draft = |data: &str| case.draft(data).tag("t");
         let parent = case.add(draft("x").ttl(secs(10)));
         let after = draft("y").after(&case.tube, [parent]).on_parent(OnParent::Release);
@@ -104,7 +106,7 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
         other.put(put()).unwrap();
         let claim = other.claim(id).unwrap();
         claim.fail(Failure::new("timeout", "no answer")).unwrap();
-        other.claim(id).unwrap().advance(&case.tube, case.draft("w")).unwrap();
+        other.claim(id).unwrap().end(Outcome::advance(&case.tube, case.draft("w"))).unwrap();
         case.tube.delete(id).unwrap();
         case.store.flush().unwrap();
         let told = |events: &Events| -> Vec<(u64, EventKind, TaskState)> {
@@ -125,7 +127,7 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
 fn events_of_a_replaced_task_of_a_temporary_tube_have_its_key_and_its_tags() {
     for_each_driver(ALL, |case| {
         let options = || TubeOptions::new().temporary(true).keep_done(Keep::new());
-        let make = |name| case.store.create_tube(name, case.driver, options()).unwrap();
+        let make = |name| case.store.create_tube(name, options().driver(case.driver)).unwrap();
         let (one, other) = (make("one"), make("another"));
         let by_key = Events::of(&case.store, Filter::new().key("k"), 100);
         let by_tag = Events::of(&case.store, Filter::new().tag("t"), 100);
@@ -159,7 +161,8 @@ fn events_of_a_replaced_task_of_a_temporary_tube_have_its_key_and_its_tags() {
 #[test]
 fn every_event_of_a_schedule_has_its_key() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let by_key = Events::of(&case.store, Filter::new().key("daily"), 100);
         let by_tag = Events::of(&case.store, Filter::new().tag("run"), 100);
         let daily = |secs_between| {
@@ -193,7 +196,7 @@ fn event_after_a_flush_passes_by_the_tags_of_the_task_that_is_gone() {
     for driver in [FIFO, UTUBE] {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
         let events = Events::of(&store, Filter::new().tag("a").tag("b"), 100);
         for tags in [["a", "b"], ["b", "c"]] {
             tube.put(tags.into_iter().fold(Put::new("x"), Put::tag)).unwrap();

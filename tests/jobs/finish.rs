@@ -1,10 +1,10 @@
-//! Finish: the end of a task, and everything that follows from it, with one commit.
+//! Outcomes: the end of a task, and everything that follows from it, with one commit.
 
 use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE};
-use tubewell::{Durability, Ending, Error, EventKind, Finish, Keep, Put, TaskState, TubeOptions};
+use tubewell::{Durability, Ending, Error, EventKind, Keep, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending, with_timeout};
 use super::files::{after_a_kill, create_with};
@@ -20,17 +20,16 @@ fn finish_acks_with_a_result_and_puts() {
         let id = case.put("x");
         let wait = wait_for(&case.tube, id);
         let claim = case.tube.try_take().unwrap().unwrap();
-        let finish = Finish::new()
-            .result("R")
-            .put(&mail, case.draft("to: ann"))
-            .put(&case.tube, case.draft("again"))
-            .put(&mail, case.draft("to: bob"));
+        let finish = Outcome::result("R")
+            .and_put(&mail, case.draft("to: ann"))
+            .and_put(&case.tube, case.draft("again"))
+            .and_put(&mail, case.draft("to: bob"));
         let before = case.store.counters().unwrap().commits;
-        let receipt = claim.finish(finish).unwrap();
+        let receipt = claim.end(finish).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
         assert_eq!(case.store.counters().unwrap().commits - before, 1);
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
-        assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
+        assert_eq!(case.tube.ending(id), Ok(Some(done("R"))));
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
         assert_eq!((listed(&mail, TaskState::Ready), listed(&case.tube, TaskState::Ready)), {
             (vec![id + 1, id + 3], vec![id + 2])
@@ -45,13 +44,14 @@ fn finish_advances_and_puts() {
     for_each_driver(ALL, |case| {
         let (next, mail) = (
             other(&case.store, case.driver),
-            case.store.create_tube("mail", FIFO, TubeOptions::new()),
+            case.store.create_tube("mail", TubeOptions::new().driver(FIFO)),
         );
         let mail = mail.unwrap();
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        let finish = Finish::new().put(&mail, "a").advance(&next, case.draft("y")).put(&mail, "b");
-        let receipt = claim.finish(finish).unwrap();
+        let finish =
+            Outcome::advance(&next, case.draft("y")).and_put(&mail, "a").and_put(&mail, "b");
+        let receipt = claim.end(finish).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
         assert_eq!(next.try_take().unwrap().unwrap().body(), b"y");
         assert_eq!(listed(&mail, TaskState::Ready), [id + 1, id + 2]);
@@ -66,8 +66,8 @@ fn finish_without_anything_is_an_ack() {
         let log = case.event_log();
         let [plain, with_result] = [0, 1].map(|id| case.tube.claim(id).unwrap());
         let wait = wait_for(&case.tube, 1);
-        plain.finish(Finish::new()).unwrap();
-        with_result.finish(Finish::new().result("R")).unwrap();
+        plain.end(Outcome::done()).unwrap();
+        with_result.end(Outcome::result("R")).unwrap();
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
         assert_eq!(log.read().split_off(2), [0, 1].map(|id| (id, EventKind::Ack, TaskState::Done)));
     });
@@ -78,40 +78,38 @@ fn refused_finish_changes_nothing() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         let next = other(&case.store, case.driver);
         let small = TubeOptions::new().capacity(2);
-        let small = case.store.create_tube("small", LIMFIFOTTL, small).unwrap();
-        let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let small = case.store.create_tube("small", small.driver(LIMFIFOTTL)).unwrap();
+        let plain = case.store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         let memory = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", FIFO, memory).unwrap();
+        let memory = case.store.create_tube("memory", memory.driver(FIFO)).unwrap();
         let elsewhere = store_in_memory();
-        let elsewhere = elsewhere.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-        let gone = case.store.create_tube("gone", FIFO, TubeOptions::new()).unwrap();
+        let elsewhere = elsewhere.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
+        let gone = case.store.create_tube("gone", TubeOptions::new().driver(FIFO)).unwrap();
         case.store.drop_tube("gone").unwrap();
         let id = case.put("x");
         let before =
-            (Finish::new().result("R").put(&next, case.draft("a")), case.store.next_id().unwrap());
-        let all = |finish: Finish| finish.put(&next, case.draft("b"));
+            (Outcome::result("R").and_put(&next, case.draft("a")), case.store.next_id().unwrap());
+        let all = |outcome: Outcome| outcome.and_put(&next, case.draft("b"));
         let invalid = [
-            all(Finish::new().result("R").advance(&next, "b")),
-            all(Finish::new().advance(&next, "b").advance(&plain, "c")),
-            all(before.0.clone().put(&memory, "b")),
-            all(before.0.clone().put(&elsewhere, "b")),
-            all(before.0.clone().put(&plain, vec![0; tubewell::MAX_BODY + 1])),
-            all(Finish::new().result(vec![0; tubewell::MAX_BODY + 1])),
+            all(before.0.clone().and_put(&memory, "b")),
+            all(before.0.clone().and_put(&elsewhere, "b")),
+            all(before.0.clone().and_put(&plain, vec![0; tubewell::MAX_BODY + 1])),
+            all(Outcome::result(vec![0; tubewell::MAX_BODY + 1])),
         ];
         for finish in invalid {
-            let refused = case.tube.claim(id).unwrap().finish(finish);
+            let refused = case.tube.claim(id).unwrap().end(finish);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
         let three = ["b", "c", "d"]
             .into_iter()
-            .fold(before.0.clone(), |finish, body| finish.put(&small, body));
+            .fold(before.0.clone(), |finish, body| finish.and_put(&small, body));
         let full = Error::Full { tube: "small".into(), capacity: 2 };
-        assert_eq!(case.tube.claim(id).unwrap().finish(all(three.clone())), Err(full.clone()));
-        let refused = case.tube.claim(id).unwrap().into_async().finish(three);
+        assert_eq!(case.tube.claim(id).unwrap().end(all(three.clone())), Err(full.clone()));
+        let refused = case.tube.claim(id).unwrap().into_async().end(three);
         assert_eq!(refused.wait(), Err(full));
-        let unsupported = all(before.0.clone().put(&plain, Put::new("b").priority(1)));
-        assert_unsupported(case.tube.claim(id).unwrap().finish(unsupported), FIFO);
-        let dropped = case.tube.claim(id).unwrap().finish(all(before.0.clone().put(&gone, "b")));
+        let unsupported = all(before.0.clone().and_put(&plain, Put::new("b").priority(1)));
+        assert_unsupported(case.tube.claim(id).unwrap().end(unsupported), FIFO);
+        let dropped = case.tube.claim(id).unwrap().end(all(before.0.clone().and_put(&gone, "b")));
         assert_eq!(dropped, Err(Error::TubeDropped { name: "gone".into() }));
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
         for tube in [&next, &small, &plain, &memory] {
@@ -119,7 +117,7 @@ fn refused_finish_changes_nothing() {
         }
         assert_eq!(case.store.next_id().unwrap(), before.1);
         // And what was refused is accepted when nothing is in its way.
-        case.tube.claim(id).unwrap().finish(before.0).unwrap();
+        case.tube.claim(id).unwrap().end(before.0).unwrap();
     });
 }
 
@@ -131,16 +129,16 @@ fn finish_of_ended_claim_is_refused() {
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.admin().revoke(id).unwrap();
         let current = case.tube.try_take().unwrap().unwrap();
-        let finish = Finish::new().put(&next, "a").advance(&next, "b");
-        assert_not_taken(claim.finish(finish.clone()), id);
+        let finish = Outcome::advance(&next, "b").and_put(&next, "a");
+        assert_not_taken(claim.end(finish.clone()), id);
         assert_eq!(tasks(&next), counts([]));
-        current.finish(finish).unwrap();
+        current.end(finish).unwrap();
         assert_eq!(listed(&next, TaskState::Ready), [id, id + 1]);
         if case.timed() {
             let id = case.add(case.draft("x").ttr(secs(1)));
             let late = case.tube.try_take().unwrap().unwrap();
             case.advance(1000);
-            assert_not_taken(late.finish(Finish::new().put(&next, "c")), id);
+            assert_not_taken(late.end(Outcome::done().and_put(&next, "c")), id);
         }
     });
 }
@@ -153,20 +151,20 @@ fn tasks_of_a_finish_share_the_capacity_of_a_tube() {
             case.put(body);
         }
         let full = Error::Full { tube: "case".into(), capacity: 3 };
-        let twice = |finish: Finish| finish.put(&case.tube, "d").put(&case.tube, "e");
-        assert_eq!(case.tube.claim(0).unwrap().finish(twice(Finish::new())), Err(full.clone()));
-        case.tube.claim(0).unwrap().finish(Finish::new().put(&case.tube, "d")).unwrap();
+        let twice = |outcome: Outcome| outcome.and_put(&case.tube, "d").and_put(&case.tube, "e");
+        assert_eq!(case.tube.claim(0).unwrap().end(twice(Outcome::done())), Err(full.clone()));
+        case.tube.claim(0).unwrap().end(Outcome::done().and_put(&case.tube, "d")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
         let mut put = case.tube.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
-        case.tube.claim(1).unwrap().finish(Finish::new().put(&case.tube, "e")).unwrap();
+        case.tube.claim(1).unwrap().end(Outcome::done().and_put(&case.tube, "e")).unwrap();
         assert_eq!(case.tasks()["total"], 3);
         poll_pending(&mut put, Waker::noop());
         case.tube.delete(2).unwrap();
         block_on(put).unwrap();
         case.tube.delete(3).unwrap();
         // Two places: one is free, one is that of the finished task.
-        case.tube.claim(4).unwrap().finish(twice(Finish::new())).unwrap();
+        case.tube.claim(4).unwrap().end(twice(Outcome::done())).unwrap();
         assert_eq!(case.tasks()["total"], 3);
     });
 }
@@ -184,8 +182,8 @@ fn takers_of_all_tubes_get_what_a_finish_puts() {
             WaitingTake::begin(next.to_async().take_timeout(NO_TIMEOUT)),
             WaitingTake::begin(next.to_async().take_timeout(NO_TIMEOUT)),
         ];
-        let finish = Finish::new().advance(&next, "first").put(&next, Put::new("urgent"));
-        let ticket = disk.block_flush_of(|| claim.into_async().finish(finish));
+        let finish = Outcome::advance(&next, "first").and_put(&next, Put::new("urgent"));
+        let ticket = disk.block_flush_of(|| claim.into_async().end(finish));
         let mut takes = takes;
         assert!(takes.iter_mut().all(WaitingTake::is_pending));
         assert_eq!(tube.statistics().unwrap().tasks.taken, 1);
@@ -203,13 +201,13 @@ fn finish_with_a_flushed_tube_is_flushed() {
     with_timeout(|| {
         let (disk, _, store, strong) = on_disk(FIFO);
         for durability in [Durability::relaxed(), Durability::write()] {
-            let options = TubeOptions::new().durability(durability).if_not_exists(true);
+            let options = TubeOptions::new().durability(durability);
             let name = format!("{durability}");
-            let weak = store.create_tube(&name, FIFO, options).unwrap();
+            let weak = store.open_tube(&name, options.driver(FIFO)).unwrap();
             let id = weak.put("x").unwrap().id;
             let claim = weak.try_take().unwrap().unwrap();
-            let finish = Finish::new().result("R").put(&strong, "y");
-            let ticket = disk.block_flush_of(|| claim.into_async().finish(finish));
+            let finish = Outcome::result("R").and_put(&strong, "y");
+            let ticket = disk.block_flush_of(|| claim.into_async().end(finish));
             let wait = wait_for(&weak, id);
             assert_eq!(weak.statistics().unwrap().tasks.taken, 1);
             stores::settle(&store);
@@ -234,17 +232,18 @@ fn kill_leaves_all_of_a_finish_or_nothing() {
         for round in 0..4 {
             tube.put(format!("{round}")).unwrap();
             let claim = tube.try_take().unwrap().unwrap();
-            let finish = Finish::new().result("R").put(&mail, vec![7; 3000]).put(&mail, "b");
+            let finish = Outcome::result("R").and_put(&mail, vec![7; 3000]).and_put(&mail, "b");
             images.push((round, after_a_kill(&file)));
             match round {
-                3 => drop(claim.finish(Finish::new().put(&mail, "c").advance(&mail, "d")).unwrap()),
-                _ => drop(claim.finish(finish).unwrap()),
+                3 => drop(claim.end(Outcome::advance(&mail, "d").and_put(&mail, "c")).unwrap()),
+                _ => drop(claim.end(finish).unwrap()),
             }
         }
         images.push((4, after_a_kill(&file)));
         for (round, (_image, killed)) in images {
             assert_sound(&killed);
-            let (tube, mail) = (killed.tube("case").unwrap(), killed.tube("other").unwrap());
+            let (tube, mail) =
+                (killed.find_tube("case").unwrap(), killed.find_tube("other").unwrap());
             let (ended, open) = (round.min(3), u64::from(round < 4));
             let statistics = tube.statistics().unwrap().tasks;
             assert_eq!((statistics.kept, statistics.ready), (ended, open));
@@ -260,22 +259,27 @@ fn typed_claims_advance_and_finish() {
         let numbers = case.tube.typed::<u64>();
         let words = other(&case.store, case.driver).typed::<String>();
         numbers.put(7).unwrap();
-        numbers.try_take().unwrap().unwrap().advance(&words, "seven".to_owned()).unwrap();
+        numbers
+            .try_take()
+            .unwrap()
+            .unwrap()
+            .end(Outcome::advance(&words, "seven".to_owned()))
+            .unwrap();
         let seven = words.try_take().unwrap().unwrap();
         assert_eq!((seven.id(), seven.value().as_str()), (0, "seven"));
-        let finish = Finish::new().put(&numbers, 8);
-        seven.into_async().finish(finish).wait().unwrap();
+        let finish = Outcome::done().and_put(&numbers, 8);
+        seven.into_async().end(finish).wait().unwrap();
         let eight = numbers.try_take().unwrap().unwrap();
         let word = "eight".to_owned();
-        eight.into_async().advance(&words, &word).wait().unwrap();
+        eight.into_async().end(Outcome::advance(&words, &word)).wait().unwrap();
         assert_eq!(words.try_take().unwrap().unwrap().value(), "eight");
-        let more = case.store.create_tube("more", case.driver, TubeOptions::new()).unwrap();
+        let more = case.store.create_tube("more", TubeOptions::new().driver(case.driver)).unwrap();
         let more = more.typed::<String>();
         words.admin().move_to(1, &more).unwrap();
         assert_eq!((more.admin().move_all(&words), words.admin().move_all(&more)), (Ok(1), Ok(1)));
         more.to_async().admin().move_to(1, &words).wait().unwrap();
         assert_eq!(block_on(words.to_async().admin().move_all(&more)), Ok(1));
         assert_eq!(*more.try_take().unwrap().unwrap().value(), word);
-        assert_eq!(more.outcome(0), Ok(Some(Ending::Gone)));
+        assert_eq!(more.ending(0), Ok(Some(Ending::Gone)));
     });
 }

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, ClaimToken, Error, FIFOTTL, Failure, Filter, Keep, ManualClock, Put, Receipt, Schedule,
-    Store, TaskState, Ticket, Tube, TubeOptions,
+    Claim, ClaimToken, Error, FIFOTTL, Failure, Filter, Keep, ManualClock, Outcome, Put, Receipt,
+    Schedule, Store, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -38,16 +38,16 @@ impl Filled {
         let options = Store::options().clock(ManualClock::new()).max_pending(200, 1 << 20);
         let store = stores::serve(disk.open(options));
         let options = TubeOptions::new().history(10).keep_done(Keep::new()).metrics(30);
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
         let parked = put_and_take(&tube).park(secs(60)).unwrap();
         let mut taken: Vec<Claim> = (0..8).map(|_| put_and_take(&tube)).collect();
         for name in ["measured", "weighed"] {
             let _: u32 = taken[0].step(name, || Ok::<_, Error>(7)).unwrap();
         }
         // A claim reads the steps of earlier ones.
-        let id = taken.remove(0).release(secs(0)).unwrap().id;
+        let id = taken.remove(0).release_in(secs(0)).unwrap().id;
         taken.insert(0, tube.claim(id).unwrap());
-        put_and_take(&tube).bury_with(Failure::new("smtp", "421")).unwrap();
+        put_and_take(&tube).bury(Failure::new("smtp", "421")).unwrap();
         let done = put_and_take(&tube).ack().unwrap().id;
         let hourly = Schedule::every(secs(3600)).key("hourly").put("x");
         tube.schedule(hourly).unwrap();
@@ -58,7 +58,7 @@ impl Filled {
 
     /// Puts deferred tasks until the write buffer is full and a flush is blocked.
     fn fill(&self) -> Vec<Ticket<Receipt>> {
-        let tube = stores::owner(&self.store).tube("case").unwrap();
+        let tube = stores::owner(&self.store).find_tube("case").unwrap();
         let deferred = tube.to_async().refuse_when_full();
         let put = || deferred.put(Put::new("fills the buffer").priority(u32::MAX));
         let mut tickets = vec![self.disk.block_flush_of(put)];
@@ -113,8 +113,8 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(block_on(tube.to_async().query().history(ready)).unwrap().len(), 1);
         assert_eq!(tube.query().steps(first.id()).unwrap().len(), 2);
         assert_eq!(block_on(tube.to_async().query().steps(first.id())).unwrap().len(), 2);
-        assert!(tube.outcome(done).unwrap().is_some());
-        assert!(block_on(tube.to_async().outcome(done)).unwrap().is_some());
+        assert!(tube.ending(done).unwrap().is_some());
+        assert!(block_on(tube.to_async().ending(done)).unwrap().is_some());
         assert!(tube.wait_done(done, secs(60)).unwrap().is_some());
         assert_eq!(tube.query().parents(child).unwrap(), [ready]);
         assert_eq!(tube.query().children(ready).unwrap(), [child]);
@@ -134,7 +134,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         let _ =
             (store.counters().unwrap(), store.clock_report().unwrap(), store.session("").unwrap());
         // Of a tube.
-        let tube = &store.tube("case").unwrap();
+        let tube = &store.find_tube("case").unwrap();
         let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
         assert_eq!(page.items[0].id, ready);
         let first_of = |page: tubewell::Page<tubewell::TaskInfo>| page.items[0].id;
@@ -176,7 +176,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         let own = session.tube("case").unwrap();
         let held = own.try_take().unwrap().unwrap().detach().info.id;
         assert_eq!(own.claimed(held).unwrap().id(), held);
-        own.claimed(held).unwrap().release(secs(0)).unwrap();
+        own.claimed(held).unwrap().release_in(secs(0)).unwrap();
         // A claim of a chosen task looks it up.
         assert_eq!(tube.claim(ready).unwrap().id(), ready);
         #[cfg(feature = "_peer")]
@@ -212,8 +212,8 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         let Filled { store, tube, ready, taken, parked, .. } = filled;
         drop(tube.claim(*ready).unwrap());
         drop(block_on(tube.to_async().claim(*ready)).unwrap());
-        tube.try_take().unwrap().unwrap().snooze(secs(0)).unwrap();
-        tube.take_many(1, secs(0)).unwrap().pop().unwrap().release(secs(0)).unwrap();
+        tube.try_take().unwrap().unwrap().end(Outcome::snooze(secs(0))).unwrap();
+        tube.take_many(1, secs(0)).unwrap().pop().unwrap().release_in(secs(0)).unwrap();
         let claim = taken.pop().unwrap();
         claim.renew(secs(90)).unwrap();
         claim.progress(1, 2).unwrap();
@@ -223,9 +223,9 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         let claim = taken.pop().unwrap();
         let id = claim.detach().info.id;
         tube.claimed(id).and_then(|claim| claim.renew(secs(90))).unwrap();
-        tube.claimed(id).and_then(|claim| claim.release(secs(0))).unwrap();
+        tube.claimed(id).and_then(|claim| claim.release_in(secs(0))).unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        tube.claimed(id).and_then(|claim| claim.snooze(secs(0))).unwrap();
+        tube.claimed(id).and_then(|claim| claim.end(Outcome::snooze(secs(0)))).unwrap();
         let session = store.session("worker").unwrap();
         session.describe("kind", "metadata").unwrap();
         let resumed = session.resume_claim(parked).unwrap();
@@ -246,12 +246,12 @@ fn deferred_changes_of_memory_are_not_refused_while_the_write_buffer_is_full() {
     Filled::new().while_full(|filled| {
         let Filled { store, taken, .. } = filled;
         // The tickets of a connection may be answered in any order: one after the other.
-        let deferred = store.tube("case").unwrap().to_async().refuse_when_full();
+        let deferred = store.find_tube("case").unwrap().to_async().refuse_when_full();
         deferred.admin().revoke(taken.pop().unwrap().id()).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        deferred.claimed(id).wait().unwrap().release(secs(0)).wait().unwrap();
+        deferred.claimed(id).wait().unwrap().release_in(secs(0)).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;
-        deferred.claimed(id).wait().unwrap().snooze(secs(0)).wait().unwrap();
+        deferred.claimed(id).wait().unwrap().end(Outcome::snooze(secs(0))).wait().unwrap();
         let refused = deferred.put("x").wait();
         assert_eq!(refused.map(drop), Err(Error::Overloaded));
     });

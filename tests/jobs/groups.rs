@@ -20,7 +20,7 @@ fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
 
 fn bury_next(tube: &Tube, group: &str) -> u64 {
     let claim = tube.try_take().unwrap().unwrap();
-    claim.bury_with(Failure::new(group, "why")).unwrap().id
+    claim.bury(Failure::new(group, "why")).unwrap().id
 }
 
 /// The pages of a group, each of at most `limit` tasks.
@@ -46,7 +46,7 @@ fn failed_task_has_its_failure_and_no_owner() {
         let worker = case.store.session("worker").unwrap();
         let claim = worker.tube("case").unwrap().try_take().unwrap().unwrap();
         case.advance(2_000);
-        assert_eq!(claim.bury_with(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
+        assert_eq!(claim.bury(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
         case.advance(3_000);
         let info = case.info(0);
         let failure = info.failure.unwrap();
@@ -61,7 +61,7 @@ fn failed_task_has_its_failure_and_no_owner() {
         assert_eq!(groups(&case.tube), [group("g", 1)]);
         assert_eq!(case.tasks(), counts([("buried", 1), ("total", 1)]));
         // It failed, so it has no result.
-        let ending = case.tube.outcome(0).unwrap();
+        let ending = case.tube.ending(0).unwrap();
         let Some(Ending::Buried { failure: Some(last) }) = ending else { panic!("{ending:?}") };
         assert_eq!((last.group.as_str(), last.message.as_str()), ("g", "m"));
     });
@@ -73,7 +73,7 @@ fn failure_without_message_is_listed_in_its_group() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        claim.bury_with(Failure::new("g", "")).unwrap();
+        claim.bury(Failure::new("g", "")).unwrap();
         assert_eq!(groups(&case.tube), [group("g", 1)]);
         let page =
             case.tube.query().list(Filter::new().group("g").newest_first(), None, 10).unwrap();
@@ -247,7 +247,7 @@ fn delete_of_task_that_has_no_attempt_left_empties_its_group() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(1), |case| {
         case.put_all([0]);
         let released = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(released.release(ZERO).unwrap().state, TaskState::Buried);
+        assert_eq!(released.release().unwrap().state, TaskState::Buried);
         assert_eq!(groups(&case.tube), [group("released", 1)]);
         let mut deleted = vec![0];
         if case.timed() {
@@ -283,9 +283,8 @@ fn names_of_groups_have_1_to_255_bytes_and_do_not_mix() {
         for bad in [String::new(), "x".repeat(256)] {
             tube.put(draft(driver, "bad")).unwrap();
             let claim = tube.try_take().unwrap().unwrap();
-            let refused = tube
-                .claimed(claim.id())
-                .and_then(|claim| claim.bury_with(Failure::new(&*bad, "m")));
+            let refused =
+                tube.claimed(claim.id()).and_then(|claim| claim.bury(Failure::new(&*bad, "m")));
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
             claim.ack().unwrap();
         }
@@ -293,7 +292,7 @@ fn names_of_groups_have_1_to_255_bytes_and_do_not_mix() {
             names.iter().zip(1..).map(|(name, copies)| group(name, copies)).collect();
         expected.sort();
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(groups(&tube), expected);
         for (name, count) in expected {
             assert_eq!(pages(&tube, &name, 2).concat().len() as u64, count, "{name:?}");
@@ -324,7 +323,7 @@ fn group_pages_skip_tasks_that_are_kicked_between_them() {
         assert_eq!(ids(&second), [4, 2]);
         // It fails again: it is newer than the cursor now.
         let claim = case.tube.claim(5).unwrap();
-        claim.bury_with(Failure::new("g", "again")).unwrap();
+        claim.bury(Failure::new("g", "again")).unwrap();
         case.tube.delete(1).unwrap();
         let third = case
             .tube
@@ -370,7 +369,7 @@ fn groups_survive_kill_backup_and_compaction_and_end_with_truncate() {
         }
         let expected = [group("a", 2), group("b", 1)];
         let assert_groups = |store: &Store| {
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(groups(&tube), expected);
             assert_eq!(pages(&tube, "a", 1).concat(), [2, 0]);
             assert_sound(store);

@@ -4,11 +4,12 @@ use std::time::SystemTime;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Claim, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Put, TaskState, Tube, TubeOptions,
-    Update,
+    Claim, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Outcome, Put, TaskState, Tube,
+    TubeOptions, Update,
 };
 
 use super::support::*;
+use crate::options::only;
 use crate::stores::{self, ManualClock};
 
 pub fn history(entries: u32) -> TubeOptions {
@@ -83,7 +84,7 @@ fn buried_task_has_its_failure_and_its_worker_in_its_history() {
         let worker = case.store.session("worker").unwrap();
         let claim = claim(&worker.tube("case").unwrap());
         case.advance(1_000);
-        claim.bury_with(Failure::new("g", "m")).unwrap();
+        claim.bury(Failure::new("g", "m")).unwrap();
         assert_eq!(kinds(&case.tube, 0), [EventKind::Put, EventKind::Take, EventKind::Bury]);
         let bury = last(&case.tube, 0);
         assert_eq!((bury.state, bury.owner.as_deref()), (TaskState::Buried, Some("worker")));
@@ -164,11 +165,11 @@ fn entry_is_refused_without_a_claim_a_history_or_with_a_long_text() {
         case.tube.admin().revoke(0).unwrap();
         assert_not_taken(claim.log("late"), 0);
         drop(claim);
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         is_invalid(case.tube.admin().log(0, "x"), "keeps no history");
         is_invalid(case.tube.admin().log(9, "x"), "keeps no history");
         assert_eq!(numbers(&case.tube, 0), [0, 1, 2, 3]);
-        let wide = case.store.create_tube("wide", case.driver, history(1001));
+        let wide = case.store.create_tube("wide", history(1001).driver(case.driver));
         is_invalid(wide.map(|_| unreachable!()), "1000");
     });
 }
@@ -265,7 +266,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
     let ends: [(EndOfClaim, EventKind); 8] = [
         (
             |_, claim| {
-                claim.release(ZERO).unwrap();
+                claim.release().unwrap();
             },
             RELEASE,
         ),
@@ -274,7 +275,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
         (|case, claim| drop((case.tube.admin().release_all().unwrap(), claim)), RELEASE),
         (
             |_, claim| {
-                claim.snooze(ZERO).unwrap();
+                claim.end(Outcome::snooze(ZERO)).unwrap();
             },
             EventKind::Snooze,
         ),
@@ -287,7 +288,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
         (|case, claim| drop((case.tube.bury(0).unwrap(), claim)), EventKind::Bury),
         (
             |_, claim| {
-                claim.bury().unwrap();
+                claim.bury(None).unwrap();
             },
             EventKind::Bury,
         ),
@@ -330,7 +331,7 @@ fn take_under_way_is_in_the_history() {
             assert_eq!((take.what, take.state), (EventKind::Take, TaskState::Taken));
             assert_eq!((take.number, take.at), (2 * round - 1, taken));
             assert_eq!((take.owner.as_deref(), &*take.tube), (Some("worker"), "case"));
-            claim.release(ZERO).unwrap();
+            claim.release().unwrap();
             assert_eq!(numbers(&case.tube, 0), [0, 2 * round]);
         }
     });
@@ -374,7 +375,7 @@ fn each_stored_change_of_a_task_has_an_entry() {
         claim.checkpoint("z").unwrap();
         tube.admin().set_priority(1, 8).unwrap();
         claim.renew(secs(9)).unwrap(); // Not stored.
-        claim.release(ZERO).unwrap();
+        claim.release().unwrap();
         assert_eq!(
             kinds(tube, 1),
             [
@@ -394,7 +395,7 @@ fn each_stored_change_of_a_task_has_an_entry() {
 fn tube_without_a_history_has_no_entries() {
     for_each_driver(&[FIFO, FIFOTTL, UTUBE], |case| {
         case.put_all([0]);
-        claim(&case.tube).bury().unwrap();
+        claim(&case.tube).bury(None).unwrap();
         assert_eq!(entries(&case.tube, 0), []);
         assert_eq!(case.tube.info().unwrap().history, 0);
     });
@@ -408,7 +409,7 @@ fn altered_limit_holds_from_the_next_change_on() {
             case.tube.admin().log(0, &n.to_string()).unwrap();
         }
         let alter = |entries| {
-            case.tube.admin().alter(history(entries)).unwrap();
+            case.tube.admin().alter(only(history(entries))).unwrap();
             assert_eq!(case.tube.info().unwrap().history, entries);
         };
         assert_eq!(numbers(&case.tube, 0), [0, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
@@ -417,16 +418,16 @@ fn altered_limit_holds_from_the_next_change_on() {
         case.tube.admin().log(0, "").unwrap();
         assert_eq!(numbers(&case.tube, 0), [0, 20, 21]);
         alter(5);
-        claim(&case.tube).release(ZERO).unwrap();
+        claim(&case.tube).release().unwrap();
         assert_eq!(numbers(&case.tube, 0), [0, 20, 21, 22, 23]);
         alter(0);
         assert_eq!(numbers(&case.tube, 0).len(), 5);
-        claim(&case.tube).release(ZERO).unwrap();
+        claim(&case.tube).release().unwrap();
         assert_eq!(entries(&case.tube, 0), []);
         // A history begins again, and a take before it is not in it.
         let held = claim(&case.tube);
         alter(5);
-        held.release(ZERO).unwrap();
+        held.release().unwrap();
         assert_eq!(kinds(&case.tube, 0), [EventKind::Take, EventKind::Release]);
         assert_eq!(numbers(&case.tube, 0), [0, 1]);
     });
@@ -478,7 +479,7 @@ fn history_ends_with_its_task() {
 #[test]
 fn many_entries_are_in_order() {
     let store = stores::in_memory();
-    let tube = store.create_tube("case", FIFO, history(1000)).unwrap();
+    let tube = store.create_tube("case", history(1000).driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     for n in 1..=1300 {
         tube.admin().log(0, &n.to_string()).unwrap();

@@ -2,13 +2,14 @@
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Counting, Durability, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Put, Restore,
-    Store, TaskState, Tube, TubeOptions,
+    Counting, Durability, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Outcome, Put,
+    Restore, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft};
 use super::history::{claim, entries, history, kinds, last, numbers};
 use super::support::*;
+use crate::options::only;
 use crate::stores;
 
 /// What the entries of a task say, each with its tube.
@@ -22,7 +23,7 @@ fn said(kinds: &[(EventKind, &str)]) -> Vec<(EventKind, String)> {
 
 /// Another tube of the case.
 fn other(case: &Case, name: &str, options: TubeOptions) -> Tube {
-    case.store.create_tube(name, case.driver, options).unwrap()
+    case.store.create_tube(name, options.driver(case.driver)).unwrap()
 }
 
 use EventKind::{Ack, Advance, Fail, Log, Lost, Move, Put as Placed, Release, Replace, Take};
@@ -32,7 +33,7 @@ fn moved_task_has_the_entries_of_both_tubes() {
     for_each_driver_with(ALL, history(10), |case| {
         let next = other(case, "next", history(3));
         case.put_all([0, 1]);
-        claim(&case.tube).release(ZERO).unwrap();
+        claim(&case.tube).release().unwrap();
         let held = claim(&case.tube);
         assert_eq!(held.id(), 0);
         case.tube.admin().move_to(0, &next).unwrap();
@@ -60,7 +61,7 @@ fn advanced_task_keeps_its_history() {
         let first = claim(&worker.tube("case").unwrap());
         case.advance(1_000);
         first.log("half").unwrap();
-        first.advance(&next, case.draft("y")).unwrap();
+        first.end(Outcome::advance(&next, case.draft("y"))).unwrap();
         claim(&next).ack().unwrap();
         assert_eq!(
             way(&next, 0),
@@ -78,11 +79,11 @@ fn advanced_task_keeps_its_history() {
         // Within its tube, and to a tube that keeps nothing.
         let silent = other(case, "silent", TubeOptions::new());
         case.put_all([1]);
-        claim(&case.tube).advance(&case.tube, case.draft("z")).unwrap();
+        claim(&case.tube).end(Outcome::advance(&case.tube, case.draft("z"))).unwrap();
         assert_eq!(kinds(&case.tube, 1), [Placed, Take, Advance]);
-        claim(&case.tube).advance(&silent, case.draft("z")).unwrap();
+        claim(&case.tube).end(Outcome::advance(&silent, case.draft("z"))).unwrap();
         assert_eq!(entries(&silent, 1), []);
-        claim(&silent).advance(&next, case.draft("z")).unwrap();
+        claim(&silent).end(Outcome::advance(&next, case.draft("z"))).unwrap();
         assert_eq!(way(&next, 1), said(&[(Take, "silent"), (Advance, "next")]));
     });
 }
@@ -121,17 +122,17 @@ fn history_survives_close_and_kill() {
         let held = claim(&worker.tube("case").unwrap());
         file.clock.advance(secs(2));
         let (_killed, other) = after_a_kill(&file);
-        let killed = other.tube("case").unwrap();
+        let killed = other.find_tube("case").unwrap();
         assert_eq!(kinds(&killed, 0), [Placed, Log], "the claim was in memory only");
         assert_sound(&other);
         held.log("two").unwrap();
         let before = entries(&tube, 0);
         let (_killed, other) = after_a_kill(&file);
-        assert_eq!(entries(&other.tube("case").unwrap(), 0), before);
+        assert_eq!(entries(&other.find_tube("case").unwrap(), 0), before);
         assert_sound(&other);
         drop((tube, worker));
         let store = file.reopen_after(store, secs(60));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.info().unwrap().history, 4);
         assert_eq!(kinds(&tube, 0), [Placed, Take, Log, Lost]);
         let lost = last(&tube, 0);
@@ -158,7 +159,7 @@ fn counted_take_of_a_killed_process_has_an_entry() {
                     held.log("half").unwrap();
                 }
                 let (_killed, store) = after_a_kill(&file);
-                let tube = store.tube("case").unwrap();
+                let tube = store.find_tube("case").unwrap();
                 let entries = entries(&tube, 0);
                 let log = [Log].into_iter().filter(|_| has_logged);
                 let kinds = [Placed, Take].into_iter().chain(log).chain([Lost]);
@@ -194,9 +195,9 @@ fn counted_take_before_the_history_of_its_tube_has_its_time_after_a_kill() {
         file.clock.advance(secs(5));
         let held = claim(&tube);
         file.clock.advance(secs(2));
-        tube.admin().alter(options(10)).unwrap();
+        tube.admin().alter(only(options(10))).unwrap();
         let (_killed, killed) = after_a_kill(&file);
-        let entries = entries(&killed.tube("case").unwrap(), 0);
+        let entries = entries(&killed.find_tube("case").unwrap(), 0);
         assert!(entries.iter().map(|entry| entry.what).eq([Take, Lost]), "{entries:?}");
         assert_eq!(entries[0].at + secs(2), entries[1].at);
         assert_sound(&killed);
@@ -216,11 +217,11 @@ fn parked_claim_has_its_take_in_the_history() {
         assert_eq!(kinds(&tube, 0), [Placed, Take]);
         drop(tube);
         let store = file.reopen_after(store, secs(50));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(kinds(&tube, 0), [Placed, Take]);
         let resumed = store.resume_claim(&token).unwrap();
         resumed.log("on").unwrap();
-        resumed.release(ZERO).unwrap();
+        resumed.release().unwrap();
         assert_eq!(kinds(&tube, 0), [Placed, Take, Log, Release]);
         let times: Vec<_> = entries(&tube, 0).into_iter().map(|entry| entry.at).collect();
         assert_eq!(times[1], times[0]);
@@ -238,10 +239,10 @@ fn history_of_relaxed_written_and_temporary_tubes_is_complete() {
         ("written", history(5).durability(Durability::write())),
         ("temporary", history(5).temporary(true)),
     ] {
-        let tube = store.create_tube(name, FIFOTTL, options).unwrap();
+        let tube = store.create_tube(name, options.driver(FIFOTTL)).unwrap();
         let id = tube.put("x").unwrap().id;
-        claim(&tube).release(ZERO).unwrap();
-        claim(&tube).bury().unwrap();
+        claim(&tube).release().unwrap();
+        claim(&tube).bury(None).unwrap();
         assert_eq!(kinds(&tube, id)[1..], [Take, Release, Take, EventKind::Bury], "{name}");
         assert_eq!(numbers(&tube, id), [0, 1, 2, 3, 4]);
     }
@@ -300,6 +301,6 @@ fn backup_has_the_histories() {
     let copy = StoreFile::new();
     store.backup(copy.path()).unwrap();
     let copied: Store = stores::open_with(copy.path(), Store::options().clock(&file.clock));
-    assert_eq!(entries(&copied.tube("case").unwrap(), 0), entries(&tube, 0));
+    assert_eq!(entries(&copied.find_tube("case").unwrap(), 0), entries(&tube, 0));
     assert_sound(&copied);
 }

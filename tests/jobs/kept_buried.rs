@@ -28,7 +28,7 @@ fn no_more_restored_buried_tasks_than_are_kept_stay() {
         assert_sound(&store);
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("buried", 2), ("total", 2)]));
         for n in 7..14 {
             file.clock.advance(ms(1));
@@ -49,10 +49,10 @@ fn restored_buried_task_is_forgotten_after_its_age() {
         tube.admin().restore_many([Restore::new(draft(driver, "x")).buried(true)]).unwrap();
         let id = buried(&tube)[0];
         let store = file.reopen_after(store, secs(30));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, id), Some(TaskState::Buried));
         file.clock.advance(secs(30));
-        assert_eq!(tube.outcome(id), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(id), Ok(Some(Ending::Gone)));
         assert_sound(&store);
     }
 }
@@ -89,7 +89,7 @@ fn forgotten_buried_task_makes_place_for_a_waiting_put() {
             poll_pending(&mut put, Waker::noop());
             let taker = case.begin_take();
             case.advance(1);
-            held.bury_with(Failure::new("g", "m")).unwrap();
+            held.bury(Failure::new("g", "m")).unwrap();
             assert_eq!(block_on(put).unwrap().id, 2);
             assert_eq!(taker.id(), Some(2));
             assert_eq!([0, 1].map(|id| case.state(id)), [None, Some(TaskState::Buried)]);
@@ -146,7 +146,7 @@ fn close_buries_no_more_tasks_than_are_kept() {
         }
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube).get("buried").copied().unwrap_or_default(), count);
         let failures = buried(&tube).into_iter().map(|id| tube.peek(id).unwrap().info.failure);
         assert!(failures.into_iter().all(|failure| failure.unwrap().group == "lost"));

@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Put, Restore, Store, StoreOptions,
-    TaskState, TubeOptions,
+    Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Outcome, Put, Restore, Store,
+    StoreOptions, TaskState, TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -34,7 +34,7 @@ fn id_of(store: &Store, key: &str) -> Option<u64> {
 fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
     let keep = TubeOptions::default().keep_done(Keep::new());
     for_each_driver_with(ALL, keep, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         let put = || case.draft("x").key("k");
         let id = case.add(put());
         let refused = |state| {
@@ -63,11 +63,11 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.key(), Some("k"));
         refused(TaskState::Taken);
-        claim.bury().unwrap();
+        claim.bury(None).unwrap();
         refused(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         if case.timed() {
-            case.tube.try_take().unwrap().unwrap().release(secs(1)).unwrap();
+            case.tube.try_take().unwrap().unwrap().release_in(secs(1)).unwrap();
             refused(TaskState::Delayed);
             case.advance(1_000);
         }
@@ -124,7 +124,7 @@ fn key_of_a_dropped_tube_is_free_at_once() {
         if reopen {
             store = file.reopen(store);
         }
-        let tube = store.create_tube("new", FIFO, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("new", TubeOptions::default().driver(FIFO)).unwrap();
         assert_eq!(id_of(&store, "z"), None);
         let ids: Vec<u64> = ["z", "k0", "k1999"]
             .iter()
@@ -262,7 +262,7 @@ fn keys_survive_a_close_and_a_kill() {
         let keep = TubeOptions::default().keep_done(Keep::new());
         let (store, tube) = create_with(&file, driver, keep);
         let temporary = TubeOptions::default().temporary(true);
-        let temporary = store.create_tube("temporary", FIFO, temporary).unwrap();
+        let temporary = store.create_tube("temporary", temporary.driver(FIFO)).unwrap();
         tube.put(Put::new("done").key("done")).unwrap();
         tube.try_take().unwrap().unwrap().ack().unwrap();
         tube.put(Put::new("ready").key("ready")).unwrap();
@@ -275,7 +275,7 @@ fn keys_survive_a_close_and_a_kill() {
             assert_eq!(id_of(store, "done"), Some(0));
             assert_eq!(id_of(store, "ready"), Some(1));
             assert_eq!(id_of(store, "gone"), None);
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(in_use(tube.put(Put::new("x").key("done"))), (0, TaskState::Done));
             assert_sound(store);
         };
@@ -289,7 +289,7 @@ fn keys_survive_a_close_and_a_kill() {
 #[test]
 fn waiting_put_asks_for_its_key_when_it_is_admitted() {
     for_each_driver_with(&[LIMFIFOTTL], TubeOptions::default().capacity(1), |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         let keyed = |on_key| Put::new("x").key("k").on_key(on_key);
         let id = case.put("full");
         let rejected =
@@ -360,7 +360,8 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
     with_timeout(|| {
         let options = TubeOptions::default().keep_done(Keep::new());
         for_each_driver_with(ALL, options, |case| {
-            let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+            let other =
+                case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
             let put = || keep(Put::new("x".into()).key("k"));
             let waits = [
                 Wait::begin(case.tube.to_async().put_and_wait(put(), NO_TIMEOUT)),
@@ -370,7 +371,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             case.store.flush().unwrap();
             let claim = case.tube.try_take().unwrap().unwrap();
             let result = Ending::Done { result: Some(b"result".to_vec()) };
-            claim.ack_with("result").unwrap();
+            claim.end(Outcome::result("result")).unwrap();
             for wait in waits {
                 let (receipt, ending) = end_of(wait).unwrap();
                 assert_eq!((receipt.id, ending), (0, Some(result.clone())));
@@ -381,7 +382,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             case.tube.admin().forget(0).unwrap();
             let buried = case.add(put());
             let claim = case.tube.try_take().unwrap().unwrap();
-            claim.bury_with(Failure::new("group", "why")).unwrap();
+            claim.bury(Failure::new("group", "why")).unwrap();
             let (receipt, ending) = other.put_and_wait(put(), NO_TIMEOUT).unwrap();
             assert_eq!((receipt.id, receipt.state), (buried, TaskState::Buried));
             assert!(matches!(ending, Some(Ending::Buried { failure: Some(_) })), "{ending:?}");

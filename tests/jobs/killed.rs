@@ -61,7 +61,7 @@ fn work(tube: &Tube, rng: &mut Rng, report: impl Fn(&tubewell::Claim)) {
             1 => drop(claim),
             2 => drop(claim.ack().unwrap()),
             3 => drop(claim.fail(Failure::new("group", "message")).unwrap()),
-            _ => drop(claim.release(ZERO).unwrap()),
+            _ => drop(claim.release().unwrap()),
         }
     }
     for claim in held {
@@ -88,7 +88,7 @@ fn kill_when_idle(mode: &str, file: &StoreFile) -> Vec<String> {
 fn file_with(driver: &str, options: TubeOptions, tasks: u32) -> StoreFile {
     let file = StoreFile::new();
     let store = stores::open(file.path());
-    let tube = store.create_tube("case", driver, options).unwrap();
+    let tube = store.create_tube("case", options.driver(driver)).unwrap();
     tube.put_many((0..tasks).map(|n| draft(driver, &n.to_string()))).unwrap();
     stores::close(&store);
     file
@@ -96,7 +96,7 @@ fn file_with(driver: &str, options: TubeOptions, tasks: u32) -> StoreFile {
 
 fn open(file: &StoreFile) -> (Store, Tube) {
     let store = stores::open(file.path());
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_sound(&store);
     (store, tube)
 }

@@ -56,7 +56,7 @@ struct Tasks {
 impl Tasks {
     fn put(store: &Store, driver: &str) -> Tasks {
         let keep = TubeOptions::new().keep_done(Keep::new());
-        let tube = store.create_tube("tasks", driver, keep).unwrap();
+        let tube = store.create_tube("tasks", keep.driver(driver)).unwrap();
         let sessions = ["ann", "bob"].map(|name| store.session(name).unwrap());
         let mut rng = Rng::new(3);
         for n in 0..120_u64 {
@@ -74,7 +74,7 @@ impl Tasks {
                 0 => drop(tube.bury(id).unwrap()),
                 1 => {
                     let group = format!("g{}", rng.below(2));
-                    tube.claim(id).unwrap().bury_with(Failure::new(group, "m")).unwrap();
+                    tube.claim(id).unwrap().bury(Failure::new(group, "m")).unwrap();
                 }
                 2 => drop(tube.claim(id).unwrap().ack().unwrap()),
                 3 => {
@@ -231,7 +231,7 @@ fn a_task_is_counted_in_its_state_only() {
         let child = case.add(case.draft("y").after(&case.tube, [id]));
         assert_eq!(counted(), [0, 1, 0, 1, 0]);
         case.tube.delete(child).unwrap();
-        claim.release(secs(1)).unwrap();
+        claim.release_in(secs(1)).unwrap();
         assert_eq!(counted(), [0, 0, 1, 0, 0]);
         case.advance(1_000);
         let _stalled = case.tube.claim(id).unwrap();
@@ -311,7 +311,7 @@ fn page_begins_behind_its_cursor_while_tasks_come_and_go() {
 #[test]
 fn page_ends_early_if_few_tasks_meet_the_conditions() {
     let store = store_in_memory();
-    let tube = store.create_tube("tasks", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("tasks", TubeOptions::new().driver(FIFO)).unwrap();
     let put = |n: u64| Put::new("x").tag("all").tag(if n % 5_000 == 4_999 { "rare" } else { "no" });
     tube.put_many((0..25_000).map(put)).unwrap();
     let buried = state(TaskState::Buried).tag("all");
@@ -330,7 +330,7 @@ fn page_ends_early_if_few_tasks_meet_the_conditions() {
 #[test]
 fn page_with_bodies_ends_after_four_mebibytes() {
     let store = store_in_memory();
-    let tube = store.create_tube("tasks", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("tasks", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many((0..9).map(|n| vec![n; 3 << 20])).unwrap();
     let (mut listed, mut after) = (Vec::new(), None);
     loop {
@@ -351,7 +351,7 @@ fn page_with_bodies_ends_after_four_mebibytes() {
 #[test]
 fn tasks_of_one_sub_queue_are_listed() {
     let store = store_in_memory();
-    let tube = store.create_tube("tasks", UTUBE, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("tasks", TubeOptions::new().driver(UTUBE)).unwrap();
     let put = |n: u64| Put::new("x").sub_queue(["", "a", "b"][(n % 3) as usize]);
     tube.put_many((0..30).map(put)).unwrap();
     tube.bury(4).unwrap();

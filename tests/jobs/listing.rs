@@ -20,7 +20,8 @@ fn ids(page: &Page<TaskInfo>) -> Vec<u64> {
 #[test]
 fn peek_of_unknown_id_returns_not_found() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::default()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::default().driver(case.driver)).unwrap();
         case.put_all([0]);
         let elsewhere = other.put("elsewhere").unwrap().id;
         for unknown in [elsewhere, 2, u64::MAX] {
@@ -44,7 +45,7 @@ fn list_of_empty_tube_is_empty_and_unknown_tube_is_an_error() {
         for state in STATES {
             assert_eq!(case.tube.query().list(state, None, 10).unwrap(), Page::default());
         }
-        let unknown = case.store.tube("unknown").err();
+        let unknown = case.store.find_tube("unknown").err();
         assert!(matches!(unknown, Some(Error::TubeNotFound { .. })), "{unknown:?}");
     });
 }
@@ -94,7 +95,7 @@ fn delay_that_elapsed_while_store_was_closed_is_listed_and_counted_as_ready() {
         drop(tube);
         let store = file.reopen_after(store, secs(20));
         store.catch_up().unwrap();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(ids(&tube.query().list(TaskState::Delayed, None, 10).unwrap()), [1]);
         assert_eq!(ids(&tube.query().list(TaskState::Ready, None, 10).unwrap()), [0]);
         assert_eq!(tasks(&tube), counts([("ready", 1), ("delayed", 1), ("total", 2)]));
@@ -109,7 +110,11 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
     for driver in [FIFO, FIFOTTL] {
         let file = StoreFile::new();
         let store = file.open();
-        store.create_tube("case", driver, TubeOptions::new()).unwrap().put_many(bodies).unwrap();
+        store
+            .create_tube("case", TubeOptions::new().driver(driver))
+            .unwrap()
+            .put_many(bodies)
+            .unwrap();
         stores::close(&store);
         let mut bytes = std::fs::read(file.path()).unwrap();
         for body in bodies.iter().filter(|body| body.starts_with("damaged")) {
@@ -123,7 +128,7 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
         }
         std::fs::write(file.path(), bytes).unwrap();
         let store = file.open();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let page = tube.query().list(TaskState::Ready, None, 10).unwrap();
         assert_eq!((ids(&page), page.damaged, page.next), (vec![0, 2, 5], 3, None));
         // The second filter reads many rows at once.

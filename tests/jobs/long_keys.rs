@@ -1,7 +1,7 @@
 //! Keys as long as a URL: the index has their hash, and everything else has them as they are.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Filter, Finish, MAX_KEY, OnKey, Put, Store, TaskState, TubeOptions};
+use tubewell::{Error, Filter, MAX_KEY, OnKey, Outcome, Put, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create};
 use super::support::*;
@@ -48,17 +48,18 @@ fn finish_puts_tasks_with_long_keys() {
     for_each_driver(ALL, |case| {
         let keys = [url(300, "/a"), url(300, "/b"), url(MAX_KEY, "/")];
         let id = case.put("page");
-        let finish = Finish::new();
+        let finish = Outcome::done();
         let finish = keys.iter().fold(finish, |finish, key| {
-            finish.put(&case.tube, case.draft("link").key(key).on_key(OnKey::Keep))
+            finish.and_put(&case.tube, case.draft("link").key(key).on_key(OnKey::Keep))
         });
-        case.tube.claim(id).unwrap().finish(finish).unwrap();
+        case.tube.claim(id).unwrap().end(finish).unwrap();
         for (key, id) in keys.iter().zip(id + 1..) {
             assert_eq!(id_of(&case.store, key), Some(id));
         }
         let id = case.put("page");
-        let finish = Finish::new().put(&case.tube, case.draft("x").key(url(MAX_KEY + 1, "/")));
-        let refused = case.tube.claim(id).unwrap().finish(finish).unwrap_err();
+        let finish =
+            Outcome::done().and_put(&case.tube, case.draft("x").key(url(MAX_KEY + 1, "/")));
+        let refused = case.tube.claim(id).unwrap().end(finish).unwrap_err();
         assert!(refused.to_string().contains("4096"), "{refused}");
     });
 }
@@ -101,7 +102,7 @@ fn long_key_is_there_after_a_kill_and_free_after_a_truncate() {
     assert_eq!(id_of(&again, &key), Some(id));
     assert_sound(&again);
     let scratch = TubeOptions::new().temporary(true);
-    let temporary = store.create_tube("temporary", FIFO, scratch).unwrap();
+    let temporary = store.create_tube("temporary", scratch.driver(FIFO)).unwrap();
     assert!(matches!(temporary.put(put()), Err(Error::KeyInUse { .. })));
     tube.admin().truncate().unwrap();
     assert_eq!(id_of(&store, &key), None);

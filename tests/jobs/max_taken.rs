@@ -1,9 +1,10 @@
 //! Tubes that limit how many of their tasks are taken at a time.
 
-use tubewell::{Claim, Durability, Error, Failure, TaskState, TubeOptions};
+use tubewell::{Claim, Durability, Error, Failure, Outcome, TaskState, TubeOptions};
 
 use super::files::{create_with, draft, put_numbered};
 use super::support::*;
+use crate::options::only;
 
 fn limit(n: u64) -> TubeOptions {
     TubeOptions::new().max_taken(n)
@@ -31,7 +32,7 @@ fn lowered_limit_ends_no_claim_and_holds_for_the_next_take() {
     for_each_driver(ALL, |case| {
         put_numbered(case, 100);
         let mut claims = case.tube.take_many(10, ZERO).unwrap();
-        case.tube.admin().alter(limit(5)).unwrap();
+        case.tube.admin().alter(only(limit(5))).unwrap();
         for left in (4..10).rev() {
             assert_eq!(case.take(), None);
             claims.remove(0).ack().unwrap();
@@ -62,7 +63,7 @@ fn place_of_a_buried_task_is_free() {
         case.put_all([0, 1]);
         let failed = case.tube.try_take().unwrap().unwrap();
         assert_eq!(case.take(), None);
-        failed.bury_with(Failure::new("group", "message")).unwrap();
+        failed.bury(Failure::new("group", "message")).unwrap();
         assert_eq!(case.take(), Some(1));
     });
 }
@@ -94,11 +95,11 @@ fn raised_limit_serves_waiting_takes_immediately() {
         case.put_all([0, 1, 2, 3]);
         assert_eq!(case.take(), Some(0));
         let mut waiting = [(); 3].map(|()| case.begin_take());
-        case.tube.admin().alter(limit(3)).unwrap();
+        case.tube.admin().alter(only(limit(3))).unwrap();
         assert!(waiting[2].is_pending());
         let [first, second, mut third] = waiting;
         assert_eq!((first.id(), second.id()), (Some(1), Some(2)));
-        case.tube.admin().alter(limit(1)).unwrap();
+        case.tube.admin().alter(only(limit(1))).unwrap();
         for id in [0, 1] {
             case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
             assert!(third.is_pending());
@@ -124,7 +125,7 @@ fn every_end_of_a_claim_serves_the_waiting_take() {
         (
             "release",
             |_, claim| {
-                claim.release(ZERO).unwrap();
+                claim.release().unwrap();
             },
             0,
         ),
@@ -132,14 +133,14 @@ fn every_end_of_a_claim_serves_the_waiting_take() {
         (
             "bury",
             |_, claim| {
-                claim.bury().unwrap();
+                claim.bury(None).unwrap();
             },
             1,
         ),
         (
             "snooze",
             |_, claim| {
-                claim.snooze(ZERO).unwrap();
+                claim.end(Outcome::snooze(ZERO)).unwrap();
             },
             0,
         ),
@@ -168,7 +169,7 @@ fn every_end_of_a_claim_serves_the_waiting_take() {
             "no limit",
             |case, claim| {
                 keep(claim);
-                case.tube.admin().alter(TubeOptions::new()).unwrap();
+                case.tube.admin().alter(only(TubeOptions::new())).unwrap();
             },
             1,
         ),
@@ -227,7 +228,7 @@ fn parked_claims_have_their_places_after_a_restart() {
         assert_eq!(take(&tube), None);
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.info().unwrap().max_taken, Some(2));
         assert_eq!((take(&tube), take(&tube)), (Some(1), None));
         store.resume_claim(&token).unwrap().ack().unwrap();
@@ -256,9 +257,9 @@ fn limit_holds_for_every_durability_and_in_temporary_tubes() {
 #[test]
 fn limit_of_zero_is_refused() {
     let store = store_in_memory();
-    let refused = store.create_tube("case", "fifo", limit(0));
+    let refused = store.create_tube("case", limit(0).driver("fifo"));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    let tube = store.create_tube("case", "fifo", limit(1)).unwrap();
-    assert!(matches!(tube.admin().alter(limit(0)), Err(Error::Invalid { .. })));
+    let tube = store.create_tube("case", limit(1).driver("fifo")).unwrap();
+    assert!(matches!(tube.admin().alter(only(limit(0))), Err(Error::Invalid { .. })));
     assert_eq!(tube.info().unwrap().max_taken, Some(1));
 }

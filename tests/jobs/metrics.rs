@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use tubewell::driver::FIFOTTL;
 use tubewell::{
-    Backoff, Bin, Date, Day, Error, Failure, Finish, Put, Store, Summary, Tube, TubeOptions,
+    Backoff, Bin, Date, Day, Error, Failure, Outcome, Put, Store, Summary, Tube, TubeOptions,
 };
 
 use super::support::*;
+use crate::options::only;
 use crate::stores::{self, ManualClock};
 
 pub const DAY: Duration = secs(86_400);
@@ -55,8 +56,8 @@ fn two_tubes() -> (ManualClock, Store, Tube, Tube) {
     let clock = ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock));
     let options = with_metrics().max_attempts(1);
-    let [one, other] =
-        ["one", "other"].map(|name| store.create_tube(name, FIFOTTL, options.clone()).unwrap());
+    let [one, other] = ["one", "other"]
+        .map(|name| store.create_tube(name, options.clone().driver(FIFOTTL)).unwrap());
     (clock, store, one, other)
 }
 
@@ -214,7 +215,7 @@ fn last_attempt_that_ends_in_any_way_is_one_failure() {
     for_each_driver_with(TIMED, with_metrics().max_attempts(1).ttr(secs(5)), |case| {
         let numbers = || failed(&today(&case.store, &case.tube));
         case.put("x");
-        case.tube.try_take().unwrap().unwrap().release(ZERO).unwrap();
+        case.tube.try_take().unwrap().unwrap().release().unwrap();
         assert_eq!(numbers(), (1, 1));
         case.put("y");
         case.take().unwrap();
@@ -305,7 +306,7 @@ fn wait_begins_when_the_task_becomes_ready() {
     let store = stores::in_memory_with(Store::options().clock(&clock));
     let backoff = Backoff::constant(secs(60));
     let options = with_metrics().backoff(backoff);
-    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
     // How long the next task has waited.
     let mut total = ZERO;
     let mut wait = || {
@@ -323,11 +324,11 @@ fn wait_begins_when_the_task_becomes_ready() {
     clock.advance(secs(15));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(5));
-    claim.release(ZERO).unwrap();
+    claim.release().unwrap();
     clock.advance(secs(2));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(2));
-    claim.release(secs(20)).unwrap();
+    claim.release_in(secs(20)).unwrap();
     clock.advance(secs(23));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(3));
@@ -372,7 +373,7 @@ fn task_that_goes_on_in_another_tube_waits_anew() {
     clock.advance(secs(10));
     let claim = one.try_take().unwrap().unwrap();
     clock.advance(secs(5));
-    claim.finish(Finish::new().advance(&other, "next")).unwrap();
+    claim.end(Outcome::advance(&other, "next")).unwrap();
     clock.advance(secs(3));
     take(&other).unwrap();
     let (of_one, of_other) = (today(&store, &one), today(&store, &other));
@@ -395,7 +396,7 @@ fn task_that_goes_on_in_another_tube_waits_anew() {
 #[test]
 fn tube_without_metrics_says_how_to_get_them() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
     for error in [
         tube.query().day(store.today().unwrap()).err(),
         tube.query().days(store.today().unwrap()..=store.today().unwrap()).err(),
@@ -403,7 +404,7 @@ fn tube_without_metrics_says_how_to_get_them() {
         let Some(Error::Invalid { what }) = error else { panic!("{error:?}") };
         assert!(what.contains("create it or alter it with metrics(days)"), "{what}");
     }
-    let many = store.create_tube("many", FIFOTTL, TubeOptions::new().metrics(1001));
+    let many = store.create_tube("many", TubeOptions::new().metrics(1001).driver(FIFOTTL));
     assert!(matches!(many, Err(Error::Invalid { .. })));
     assert_eq!(tube.info().unwrap().metrics, 0);
 }
@@ -412,9 +413,9 @@ fn tube_without_metrics_says_how_to_get_them() {
 fn metrics_begin_and_end_with_an_alter() {
     let clock = ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock));
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put("before").unwrap();
-    tube.admin().alter(with_metrics()).unwrap();
+    tube.admin().alter(only(with_metrics())).unwrap();
     assert_eq!(tube.info().unwrap().metrics, 30);
     take(&tube).unwrap();
     assert_eq!(cycles(&today(&store, &tube)), (0, 1, 0));
@@ -422,7 +423,7 @@ fn metrics_begin_and_end_with_an_alter() {
     clock.advance(DAY * 5);
     tube.put("x").unwrap();
     // Fewer days: the first one is hidden, and so it stays.
-    tube.admin().alter(TubeOptions::new().metrics(5)).unwrap();
+    tube.admin().alter(only(TubeOptions::new().metrics(5))).unwrap();
     let dates = || {
         let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         days.into_iter().map(|day| day.date).collect::<Vec<_>>()
@@ -430,9 +431,9 @@ fn metrics_begin_and_end_with_an_alter() {
     assert_eq!(dates(), [store.today().unwrap()]);
     store.flush().unwrap();
     assert_eq!(cycles(&tube.query().day(first).unwrap()), (0, 0, 0));
-    tube.admin().alter(TubeOptions::new()).unwrap();
+    tube.admin().alter(only(TubeOptions::new())).unwrap();
     assert!(tube.query().days(first..=store.today().unwrap()).is_err());
-    tube.admin().alter(with_metrics()).unwrap();
+    tube.admin().alter(only(with_metrics())).unwrap();
     assert!(dates().is_empty());
     assert_sound(&store);
 }

@@ -149,11 +149,11 @@ impl Run {
             }
             3 => {
                 let delay = self.rng.below(300);
-                claim.release(ms(delay)).unwrap();
+                claim.release_in(ms(delay)).unwrap();
                 self.give_back(id, delay, false);
             }
             4 => {
-                claim.bury_with(Failure::new("bad", "why")).unwrap();
+                claim.bury(Failure::new("bad", "why")).unwrap();
                 self.day().failures += 1;
                 self.tasks.get_mut(&id).unwrap().place = Place::Buried { at: now };
             }
@@ -246,7 +246,7 @@ impl Run {
             assert_sound(&self.store);
             stores::close(&self.store);
             self.store = self.file.open();
-            self.store.tube("case").unwrap()
+            self.store.find_tube("case").unwrap()
         };
         if temporary {
             self.tasks.clear();

@@ -6,6 +6,7 @@ use tubewell::{Failure, Store, TubeOptions};
 use super::files::{after_a_kill, create_with};
 use super::metrics::{DAY, cycles, today, with_metrics};
 use super::support::*;
+use crate::options::only;
 use crate::stores::{self, ManualClock};
 
 #[test]
@@ -19,7 +20,7 @@ fn numbers_go_on_after_a_reopen() {
         assert_eq!(cycles(&today(&store, &tube)), (2 * run, run, run));
         drop(tube);
         store = file.reopen_after(store, secs(60));
-        tube = store.tube("case").unwrap();
+        tube = store.find_tube("case").unwrap();
         let day = today(&store, &tube);
         assert_eq!(cycles(&day), (2 * run, run, run));
         assert_eq!((day.wait.count, day.run.count), (run, run));
@@ -35,7 +36,7 @@ fn close_stores_what_its_last_commit_counts() {
     take(&tube).unwrap();
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let day = today(&store, &tube);
     // The close has ended the last attempt.
     assert_eq!((cycles(&day), day.failed, day.failures), ((1, 1, 0), 1, 1));
@@ -47,7 +48,7 @@ fn kill_forgets_what_was_counted_since_the_last_write() {
     let (store, tube) = create_with(&file, FIFO, with_metrics());
     let after = || {
         let (_file, killed) = after_a_kill(&file);
-        let tube = killed.tube("case").unwrap();
+        let tube = killed.find_tube("case").unwrap();
         assert_sound(&killed);
         cycles(&today(&killed, &tube)).0
     };
@@ -65,7 +66,8 @@ fn kill_forgets_what_was_counted_since_the_last_write() {
     file.clock.advance(DAY);
     tube.put("e").unwrap();
     let (_file, killed) = after_a_kill(&file);
-    let days = killed.tube("case").unwrap().query().days(first..=killed.today().unwrap()).unwrap();
+    let days =
+        killed.find_tube("case").unwrap().query().days(first..=killed.today().unwrap()).unwrap();
     assert_eq!(days.iter().map(|day| day.puts).collect::<Vec<_>>(), [4, 1]);
     drop(store);
 }
@@ -95,7 +97,7 @@ fn days_that_are_not_kept_are_removed() {
     let (mut store, _) = create_with(&file, FIFO, TubeOptions::new().metrics(3));
     let first = store.today().unwrap();
     for n in 0..10 {
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         tube.put("x").unwrap();
         let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         let expected: Vec<_> =
@@ -111,9 +113,9 @@ fn days_that_are_not_kept_are_removed() {
     }
     // No old row is left in the file.
     store = file.reopen_after(store, DAY * 100);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     tube.put("y").unwrap();
-    tube.admin().alter(TubeOptions::new().metrics(1000)).unwrap();
+    tube.admin().alter(only(TubeOptions::new().metrics(1000))).unwrap();
     assert_eq!(tube.query().days(first..=store.today().unwrap()).unwrap().len(), 1);
     assert_sound(&store);
 }
@@ -138,13 +140,13 @@ fn truncate_keeps_the_numbers_and_drop_removes_them() {
         assert_eq!(cycles(&today(&store, &tube)), (2, 0, 0));
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let expected = if temporary { vec![] } else { vec![3, 2] };
         let puts = |days: Vec<tubewell::Day>| days.iter().map(|day| day.puts).collect::<Vec<_>>();
         assert_eq!(puts(tube.query().days(first..=store.today().unwrap()).unwrap()), expected);
         tube.admin().truncate().unwrap();
         store.drop_tube("case").unwrap();
-        let tube = store.create_tube("case", FIFO, with_metrics()).unwrap();
+        let tube = store.create_tube("case", with_metrics().driver(FIFO)).unwrap();
         assert_eq!(puts(tube.query().days(first..=store.today().unwrap()).unwrap()), [0; 0]);
         assert_sound(&store);
     }
@@ -164,7 +166,7 @@ fn backup_and_compact_keep_the_numbers() {
     for path in [file.path(), copy.path()] {
         options().compact(&path).unwrap();
         let store = options().open(&path).unwrap();
-        assert_eq!(cycles(&today(&store, &store.tube("case").unwrap())), (3, 0, 0));
+        assert_eq!(cycles(&today(&store, &store.find_tube("case").unwrap())), (3, 0, 0));
         assert_sound(&store);
     }
 }
@@ -175,7 +177,7 @@ fn day_is_that_of_the_timeline() {
     let begin = secs(1_795_305_600 - 1);
     let clock = ManualClock::at(begin);
     let store = stores::in_memory_with(Store::options().clock(&clock));
-    let tube = store.create_tube("case", FIFO, with_metrics()).unwrap();
+    let tube = store.create_tube("case", with_metrics().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     assert_eq!(store.today().unwrap().to_string(), "2026-11-21");
     clock.advance(secs(1));

@@ -53,6 +53,7 @@ mod delete_many;
 mod edits_of_keyed_tasks;
 mod ended_waits;
 mod endings;
+mod ends;
 mod events;
 mod evicted_slots;
 mod fail;

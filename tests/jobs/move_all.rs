@@ -41,7 +41,7 @@ fn move_all_moves_tasks_in_every_state() {
             assert_eq!(listed(&to, TaskState::Delayed), delayed);
             assert_eq!(case.tube.admin().move_all(&to), Ok(0));
             case.store.drop_tube("case").unwrap();
-            case.store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+            case.store.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
         });
     }
 }
@@ -76,8 +76,9 @@ fn move_all_goes_on_in_steps() {
 #[test]
 fn move_all_into_a_limited_tube_moves_as_many_as_fit() {
     let store = store_in_memory();
-    let from = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
-    let to = store.create_tube("other", LIMFIFOTTL, TubeOptions::new().capacity(300)).unwrap();
+    let from = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
+    let to =
+        store.create_tube("other", TubeOptions::new().capacity(300).driver(LIMFIFOTTL)).unwrap();
     from.put_many((0..400).map(|n| n.to_string())).unwrap();
     let full = Error::Full { tube: "other".into(), capacity: 300 };
     assert_eq!(from.admin().move_all(&to), Err(full));
@@ -97,7 +98,7 @@ fn move_all_leaves_tasks_that_are_put_meanwhile() {
 /// all steps were made before.
 fn late_task_is_left() -> bool {
     let store = store_in_memory();
-    let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let from = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let to = other(&store, FIFO);
     from.put_many(["x"; 600]).unwrap();
     let mut moving = from.to_async().admin().move_all(&to);
@@ -143,7 +144,7 @@ fn move_of_more_buried_tasks_than_a_tube_keeps_forgets_the_rest() {
     for kept in [0, 1, 2] {
         for_each_driver(ALL, |case| {
             let options = TubeOptions::new().keep_buried(Keep::new().count(kept));
-            let to = case.store.create_tube("to", case.driver, options).unwrap();
+            let to = case.store.create_tube("to", options.driver(case.driver)).unwrap();
             let ids: Vec<u64> = (0..5).map(|_| case.put("x")).collect();
             for id in &ids {
                 case.tube.bury(*id).unwrap();

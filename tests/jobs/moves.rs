@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Ending, EventKind, Failure, Keep, Put, Store, TaskState, Tube, TubeOptions,
+    Backoff, Ending, EventKind, Failure, Keep, Outcome, Put, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, attempts, create_with, failure, groups};
@@ -13,7 +13,7 @@ use super::wait::{Wait, wait_for};
 use crate::stores;
 
 pub fn other(store: &Store, driver: &str) -> Tube {
-    store.create_tube("other", driver, TubeOptions::new()).unwrap()
+    store.create_tube("other", TubeOptions::new().driver(driver)).unwrap()
 }
 
 pub fn done(result: &str) -> Ending {
@@ -85,7 +85,7 @@ fn move_keeps_state_options_and_failure() {
         let delayed = case.add(options(case.draft("delayed")).delay(secs(10)));
         let failed = case.add(options(case.draft("failed")));
         let claim = case.tube.try_take().unwrap().unwrap();
-        claim.bury_with(Failure::new("timeout", "no answer")).unwrap();
+        claim.bury(Failure::new("timeout", "no answer")).unwrap();
         case.advance(1000);
         for id in [delayed, failed] {
             let mut info = case.info(id);
@@ -163,7 +163,7 @@ fn moved_task_is_given_to_a_waiting_taker() {
 fn waits_for_the_end_of_a_moved_task_go_on() {
     for_each_driver(ALL, |case| {
         let keep = TubeOptions::new().keep_done(Keep::new());
-        let to = case.store.create_tube("other", case.driver, keep).unwrap();
+        let to = case.store.create_tube("other", keep.driver(case.driver)).unwrap();
         let ids = [case.put("acked"), case.put("truncated"), case.put("buried")];
         let waits = ids.map(|id| wait_for(&case.tube, id));
         case.tube.admin().move_to(ids[0], &to).unwrap();
@@ -173,7 +173,7 @@ fn waits_for_the_end_of_a_moved_task_go_on() {
         case.tube.admin().truncate().unwrap();
         waits.iter().for_each(Wait::assert_waits);
         assert_eq!(case.tube.wait_done(ids[0], ZERO), Ok(Some(Ending::Gone)));
-        to.claim(ids[0]).unwrap().ack_with("R").unwrap();
+        to.claim(ids[0]).unwrap().end(Outcome::result("R")).unwrap();
         to.bury(ids[2]).unwrap();
         to.admin().truncate().unwrap();
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
@@ -184,7 +184,8 @@ fn waits_for_the_end_of_a_moved_task_go_on() {
 #[test]
 fn move_out_of_a_full_tube_admits_a_waiting_put() {
     let store = store_in_memory();
-    let small = store.create_tube("small", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+    let small =
+        store.create_tube("small", TubeOptions::new().capacity(1).driver(LIMFIFOTTL)).unwrap();
     let to = other(&store, FIFOTTL);
     let id = small.put("first").unwrap().id;
     std::thread::scope(|scope| {
@@ -206,9 +207,9 @@ fn task_of_a_tube_without_times_gets_the_defaults_of_the_other_tube() {
             let clock = stores::ManualClock::new();
             (stores::in_memory_with(Store::options().clock(&clock)), clock)
         };
-        let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         let options = TubeOptions::new().priority(7).ttl(secs(60)).ttr(secs(5));
-        let timed = store.create_tube("timed", driver, options).unwrap();
+        let timed = store.create_tube("timed", options.driver(driver)).unwrap();
         let id = plain.put("x").unwrap().id;
         clock.advance(secs(10));
         plain.admin().move_to(id, &timed).unwrap();
@@ -223,11 +224,11 @@ fn task_of_a_tube_without_times_gets_the_defaults_of_the_other_tube() {
 fn buried_tasks_are_kept_as_the_other_tube_says() {
     for_each_driver(ALL, |case| {
         let keep = TubeOptions::new().keep_buried(Keep::new().count(2).age(secs(60)));
-        let to = case.store.create_tube("other", case.driver, keep).unwrap();
+        let to = case.store.create_tube("other", keep.driver(case.driver)).unwrap();
         let ids = [case.put("a"), case.put("b"), case.put("c")];
         for id in [ids[2], ids[1], ids[0]] {
             let claim = case.tube.claim(id).unwrap();
-            claim.bury_with(Failure::new("group", "message")).unwrap();
+            claim.bury(Failure::new("group", "message")).unwrap();
             case.advance(1000);
         }
         assert_eq!(case.tube.admin().move_all(&to), Ok(3));
@@ -246,7 +247,7 @@ fn buried_tasks_are_kept_as_the_other_tube_says() {
 fn moved_buried_tasks_that_are_not_kept_are_not_counted_any_more() {
     for_each_driver(ALL, |case| {
         let keep = TubeOptions::new().keep_buried(Keep::new().count(0));
-        let to = case.store.create_tube("other", case.driver, keep).unwrap();
+        let to = case.store.create_tube("other", keep.driver(case.driver)).unwrap();
         let events = EventLog::of(&case.store, &to);
         for body in ["a", "b"] {
             let id = case.put(body);
@@ -263,7 +264,7 @@ fn moved_buried_tasks_that_are_not_kept_are_not_counted_any_more() {
 fn attempts_go_along_with_a_move() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(9), |case| {
         let limited = TubeOptions::new().max_attempts(2);
-        let to = case.store.create_tube("other", case.driver, limited).unwrap();
+        let to = case.store.create_tube("other", limited.driver(case.driver)).unwrap();
         let ids = [case.put("once"), case.put("twice")];
         for (id, takes) in [(ids[0], 1), (ids[1], 2)] {
             for _ in 0..takes {
@@ -331,12 +332,12 @@ fn moved_task_survives_a_kill_and_a_close() {
         let to = other(&store, driver);
         let large = vec![7; 5000];
         let [ready, buried] = [from.put(large.clone()), from.put("b")].map(|put| put.unwrap().id);
-        from.claim(buried).unwrap().bury_with(Failure::new("group", "message")).unwrap();
+        from.claim(buried).unwrap().bury(Failure::new("group", "message")).unwrap();
         from.admin().move_to(ready, &to).unwrap();
         from.admin().move_to(buried, &to).unwrap();
         let check = |store: &Store| {
             assert_sound(store);
-            let (from, to) = (store.tube("case").unwrap(), store.tube("other").unwrap());
+            let (from, to) = (store.find_tube("case").unwrap(), store.find_tube("other").unwrap());
             assert_eq!(tasks(&from).get("total"), None);
             assert_eq!(tasks(&to), counts([("ready", 1), ("buried", 1), ("total", 2)]));
             assert_eq!(to.peek(ready).unwrap().body, large);

@@ -48,7 +48,7 @@ fn next_has_the_order_of_takes() {
 #[test]
 fn next_leaves_out_expired_tasks() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put_many((0..100).map(|_| Put::new("x").ttl(ZERO))).unwrap();
     let id = tube.put("y").unwrap().id;
     assert_eq!(next(&tube, 10), [id]);
@@ -58,7 +58,7 @@ fn next_leaves_out_expired_tasks() {
 #[test]
 fn next_shows_the_task_behind_expired_ones_of_its_sub_queue() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let put = |sub: &str| Put::new("x").sub_queue(sub);
     tube.put_many((0..3).map(|_| put("a").ttl(ZERO))).unwrap();
     let ids = [put("a").priority(2), put("b").priority(1), put("c").priority(3)];
@@ -74,7 +74,7 @@ fn next_shows_the_task_behind_expired_ones_of_its_sub_queue() {
 fn next_reads_as_far_as_it_is_asked_to() {
     for driver in [FIFO, FIFOTTL, UTUBE] {
         let store = store_in_memory();
-        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
         let put = |n: u64| {
             if driver == UTUBE { Put::new("x").sub_queue(n.to_string()) } else { Put::new("x") }
         };

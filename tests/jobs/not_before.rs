@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Finish, Keep, OnKey, Put, TaskState,
+    Claim, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Keep, OnKey, Outcome, Put, TaskState,
     TubeOptions, UTUBETTL, Update,
 };
 
@@ -114,7 +114,7 @@ fn tasks_become_ready_in_the_order_of_their_moments() {
         store.catch_up().unwrap();
         let ids: Vec<u64> = events.read().iter().map(|it| it.id).collect();
         assert_eq!(ids, [1, 4, 3, 0]);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 4), ("delayed", 1), ("total", 5)]));
         file.clock.advance(secs(20));
         assert_eq!(tasks(&tube), counts([("ready", 5), ("total", 5)]));
@@ -242,10 +242,10 @@ fn buried_task_that_is_kicked_waits_for_its_moment() {
 #[test]
 fn task_that_is_given_back_waits_for_its_moment() {
     let ends: [fn(Claim) -> TaskState; 5] = [
-        |claim| claim.release(ZERO).unwrap().state,
-        |claim| claim.release(secs(2)).unwrap().state,
+        |claim| claim.release().unwrap().state,
+        |claim| claim.release_in(secs(2)).unwrap().state,
         |claim| claim.fail(Failure::new("g", "m")).unwrap().state,
-        |claim| claim.snooze(secs(1)).unwrap().state,
+        |claim| claim.end(Outcome::snooze(secs(1))).unwrap().state,
         |claim| {
             drop(claim);
             TaskState::Delayed
@@ -342,7 +342,7 @@ fn update_sets_changes_and_removes_a_moment() {
         let claim = case.tube.claim(id).unwrap();
         let refused = case.tube.update(id, moment(secs(20))).unwrap_err();
         assert!(matches!(refused, Error::NotReady { state: TaskState::Taken, .. }), "{refused}");
-        claim.bury().unwrap();
+        claim.bury(None).unwrap();
         let refused = case.tube.update(id, moment(secs(20))).unwrap_err();
         assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }), "{refused}");
         assert_eq!(case.info(id).not_before, Some(at(secs(1))));
@@ -357,7 +357,7 @@ fn replaced_task_keeps_its_moment_unless_the_put_names_another() {
         assert_eq!(case.tube.put(put("y")).unwrap().state, TaskState::Delayed);
         assert_eq!(case.info(id).not_before, Some(at(secs(9))));
         assert_eq!(case.tube.put(put("z").not_before(UNIX_EPOCH)).unwrap().state, TaskState::Ready);
-        let requeued = case.store.tube("case").unwrap();
+        let requeued = case.store.find_tube("case").unwrap();
         let put = case.draft("again").not_before(at(secs(5)));
         assert_eq!(requeued.requeue("mail", put).unwrap().state, TaskState::Delayed);
         case.advance(5000);
@@ -369,8 +369,8 @@ fn replaced_task_keeps_its_moment_unless_the_put_names_another() {
 #[test]
 fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
     for_each_driver(TIMED, |case| {
-        let next = case.store.create_tube("next", case.driver, TubeOptions::new()).unwrap();
-        let plain = case.store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+        let next = case.store.create_tube("next", TubeOptions::new().driver(case.driver)).unwrap();
+        let plain = case.store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         let put = Put::new("x").not_before(at(secs(9)));
         let id = case.add(put);
         assert_unsupported(case.tube.admin().move_to(id, &plain), FIFO);
@@ -388,14 +388,17 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
 
         case.advance(9000);
         let claim = next.claim(id).unwrap();
-        assert_eq!(claim.advance(&case.tube, Put::new("y")).unwrap().state, TaskState::Ready);
+        assert_eq!(
+            claim.end(Outcome::advance(&case.tube, Put::new("y"))).unwrap().state,
+            TaskState::Ready
+        );
         assert_eq!(case.info(id).not_before, None);
 
         // A finish puts and passes on with moments.
         let claim = case.tube.claim(id).unwrap();
         let later = |since| Put::new("later").not_before(at(since));
-        let finish = Finish::new().put(&case.tube, later(secs(20))).advance(&next, later(secs(15)));
-        claim.finish(finish).unwrap();
+        let finish = Outcome::advance(&next, later(secs(15))).and_put(&case.tube, later(secs(20)));
+        claim.end(finish).unwrap();
         assert_eq!(state(&next, id), Some(TaskState::Delayed));
         case.advance(6000);
         assert_eq!(take(&next), Some(id));
@@ -452,7 +455,7 @@ fn moments_in_a_temporary_tube_and_in_calls_of_all_kinds() {
         let file = StoreFile::new();
         let (store, stored) = create(&file, driver);
         let options = TubeOptions::new().temporary(true);
-        let temporary = store.create_tube("temporary", driver, options).unwrap();
+        let temporary = store.create_tube("temporary", options.driver(driver)).unwrap();
         for tube in [&stored, &temporary] {
             let put = || draft(driver, "x").not_before(at(secs(9)));
             let ticket = tube.to_async().put(put());

@@ -56,7 +56,7 @@ impl Run {
     }
 
     fn tube(&self) -> Tube {
-        self.store().tube("case").unwrap()
+        self.store().find_tube("case").unwrap()
     }
 
     /// The timeline, and the wall clock.
@@ -152,7 +152,7 @@ impl Run {
             self.file.clock.set_wall(wall - back);
             self.file.clock.advance(ZERO);
         }
-        claim.release(delay).unwrap();
+        claim.release_in(delay).unwrap();
         let (now, _) = self.now();
         let task = self.tasks.get_mut(&id).unwrap();
         (task.state, task.delayed_until) = (TaskState::Delayed, now + delay);

@@ -81,10 +81,10 @@ fn moment_outlives_a_restart_and_a_clock_that_is_set_meanwhile() {
             file.clock.set_wall(wall);
             store = file.open();
             file.clock.advance(ZERO);
-            assert_eq!(state(&store.tube("case").unwrap(), id), Some(TaskState::Delayed));
+            assert_eq!(state(&store.find_tube("case").unwrap(), id), Some(TaskState::Delayed));
         }
         file.clock.advance(MICRO);
-        assert_eq!(take(&store.tube("case").unwrap()), Some(id));
+        assert_eq!(take(&store.find_tube("case").unwrap()), Some(id));
         assert_sound(&store);
     }
 }
@@ -113,7 +113,7 @@ fn ttl_elapses_while_the_store_is_closed() {
         drop(tube);
         let store = file.reopen_after(store, 2 * HOUR);
         store.catch_up().unwrap();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, short), None);
         assert_eq!(tube.peek(long).unwrap().info.ttl_left, Some(2 * HOUR));
         assert_eq!(take(&tube), Some(long));
@@ -140,9 +140,9 @@ fn claim_that_ends_with_its_store_leaves_the_task_to_its_moment() {
             assert_sound(&copy);
             drop(tube);
             let store = file.reopen(store);
-            assert_eq!(state(&store.tube("case").unwrap(), id), Some(TaskState::Delayed));
+            assert_eq!(state(&store.find_tube("case").unwrap(), id), Some(TaskState::Delayed));
             file.clock.advance(HOUR);
-            assert_eq!(take(&store.tube("case").unwrap()), Some(id));
+            assert_eq!(take(&store.find_tube("case").unwrap()), Some(id));
             assert_sound(&store);
         }
     }
@@ -153,7 +153,7 @@ fn moment_that_comes_during_an_outage_is_kept_after_it() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
-        let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let puts = [secs(5), secs(9), HOUR].map(|since| Put::new("x").not_before(at(since)));
         tube.put_many(puts).unwrap();
         disk.fail_flushes(true);

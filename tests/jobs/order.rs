@@ -101,7 +101,7 @@ fn first_take_after_open_returns_most_urgent_task_whose_delay_has_elapsed() {
         let high = put(draft(driver, "high").delay(secs(6)));
         drop(tube);
         let store = file.reopen_after(store, secs(20));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(high), Some(low)));
         assert_sound(&store);
     }
@@ -122,7 +122,7 @@ fn urgent_task_whose_delay_has_elapsed_is_taken_before_ready_task_after_catch_up
         drop(tube);
         let store = file.reopen_after(store, secs(20));
         store.catch_up().unwrap();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!([take(&tube), take(&tube), take(&tube)], [high, low, ready].map(Some));
         assert_sound(&store);
     }

@@ -29,7 +29,7 @@ fn calls_on_closed_store_return_closed() {
         assert_eq!(tube.delete(0).err(), Some(Error::Closed));
         drop((store, tube));
         let store = file.open();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
         assert_sound(&store);
     }
@@ -43,7 +43,7 @@ fn put_during_storage_failure_returns_error_and_adds_no_task() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
-        let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
         disk.fail_flushes(true);
         let first = tube.put("first").err();
         assert!(matches!(first, Some(Error::OutcomeUnknown { .. })), "{first:?}");
@@ -71,7 +71,7 @@ fn claims_are_seen_and_dropped_during_storage_failure() {
     with_timeout(|| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
-        let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
         tube.put_many(["a", "b"]).unwrap();
         let [kept, dropped] = tube.take_many(2, Duration::MAX).unwrap().try_into().unwrap();
         disk.fail_flushes(true);

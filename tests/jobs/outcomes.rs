@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Put, Restore, Store, TaskState,
-    Tube, TubeOptions,
+    Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Outcome, Put, Restore, Store,
+    TaskState, Tube, TubeOptions,
 };
 
 use super::executor::with_timeout;
@@ -28,12 +28,12 @@ fn done(result: Option<&str>) -> Option<Ending> {
 }
 
 fn ack_next(tube: &Tube, result: &str) -> u64 {
-    tube.try_take().unwrap().unwrap().ack_with(result).unwrap().id
+    tube.try_take().unwrap().unwrap().end(Outcome::result(result)).unwrap().id
 }
 
 fn fail_next(tube: &Tube, group: &str) -> u64 {
     let claim = tube.try_take().unwrap().unwrap();
-    claim.bury_with(Failure::new(group, "it did not work")).unwrap().id
+    claim.bury(Failure::new(group, "it did not work")).unwrap().id
 }
 
 fn ids(page: &tubewell::Page<tubewell::TaskInfo>) -> Vec<u64> {
@@ -49,21 +49,21 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
     for driver in [FIFO, UTUBE] {
         let file = StoreFile::new();
         let store = open(&file);
-        let tube = store.create_tube("case", driver, keeping(10)).unwrap();
+        let tube = store.create_tube("case", keeping(10).driver(driver)).unwrap();
         let large = vec![b'x'; 5000];
         tube.put_many(["small", "plain"]).unwrap();
         tube.put(large.clone()).unwrap();
-        assert_eq!(tube.outcome(0), Ok(None));
+        assert_eq!(tube.ending(0), Ok(None));
         ack_next(&tube, "first");
         tube.try_take().unwrap().unwrap().ack().unwrap();
         ack_next(&tube, str::from_utf8(&large).unwrap());
         stores::close(&store);
         let store = open(&file);
-        let tube = store.tube("case").unwrap();
-        assert_eq!(tube.outcome(0), Ok(done(Some("first"))));
-        assert_eq!(tube.outcome(1), Ok(done(None)));
-        assert_eq!(tube.outcome(2), Ok(Some(Ending::Done { result: Some(large.clone()) })));
-        assert_eq!(tube.outcome(3), Err(Error::NotFound { id: 3 }));
+        let tube = store.find_tube("case").unwrap();
+        assert_eq!(tube.ending(0), Ok(done(Some("first"))));
+        assert_eq!(tube.ending(1), Ok(done(None)));
+        assert_eq!(tube.ending(2), Ok(Some(Ending::Done { result: Some(large.clone()) })));
+        assert_eq!(tube.ending(3), Err(Error::NotFound { id: 3 }));
         assert_eq!(tube.peek(2).unwrap().body, large);
         assert_eq!(state(&tube, 1), Some(TaskState::Done));
         assert_eq!(ids(&tube.query().list(TaskState::Done, None, 10).unwrap()), [0, 1, 2]);
@@ -78,7 +78,7 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
 fn oldest_outcome_is_forgotten_when_there_are_more_than_are_kept() {
     let file = StoreFile::new();
     let store = open(&file);
-    let tube = store.create_tube("case", FIFO, keeping(3)).unwrap();
+    let tube = store.create_tube("case", keeping(3).driver(FIFO)).unwrap();
     tube.put_many(["x"; 6]).unwrap();
     for _ in 0..6 {
         ack_next(&tube, "ok");
@@ -86,7 +86,7 @@ fn oldest_outcome_is_forgotten_when_there_are_more_than_are_kept() {
         assert_sound(&store);
     }
     assert_eq!(ids(&tube.query().list(TaskState::Done, None, 10).unwrap()), [3, 4, 5]);
-    assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
+    assert_eq!(tube.ending(2), Ok(Some(Ending::Gone)));
     let statistics = tube.statistics().unwrap();
     assert_eq!((statistics.tasks.kept, statistics.tasks.done, statistics.calls.forget), (3, 6, 3));
     assert_sound(&store);
@@ -97,21 +97,21 @@ fn outcome_is_forgotten_after_its_time_also_while_the_store_is_closed() {
     let file = StoreFile::new();
     let store = open(&file);
     let options = TubeOptions::new().keep_done(Keep::new().age(secs(60)));
-    let tube = store.create_tube("case", FIFO, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     ack_next(&tube, "ok");
     assert_eq!(tube.peek(0).unwrap().info.ttl_left, Some(secs(60)));
     file.clock.advance(secs(30));
     ack_next(&tube, "ok");
     file.clock.advance(secs(30));
-    assert_eq!(tube.outcome(0), Ok(Some(Ending::Gone)));
-    assert_eq!(tube.outcome(1), Ok(done(Some("ok"))));
+    assert_eq!(tube.ending(0), Ok(Some(Ending::Gone)));
+    assert_eq!(tube.ending(1), Ok(done(Some("ok"))));
     stores::close(&store);
     file.clock.advance(secs(30));
     let store = open(&file);
     file.clock.advance(Duration::ZERO);
-    let tube = store.tube("case").unwrap();
-    assert_eq!(tube.outcome(1), Ok(Some(Ending::Gone)));
+    let tube = store.find_tube("case").unwrap();
+    assert_eq!(tube.ending(1), Ok(Some(Ending::Gone)));
     assert_eq!(kept(&tube), 0);
     assert_sound(&store);
 }
@@ -120,7 +120,8 @@ fn outcome_is_forgotten_after_its_time_also_while_the_store_is_closed() {
 fn kept_task_takes_no_place_and_its_ttl_has_ended() {
     let file = StoreFile::new();
     let store = open(&file);
-    let tube = store.create_tube("case", tubewell::LIMFIFOTTL, keeping(9).capacity(1)).unwrap();
+    let tube =
+        store.create_tube("case", keeping(9).capacity(1).driver(tubewell::LIMFIFOTTL)).unwrap();
     for _ in 0..3 {
         tube.put(Put::new("x").ttl(secs(5))).unwrap();
         ack_next(&tube, "ok");
@@ -132,7 +133,7 @@ fn kept_task_takes_no_place_and_its_ttl_has_ended() {
     assert!(matches!(tube.bury(0), Err(Error::NotReady { state: TaskState::Done, .. })));
     assert_eq!(tube.kick_task(0), Err(Error::NotBuried { id: 0 }));
     tube.delete(0).unwrap();
-    assert_eq!((kept(&tube), tube.outcome(0)), (2, Ok(Some(Ending::Gone))));
+    assert_eq!((kept(&tube), tube.ending(0)), (2, Ok(Some(Ending::Gone))));
     tube.admin().truncate().unwrap();
     assert_eq!(kept(&tube), 0);
     assert_sound(&store);
@@ -143,7 +144,7 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
     for (options, is_kept) in [(TubeOptions::new(), false), (keeping(10), true)] {
         let file = StoreFile::new();
         let store = open(&file);
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
         tube.put_many(["taken", "ready", "buried"]).unwrap();
         tube.put(Put::new("delayed").delay(secs(9))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
@@ -157,7 +158,7 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
             let receipt = tube.admin().resolve(id, Some(b"by hand")).unwrap();
             assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
             let expected = if is_kept { done(Some("by hand")) } else { Some(Ending::Gone) };
-            assert_eq!(tube.outcome(id), Ok(expected));
+            assert_eq!(tube.ending(id), Ok(expected));
             let again = tube.admin().resolve(id, None);
             assert_eq!(
                 matches!(again, Err(Error::NotReady { state: TaskState::Done, .. })),
@@ -177,13 +178,13 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
 fn forget_removes_only_what_is_done() {
     let file = StoreFile::new();
     let store = open(&file);
-    let tube = store.create_tube("case", FIFO, keeping(10)).unwrap();
+    let tube = store.create_tube("case", keeping(10).driver(FIFO)).unwrap();
     tube.put_many(["taken", "ready", "buried", "done"]).unwrap();
     let claims = tube.take_many(4, Duration::ZERO).unwrap();
     let [taken, ready, buried, acked] = <[_; 4]>::try_from(claims).unwrap();
     drop(ready);
-    buried.bury().unwrap();
-    acked.ack_with("x").unwrap();
+    buried.bury(None).unwrap();
+    acked.end(Outcome::result("x")).unwrap();
     for (id, state) in [(0, TaskState::Taken), (1, TaskState::Ready), (2, TaskState::Buried)] {
         assert_eq!(tube.admin().forget(id), Err(Error::NotDone { id, state }));
     }
@@ -199,13 +200,13 @@ fn forget_removes_only_what_is_done() {
 fn failure_groups_are_counted_and_listed_newest_first() {
     let file = StoreFile::new();
     let store = open(&file);
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(["x"; 8]).unwrap();
     for group in ["timeout", "crash", "timeout", "timeout", "crash"] {
         fail_next(&tube, group);
         file.clock.advance(secs(1));
     }
-    tube.try_take().unwrap().unwrap().bury().unwrap();
+    tube.try_take().unwrap().unwrap().bury(None).unwrap();
     let groups = |tube: &Tube| -> Vec<(String, u64)> {
         tube.query().groups().unwrap().into_iter().map(|group| (group.name, group.count)).collect()
     };
@@ -231,7 +232,7 @@ fn failure_groups_are_counted_and_listed_newest_first() {
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
     stores::close(&store);
     let store = open(&file);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
     assert_eq!(
         ids(&tube.query().list(Filter::new().group("timeout").newest_first(), None, 9).unwrap()),
@@ -245,11 +246,11 @@ fn buried_tasks_are_forgotten_by_count_and_by_age() {
     let file = StoreFile::new();
     let store = open(&file);
     let options = TubeOptions::new().keep_buried(Keep::new().count(2).age(secs(10)));
-    let tube = store.create_tube("case", FIFO, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
     tube.put_many(["x"; 5]).unwrap();
     let last = tube.claim(4).unwrap();
     // Not in the order of their ids: the oldest one is the one that was buried first.
-    last.bury().unwrap();
+    last.bury(None).unwrap();
     file.clock.advance(secs(1));
     for group in ["a", "b", "a"] {
         fail_next(&tube, group);
@@ -257,12 +258,12 @@ fn buried_tasks_are_forgotten_by_count_and_by_age() {
         assert_sound(&store);
     }
     assert_eq!(ids(&tube.query().list(TaskState::Buried, None, 9).unwrap()), [1, 2]);
-    assert_eq!(tube.outcome(4), Ok(Some(Ending::Gone)));
+    assert_eq!(tube.ending(4), Ok(Some(Ending::Gone)));
     assert_eq!(tube.query().groups().unwrap().iter().map(|group| group.count).sum::<u64>(), 2);
     tube.kick(1).unwrap();
     assert_eq!(state(&tube, 1), Some(TaskState::Ready));
     file.clock.advance(secs(9));
-    assert_eq!(tube.outcome(2), Ok(Some(Ending::Gone)));
+    assert_eq!(tube.ending(2), Ok(Some(Ending::Gone)));
     assert!(tube.query().groups().unwrap().is_empty());
     let tasks = tube.statistics().unwrap().tasks;
     assert_eq!((tasks.buried, tasks.ready, tasks.total, tasks.done), (0, 2, 2, 3));
@@ -273,7 +274,7 @@ fn buried_tasks_are_forgotten_by_count_and_by_age() {
 fn last_failure_outlives_retries_and_stays_with_success() {
     let file = StoreFile::new();
     let store = open(&file);
-    let tube = store.create_tube("case", FIFO, keeping(10).max_attempts(3)).unwrap();
+    let tube = store.create_tube("case", keeping(10).max_attempts(3).driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     claim.fail(Failure::new("timeout", "no answer")).unwrap();
@@ -290,9 +291,9 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
     let none = TubeOptions::new().keep_done(Keep::new().count(0));
     for options in [TubeOptions::new(), none, keeping(1), TubeOptions::new().temporary(true)] {
         let store = stores::in_memory();
-        let tube = store.create_tube("case", FIFO, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
         let (receipt, ending) = std::thread::scope(|scope| {
-            scope.spawn(|| tube.take().unwrap().ack_with("answer").unwrap());
+            scope.spawn(|| tube.take().unwrap().end(Outcome::result("answer")).unwrap());
             tube.put_and_wait("question", Duration::MAX).unwrap()
         });
         assert_eq!((receipt.id, ending), (0, done(Some("answer"))));
@@ -307,7 +308,7 @@ fn waiter_gets_the_result_also_where_nothing_is_kept() {
 #[test]
 fn waiter_gets_the_failure_of_a_buried_task() {
     let store = stores::in_memory();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().max_attempts(1).driver(FIFO)).unwrap();
     let (_, ending) = std::thread::scope(|scope| {
         scope.spawn(|| {
             let claim = tube.take().unwrap();
@@ -324,29 +325,29 @@ fn waiter_gets_the_failure_of_a_buried_task() {
 #[test]
 fn too_large_result_is_refused_and_changes_nothing() {
     let store = stores::in_memory_with(Store::options().max_body(8));
-    let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
+    let tube = store.create_tube("case", keeping(1).driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     let claim = || tube.try_take().unwrap().unwrap();
-    let refused = claim().into_async().ack_with("123456789").wait();
+    let refused = claim().into_async().end(Outcome::result("123456789")).wait();
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    let refused = claim().ack_with("123456789");
+    let refused = claim().end(Outcome::result("123456789"));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     let _ = claim().detach();
     assert!(matches!(
-        tube.claimed(0).and_then(|claim| claim.ack_with("123456789")),
+        tube.claimed(0).and_then(|claim| claim.end(Outcome::result("123456789"))),
         Err(Error::Invalid { .. })
     ));
     assert!(matches!(tube.admin().resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
     assert_eq!(state(&tube, 0), Some(TaskState::Taken));
-    tube.claimed(0).and_then(|claim| claim.ack_with("12345678")).unwrap();
-    assert_eq!(tube.outcome(0), Ok(done(Some("12345678"))));
+    tube.claimed(0).and_then(|claim| claim.end(Outcome::result("12345678"))).unwrap();
+    assert_eq!(tube.ending(0), Ok(done(Some("12345678"))));
     assert_sound(&store);
 }
 
 #[test]
 fn ends_of_kept_tasks_are_delivered_as_events() {
     let store = stores::in_memory();
-    let tube = store.create_tube("case", FIFO, keeping(1)).unwrap();
+    let tube = store.create_tube("case", keeping(1).driver(FIFO)).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     let events = store.events(Filter::new(), 100).unwrap();
     ack_next(&tube, "1");
@@ -365,7 +366,7 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
 fn wait_for_restored_task_returns_its_outcome_after_the_flush() {
     with_timeout(|| {
         let (disk, _clock, store, _) = on_disk(FIFO);
-        let tube = store.create_tube("kept", FIFO, keeping(10)).unwrap();
+        let tube = store.create_tube("kept", keeping(10).driver(FIFO)).unwrap();
         let failure = LastFailure::new("crash", "signal 9", 1);
         let acked = Restore::new("x").id(1).done(Some(b"answer".to_vec()));
         let buried = Restore::new("x").id(2).buried(true).failure(failure.clone());

@@ -90,7 +90,7 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
             },
             &|tube, id| tube.claimed(id).and_then(tubewell::Claim::ack).is_ok(),
             &|_, id| case.add(case.draft("new").key("k").on_key(OnKey::Replace)) == id,
-            &|tube, id| tube.claimed(id).and_then(|claim| claim.release(ZERO)).is_ok(),
+            &|tube, id| tube.claimed(id).and_then(tubewell::Claim::release).is_ok(),
         ];
         for end in ends {
             for session in [&described, &plain] {
@@ -204,7 +204,7 @@ fn description_is_replaced_and_limited() {
 fn owner_of_a_parked_claim_is_listed_also_after_an_open() {
     let file = StoreFile::new();
     let store = file.open();
-    let tube = store.create_tube("case", tubewell::FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(tubewell::FIFO)).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     let worker = store.session("w").unwrap();
     let claims = worker.tube("case").unwrap().take_many(2, ZERO).unwrap();

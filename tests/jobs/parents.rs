@@ -1,6 +1,6 @@
 //! Tasks that wait for other tasks: parents that are given with the put, added and removed.
 
-use tubewell::{Error, Put, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Error, Outcome, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -49,7 +49,7 @@ fn task_with_an_open_parent_is_blocked() {
                 .and_then(|claim| claim.fail(tubewell::Failure::new("g", "m").clone())),
             child,
         );
-        assert_not_taken(case.tube.claimed(child).and_then(|claim| claim.release(ZERO)), child);
+        assert_not_taken(case.tube.claimed(child).and_then(tubewell::Claim::release), child);
         if case.timed() {
             assert_not_taken(
                 case.tube.claimed(child).and_then(|claim| claim.renew(secs(1))),
@@ -210,7 +210,7 @@ fn parents_are_added_to_tasks_that_wait() {
             case.tube.delete(delayed).unwrap();
         }
         let claims = [0, 1].map(|id| case.tube.claimed(id).unwrap());
-        tubewell::Claim::ack_many(Vec::from(claims)).unwrap();
+        tubewell::Claim::end_many(Vec::from(claims), |_| Outcome::done()).unwrap();
         assert_eq!(case.take_all(), [2]);
     });
 }
@@ -292,8 +292,9 @@ fn cycle_is_refused_and_changes_nothing() {
 #[test]
 fn parents_of_other_tubes_are_found() {
     for_each_driver(ALL, |case| {
-        let others = ["a", "b"]
-            .map(|name| case.store.create_tube(name, case.driver, TubeOptions::new()).unwrap());
+        let others = ["a", "b"].map(|name| {
+            case.store.create_tube(name, TubeOptions::new().driver(case.driver)).unwrap()
+        });
         let parents = others.each_ref().map(|tube| tube.put(case.draft("x")).unwrap().id);
         // The second parent is named with the wrong tube, as one that has moved.
         let child = case.add(case.draft("child").after(&others[0], parents));
@@ -311,7 +312,7 @@ fn parents_of_other_tubes_are_found() {
 fn parents_in_another_store_or_kind_of_tube_are_refused() {
     for_each_driver(ALL, |case| {
         let temporary = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", case.driver, temporary).unwrap();
+        let memory = case.store.create_tube("memory", temporary.driver(case.driver)).unwrap();
         let (here, there) = (case.put("x"), memory.put(case.draft("x")).unwrap().id);
         let invalid = |refused: Option<Error>| {
             assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
@@ -321,10 +322,10 @@ fn parents_in_another_store_or_kind_of_tube_are_refused() {
         invalid(memory.put(case.draft("x").after(&case.tube, [here])).err());
         invalid(case.tube.admin().add_parents(here, &memory, &[there]).err());
         let store = store_in_memory();
-        let foreign = store.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+        let foreign = store.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
         let id = foreign.put(case.draft("x")).unwrap().id;
         invalid(case.tube.admin().add_parents(here, &foreign, &[id]).err());
-        let unnamed = store.create_tube("unnamed", case.driver, TubeOptions::new()).unwrap();
+        let unnamed = store.create_tube("unnamed", TubeOptions::new().driver(case.driver)).unwrap();
         let refused = case.tube.put(case.draft("x").after(&unnamed, [0])).unwrap_err();
         assert!(matches!(refused, Error::TubeNotFound { .. }));
         let many = vec![here; 10_001];
@@ -422,7 +423,8 @@ fn blocked_task_that_is_resolved_waits_for_nothing() {
 #[test]
 fn tube_with_a_blocked_task_is_not_drained() {
     for_each_driver(ALL, |case| {
-        let elsewhere = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let elsewhere =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let parent = elsewhere.put(case.draft("x")).unwrap().id;
         let child = case.add(case.draft("child").after(&elsewhere, [parent]));
         assert_eq!(case.tube.wait_drained(ZERO), Ok(false));
@@ -449,15 +451,15 @@ fn edges_survive_a_close_and_a_kill() {
             assert_sound(store);
         };
         let (_killed_file, killed) = super::files::after_a_kill(&file);
-        check(&killed, &killed.tube("case").unwrap());
+        check(&killed, &killed.find_tube("case").unwrap());
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         check(&store, &tube);
         assert_eq!(take(&tube), Some(parent));
         tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         let (_killed_file, killed) = super::files::after_a_kill(&file);
-        assert_eq!(take(&killed.tube("case").unwrap()), Some(child));
+        assert_eq!(take(&killed.find_tube("case").unwrap()), Some(child));
         assert_sound(&killed);
         assert_eq!(take(&tube), Some(child));
     }

@@ -1,7 +1,7 @@
 //! Parents that begin anew: they are kicked, replaced or put again while their children are still to be
 //! told of their end.
 
-use tubewell::{Error, Filter, Keep, OnKey, OnParent, Put, TaskState, TubeOptions};
+use tubewell::{Error, Filter, Keep, OnKey, OnParent, Outcome, Put, TaskState, TubeOptions};
 
 use super::files::{create_with, draft};
 use super::support::*;
@@ -61,7 +61,7 @@ fn done_parent_is_refused_after_a_restart_until_its_children_are_free() {
         drop(tube);
         stores::close(&store);
         let store = file.open();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_not_told(tube.requeue(&name, Put::new("again")), parent);
         store.catch_up().unwrap();
         assert_eq!(tasks(&tube).get("blocked"), None);
@@ -91,7 +91,7 @@ fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
             for rule in [OnParent::Bury, OnParent::Release] {
                 let parent = parent_of_many(case, rule);
                 let claim = case.tube.claim(parent).unwrap();
-                claim.bury_with(tubewell::Failure::new("g", "m")).unwrap();
+                claim.bury(tubewell::Failure::new("g", "m")).unwrap();
                 begin_anew(case, parent);
                 case.advance(0);
                 assert_eq!(case.tasks()["blocked"], CHILDREN, "with {rule:?}");
@@ -115,13 +115,14 @@ fn parent_of_many_children_is_replaced_in_its_tube() {
             let child = |_| Put::new("child").after(&case.tube, [parent]);
             case.tube.put_many((0..1000).map(child)).unwrap();
         }
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let moved = other.requeue("parent", Put::new("again"));
         assert_eq!(moved, Err(Error::HasDependents { id: parent, count: 10_001 }));
         let again = case.tube.requeue("parent", Put::new("again")).unwrap();
         assert_eq!((again.id, again.state), (parent, TaskState::Ready));
         let claim = case.tube.claim(parent).unwrap();
-        claim.advance(&case.tube, Put::new("once more")).unwrap();
+        claim.end(Outcome::advance(&case.tube, Put::new("once more"))).unwrap();
         case.tube.claim(parent).unwrap().ack().unwrap();
         case.advance(0);
         assert_eq!(case.tasks(), counts([("ready", 11_000), ("done", 2), ("total", 11_000)]));

@@ -30,7 +30,7 @@ impl Run {
         let temporary = rng.one_in(5);
         let (file, options) = (StoreFile::new(), TubeOptions::new().temporary(temporary));
         let store = file.open();
-        let create = |name| store.create_tube(name, driver, options.clone()).unwrap();
+        let create = |name| store.create_tube(name, options.clone().driver(driver)).unwrap();
         let tubes = ["a", "b"].map(create);
         Run { rng, driver, temporary, file, store, tubes, model: Family::default(), next: 0 }
     }
@@ -159,13 +159,13 @@ impl Run {
             let (killed_file, killed) = after_a_kill(&self.file);
             assert_sound(&killed);
             killed_file.clock.advance(ZERO);
-            check(&self.model, &["a", "b"].map(|name| killed.tube(name).unwrap()));
+            check(&self.model, &["a", "b"].map(|name| killed.find_tube(name).unwrap()));
             assert_sound(&killed);
             return;
         }
         stores::close(&self.store);
         self.store = self.file.open();
-        self.tubes = ["a", "b"].map(|name| self.store.tube(name).unwrap());
+        self.tubes = ["a", "b"].map(|name| self.store.find_tube(name).unwrap());
         // An open after a close goes on with the ids.
         if self.temporary {
             self.model.tasks.clear();

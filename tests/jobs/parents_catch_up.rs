@@ -26,8 +26,8 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("store");
             let mut store = stores::open(&path);
-            let [parents, tube] =
-                ["parents", "case"].map(|name| store.create_tube(name, FIFO, TubeOptions::new()));
+            let [parents, tube] = ["parents", "case"]
+                .map(|name| store.create_tube(name, TubeOptions::new().driver(FIFO)));
             let (parents, mut tube) = (parents.unwrap(), tube.unwrap());
             parents.put("parent").unwrap();
             put_children(&tube, &parents);
@@ -36,7 +36,7 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
                 drop((parents, tube));
                 stores::close(&store);
                 store = stores::open(&path);
-                tube = store.tube("case").unwrap();
+                tube = store.find_tube("case").unwrap();
             }
             store.catch_up().unwrap();
             let tasks = tube.statistics().unwrap().tasks;

@@ -1,13 +1,13 @@
 //! Tasks that wait for each other, and calls that move, replace or delete them.
 
 use tubewell::{
-    Error, Filter, Finish, Keep, OnKey, OnParent, Put, TaskState, Tube, TubeOptions, Update,
+    Error, Filter, Keep, OnKey, OnParent, Outcome, Put, TaskState, Tube, TubeOptions, Update,
 };
 
 use super::support::*;
 
 fn other(case: &Case) -> Tube {
-    case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap()
+    case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap()
 }
 
 fn child_of(case: &Case, parent: u64) -> u64 {
@@ -22,7 +22,7 @@ fn task_that_advances_keeps_its_children() {
         let parent = case.put("parent");
         let child = child_of(case, parent);
         let claim = case.tube.claim(parent).unwrap();
-        claim.advance(&other, case.draft("next")).unwrap();
+        claim.end(Outcome::advance(&other, case.draft("next"))).unwrap();
         assert_eq!(case.state(child), Some(TaskState::Blocked));
         assert_eq!(other.query().children(parent), Ok(vec![child]));
         // A child that is put afterwards finds it, whichever tube is named.
@@ -42,7 +42,7 @@ fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
         },
         |case, other, parent| {
             let claim = case.tube.claim(parent).unwrap();
-            claim.advance(other, case.draft("next")).unwrap();
+            claim.end(Outcome::advance(other, case.draft("next"))).unwrap();
         },
         |case, other, parent| {
             let put = case.draft("next").key("k").on_key(OnKey::Replace);
@@ -87,7 +87,10 @@ fn task_that_advances_may_wait_for_others() {
         let put = case.draft("next").after(&case.tube, [parent]);
         let delay = if case.timed() { secs(10) } else { ZERO };
         let claim = case.tube.claim(task).unwrap();
-        assert_eq!(claim.advance(&other, put.delay(delay)).unwrap().state, TaskState::Blocked);
+        assert_eq!(
+            claim.end(Outcome::advance(&other, put.delay(delay))).unwrap().state,
+            TaskState::Blocked
+        );
         assert_eq!(other.query().parents(task), Ok(vec![parent]));
         assert_eq!(case.take_all(), [parent]);
         case.advance(3000);
@@ -111,7 +114,8 @@ fn task_that_advances_to_wait_for_its_own_child_is_refused() {
         let child = child_of(case, parent);
         for id in [parent, child] {
             let claim = case.tube.claim(parent).unwrap();
-            let refused = claim.advance(&other, case.draft("next").after(&case.tube, [id]));
+            let refused =
+                claim.end(Outcome::advance(&other, case.draft("next").after(&case.tube, [id])));
             assert_eq!(refused.err(), Some(Error::Cycle { id: parent }));
             assert_eq!(case.tube.query().children(parent), Ok(vec![child]));
         }
@@ -126,10 +130,10 @@ fn finish_frees_children_and_its_puts_may_wait_for_others() {
         case.put_all([0, 1]);
         let put = |_| case.draft("child").after(&case.tube, [0]);
         case.tube.put_many((0..70).map(put)).unwrap();
-        let finish = Finish::new()
-            .put(&other, case.draft("free").after(&case.tube, [0]))
-            .put(&other, case.draft("waits").after(&case.tube, [1]));
-        case.tube.claim(0).unwrap().finish(finish).unwrap();
+        let finish = Outcome::done()
+            .and_put(&other, case.draft("free").after(&case.tube, [0]))
+            .and_put(&other, case.draft("waits").after(&case.tube, [1]));
+        case.tube.claim(0).unwrap().end(finish).unwrap();
         let counts = |tube: &Tube| {
             let tasks = tube.statistics().unwrap().tasks;
             (tasks.ready, tasks.blocked)
@@ -146,11 +150,10 @@ fn puts_of_a_finish_wait_for_the_task_that_goes_on() {
     for_each_driver(ALL, |case| {
         let other = other(case);
         let task = case.add(case.draft("task").key("k"));
-        let finish = Finish::new()
-            .put(&other, case.draft("by id").after(&case.tube, [task]))
-            .put(&case.tube, case.draft("by key").after_key("k"))
-            .advance(&other, case.draft("next"));
-        case.tube.claim(task).unwrap().finish(finish).unwrap();
+        let finish = Outcome::advance(&other, case.draft("next"))
+            .and_put(&other, case.draft("by id").after(&case.tube, [task]))
+            .and_put(&case.tube, case.draft("by key").after_key("k"));
+        case.tube.claim(task).unwrap().end(finish).unwrap();
         assert_eq!(other.query().children(task), Ok(vec![task + 1, task + 2]));
         assert_sound(&case.store);
         assert_eq!((case.take(), take(&other)), (None, Some(task)));
@@ -167,8 +170,8 @@ fn put_of_a_finish_replaces_a_child_that_the_finish_frees() {
             let parent = case.put("parent");
             let child = case.add(case.draft("child").key("c").after(&case.tube, [parent]));
             let replacement = case.draft("new").key("c").on_key(OnKey::Replace);
-            let finish = Finish::new().put(tube, replacement);
-            case.tube.claim(parent).unwrap().finish(finish).unwrap();
+            let finish = Outcome::done().and_put(tube, replacement);
+            case.tube.claim(parent).unwrap().end(finish).unwrap();
             assert_sound(&case.store);
             assert_eq!(state_of(tube, child), TaskState::Ready);
             assert_eq!(case.tube.statistics().unwrap().tasks.blocked, 0);

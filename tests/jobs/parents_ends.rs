@@ -1,6 +1,8 @@
 //! The ends of parents: what becomes of the tasks that wait for them.
 
-use tubewell::{Ending, Error, EventKind, Failure, Keep, OnParent, TaskState, TubeOptions};
+use tubewell::{
+    Ending, Error, EventKind, Failure, Keep, OnParent, Outcome, TaskState, TubeOptions,
+};
 
 use super::files::{create, create_with, draft, group_of_buried};
 use super::support::*;
@@ -100,7 +102,7 @@ fn every_bury_of_a_parent_counts() {
         |case, id| assert_eq!(case.tube.bury(id).unwrap().state, TaskState::Buried),
         |case, id| {
             let claim = case.tube.claim(id).unwrap();
-            claim.bury_with(Failure::new("g", "m")).unwrap();
+            claim.bury(Failure::new("g", "m")).unwrap();
         },
         |case, id| {
             let claim = case.tube.claim(id).unwrap();
@@ -208,7 +210,7 @@ fn bury_of_a_parent_goes_down_a_chain_of_children_that_are_buried_with_it() {
 fn buried_parent_that_is_forgotten_is_gone_for_its_children() {
     let options = TubeOptions::new().keep_buried(Keep::new().count(1));
     for_each_driver(ALL, |case| {
-        let tube = case.store.create_tube("kept", case.driver, options.clone()).unwrap();
+        let tube = case.store.create_tube("kept", options.clone().driver(case.driver)).unwrap();
         let parent = tube.put(case.draft("parent")).unwrap().id;
         let child = case.add(case.draft("child").after(&tube, [parent]));
         tube.bury(parent).unwrap();
@@ -228,7 +230,8 @@ fn children_of_a_truncated_or_dropped_tube_follow_their_rules() {
         for temporary in [false, true] {
             let options = TubeOptions::new().temporary(temporary);
             for_each_driver_with(all_or_few(), options.clone(), |case| {
-                let tube = case.store.create_tube("parents", case.driver, options.clone()).unwrap();
+                let tube =
+                    case.store.create_tube("parents", options.clone().driver(case.driver)).unwrap();
                 let parents: Vec<u64> =
                     (0..150).map(|_| tube.put(case.draft("x")).unwrap().id).collect();
                 let child = |parent: u64, rule: OnParent| {
@@ -302,7 +305,7 @@ fn children_of_a_done_parent_are_freed_after_a_kill() {
         killed_file.clock.advance(ZERO);
         file.clock.advance(ZERO);
         for store in [&killed, &store] {
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(tasks(&tube), counts_of_ready(&tube, 2000));
             assert_sound(store);
         }
@@ -321,7 +324,7 @@ fn kept_parent_frees_its_children_and_has_none() {
         let parent = case.put("parent");
         let put = |_| case.draft("child").after(&case.tube, [parent]);
         case.tube.put_many((0..100).map(put)).unwrap();
-        case.tube.claim(parent).unwrap().ack_with("result").unwrap();
+        case.tube.claim(parent).unwrap().end(Outcome::result("result")).unwrap();
         // Its end is the last one that counts, also if nothing is kept of it any more.
         case.tube.admin().forget(parent).unwrap();
         settle(case);
@@ -350,14 +353,14 @@ fn wait_for_a_blocked_task_ends_when_it_is_buried_with_its_parent() {
         let parent = case.put("parent");
         let put = case.draft("child").after(&case.tube, [parent]).on_parent(OnParent::Bury);
         let child = case.add(put);
-        assert_eq!(case.tube.outcome(child), Ok(None));
+        assert_eq!(case.tube.ending(child), Ok(None));
         case.tube.bury(parent).unwrap();
         settle(case);
-        let Ok(Some(Ending::Buried { failure: Some(failure) })) = case.tube.outcome(child) else {
-            panic!("{:?}", case.tube.outcome(child));
+        let Ok(Some(Ending::Buried { failure: Some(failure) })) = case.tube.ending(child) else {
+            panic!("{:?}", case.tube.ending(child));
         };
         assert_eq!(failure.message, format!("its parent, task {parent}, was buried"));
-        assert_eq!(case.tube.wait_done(child, ZERO).unwrap(), case.tube.outcome(child).unwrap());
+        assert_eq!(case.tube.wait_done(child, ZERO).unwrap(), case.tube.ending(child).unwrap());
     });
 }
 
@@ -366,7 +369,7 @@ fn edges_of_purged_tasks_are_removed_after_a_compaction() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, TubeOptions::new());
-        let parents = store.create_tube("parents", driver, TubeOptions::new()).unwrap();
+        let parents = store.create_tube("parents", TubeOptions::new().driver(driver)).unwrap();
         let parent = parents.put(draft(driver, "parent")).unwrap().id;
         let child = tube.put(draft(driver, "child").after(&parents, [parent])).unwrap().id;
         store.drop_tube("parents").unwrap();
@@ -376,7 +379,7 @@ fn edges_of_purged_tasks_are_removed_after_a_compaction() {
         let store = file.open();
         assert_sound(&store);
         file.clock.advance(ZERO);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, child), Some(TaskState::Buried));
         assert_sound(&store);
     }

@@ -49,7 +49,7 @@ fn parked_claim_survives_close_and_kill() {
                 let store = stores::open_with(copy.path(), Store::options().clock(&file.clock));
                 (copy, store)
             };
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(state(&tube, 0), Some(TaskState::Taken));
             assert_eq!(take(&tube), None);
             let owner = tube.query().owner(0).unwrap().unwrap();
@@ -79,7 +79,7 @@ fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
         assert_eq!(left(&tube), Some(secs(6)));
         drop(tube);
         let store = file.reopen_after(store, secs(5));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(left(&tube), Some(secs(1)));
         assert_eq!(take(&tube), None);
         file.clock.advance(secs(1));
@@ -91,7 +91,7 @@ fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
         drop(tube);
         let store = file.reopen_after(store, secs(10));
         file.tick();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_not_taken(store.resume_claim(&token), 0);
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!(claim.takes(), 3);
@@ -104,7 +104,7 @@ fn parked_claim_ends_at_its_time_while_open_and_while_closed() {
 fn parked_claim_goes_on_while_the_machine_sleeps() {
     let clock = ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     let token = park(&tube, secs(10));
     clock.suspend(secs(9));
@@ -125,7 +125,7 @@ fn parked_claim_without_a_limit_ends_when_it_is_revoked() {
     let token = park(&tube, Duration::MAX);
     drop(tube);
     let store = file.reopen_after(store, secs(1_000_000_000));
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(tube.query().owner(0).unwrap().unwrap().expires_in, None);
     let refused = store.drop_tube("case");
     assert!(matches!(refused, Err(Error::TubeBusy { .. })), "{refused:?}");
@@ -133,7 +133,7 @@ fn parked_claim_without_a_limit_ends_when_it_is_revoked() {
     // The revoke of a parked claim is flushed: the claim must not stand again after a kill.
     let (_killed, after) = after_a_kill(&file);
     assert_not_taken(after.resume_claim(&token), 0);
-    assert_eq!(take(&after.tube("case").unwrap()), Some(0));
+    assert_eq!(take(&after.find_tube("case").unwrap()), Some(0));
     assert_not_taken(store.resume_claim(&token), 0);
     assert_sound(&store);
 }
@@ -153,7 +153,7 @@ fn claim_is_resumed_once() {
         assert_not_taken(case.store.resume_claim(&token), id);
         let again = park(&case.tube, secs(10));
         assert_not_taken(case.store.resume_claim(&token), id);
-        resume(&case.store, &again).bury().unwrap();
+        resume(&case.store, &again).bury(None).unwrap();
         assert_not_taken(case.store.resume_claim(&again), id);
     });
 }
@@ -173,10 +173,10 @@ fn resumed_claim_is_parked_again_if_the_process_dies() {
     assert_sound(&after);
 
     // A release is flushed, since the claim was parked: the task is ready after a kill.
-    claim.release(ZERO).unwrap();
+    claim.release().unwrap();
     let (_killed, after) = after_a_kill(&file);
     assert_not_taken(after.resume_claim(&token), 0);
-    assert_eq!(take(&after.tube("case").unwrap()), Some(0));
+    assert_eq!(take(&after.find_tube("case").unwrap()), Some(0));
     assert_sound(&store);
 }
 
@@ -190,7 +190,7 @@ fn parked_task_keeps_its_sub_queue_busy_after_a_restart() {
     let token = park(&tube, secs(100));
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(take(&tube), None);
     let error = tube.claim(1).unwrap_err();
     assert!(matches!(error, Error::NotReady { state: TaskState::Ready, .. }), "{error:?}");
@@ -217,7 +217,7 @@ fn every_end_of_a_parked_task_removes_the_claim() {
         drop(tube);
         let store = file.reopen(store);
         assert_not_taken(store.resume_claim(&token), 0);
-        assert_eq!(store.tube("case").unwrap().statistics().unwrap().tasks.taken, 0);
+        assert_eq!(store.find_tube("case").unwrap().statistics().unwrap().tasks.taken, 0);
         assert_sound(&store);
     }
 }
@@ -242,7 +242,7 @@ fn ends_of_all_parked_claims_are_flushed_within_50_ms() {
             file.clock.advance(ms(50));
             let (_killed, after) = after_a_kill(&file);
             assert_not_taken(after.resume_claim(&token), 0);
-            assert_eq!(take(&after.tube("case").unwrap()), Some(0));
+            assert_eq!(take(&after.find_tube("case").unwrap()), Some(0));
             assert_sound(&store);
         }
     }
@@ -296,7 +296,7 @@ fn max_runtime_limits_a_claim_that_a_later_run_resumes() {
     let file = StoreFile::new();
     let store = file.open();
     let options = TubeOptions::new().max_runtime(secs(30));
-    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
     tube.put("x").unwrap();
     let token = park(&tube, secs(20));
     drop(tube);
@@ -318,7 +318,7 @@ fn claim_of_a_relaxed_or_temporary_tube_can_be_parked() {
         ("written", options().durability(Durability::write())),
         ("temporary", options().temporary(true)),
     ] {
-        let tube = store.create_tube(name, FIFO, options).unwrap();
+        let tube = store.create_tube(name, options.driver(FIFO)).unwrap();
         let id = tube.put("x").unwrap().id;
         let token = park(&tube, secs(100));
         assert_eq!(token.tube(), name);
@@ -330,7 +330,7 @@ fn claim_of_a_relaxed_or_temporary_tube_can_be_parked() {
         drop(park(&tube, secs(100)));
     }
     let store = file.reopen(store);
-    let taken = |name: &str| store.tube(name).unwrap().statistics().unwrap().tasks.taken;
+    let taken = |name: &str| store.find_tube(name).unwrap().statistics().unwrap().tasks.taken;
     assert_eq!((taken("relaxed"), taken("written"), taken("temporary")), (1, 1, 0));
     assert_sound(&store);
 }
@@ -339,7 +339,7 @@ fn claim_of_a_relaxed_or_temporary_tube_can_be_parked() {
 fn token_has_one_text() {
     let store = store_in_memory();
     for name in ["jobs", "grün/7.x", "~", "1.2.3"] {
-        let tube = store.create_tube(name, FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube(name, TubeOptions::new().driver(FIFO)).unwrap();
         tube.put("x").unwrap();
         let token = park(&tube, secs(1));
         let text = token.to_string();
@@ -413,7 +413,7 @@ impl Storage for Disk {
 fn store_opens_after_a_crash_between_the_removals_and_the_rest_of_its_first_checkpoint() {
     let disk = Disk::default();
     let store = disk.open();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     // Two parks, so that the row is removed and not only left out.
     let token = park(&tube, Duration::MAX);
@@ -437,7 +437,7 @@ fn overdue_parked_claim_does_not_prevent_a_claim_before_the_sweep() {
     let token = park(&tube, secs(10));
     drop(tube);
     let store = file.reopen_after(store, secs(10));
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(tube.query().owner(0).unwrap(), None);
     let claim = tube.claim(0).unwrap();
     assert_not_taken(store.resume_claim(&token), 0);

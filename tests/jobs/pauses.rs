@@ -6,6 +6,7 @@ use tubewell::{Error, Put, Session, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, claim_of, create_with, draft};
 use super::support::*;
+use crate::options::only;
 use crate::stores::{self, ManualClock};
 
 /// Q052
@@ -30,7 +31,7 @@ fn pause_until_a_moment_ends_after_the_time_that_was_left() {
     let start = secs(1_767_225_600);
     let (clock, hour) = (ManualClock::at(start), secs(3600));
     let store = stores::in_memory_with(Store::options().clock(&clock));
-    let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver("fifo")).unwrap();
     tube.put("x").unwrap();
     tube.admin().pause_until(UNIX_EPOCH + start + hour).unwrap();
     assert_eq!(tube.info().unwrap().resumes_in, Some(hour));
@@ -45,7 +46,7 @@ fn pause_until_a_moment_ends_after_the_time_that_was_left() {
 #[test]
 fn pause_until_a_moment_that_has_come_ends_the_pause_and_one_that_never_comes_does_not_end() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver("fifo")).unwrap();
     let never = UNIX_EPOCH + Duration::from_micros(u64::MAX);
     for (moment, paused) in
         [(never, true), (UNIX_EPOCH, false), (never, true), (UNIX_EPOCH - secs(9), false)]
@@ -72,7 +73,7 @@ fn other_verbs_work_in_a_paused_tube() {
             renewed.renew(secs(60)).unwrap();
             assert_eq!(renewed.touch(secs(1)).unwrap().unwrap().state, TaskState::Taken);
         }
-        released.release(ZERO).unwrap();
+        released.release().unwrap();
         case.tube.bury(3).unwrap();
         assert_eq!(case.tube.kick(9).unwrap(), 1);
         case.tube.delete(3).unwrap();
@@ -87,7 +88,7 @@ fn other_verbs_work_in_a_paused_tube() {
 #[test]
 fn dropped_tube_cannot_be_paused() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", "fifo", TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver("fifo")).unwrap();
     store.drop_tube("case").unwrap();
     let dropped = Error::TubeDropped { name: "case".into() };
     for answer in [
@@ -257,7 +258,8 @@ fn chosen_task_of_a_paused_tube_is_not_ready() {
 #[test]
 fn take_of_several_tubes_skips_the_paused_ones() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         case.put("paused");
         other.put(case.draft("other")).unwrap();
         case.tube.admin().pause().unwrap();
@@ -275,7 +277,8 @@ fn take_of_several_tubes_skips_the_paused_ones() {
 #[test]
 fn take_of_several_tubes_gets_a_task_of_the_first_one_if_their_pauses_end_together() {
     for_each_driver(ALL, |case| {
-        let second = case.store.create_tube("second", case.driver, TubeOptions::new()).unwrap();
+        let second =
+            case.store.create_tube("second", TubeOptions::new().driver(case.driver)).unwrap();
         second.put(case.draft("2")).unwrap();
         let id = case.put("1");
         for tube in [&case.tube, &second] {
@@ -310,7 +313,7 @@ fn pause_outlives_the_process() {
     for driver in ALL {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, driver, TubeOptions::default());
-        let ends = store.create_tube("ends", driver, TubeOptions::default()).unwrap();
+        let ends = store.create_tube("ends", TubeOptions::default().driver(driver)).unwrap();
         tube.put(draft(driver, "x")).unwrap();
         ends.put(draft(driver, "x")).unwrap();
         tube.admin().pause().unwrap();
@@ -321,7 +324,7 @@ fn pause_outlives_the_process() {
         drop((tube, ends));
         let store = file.reopen_after(store, secs(59));
         assert_eq!(pauses(&store), [(true, None), (true, Some(secs(1)))]);
-        let ends = store.tube("ends").unwrap();
+        let ends = store.find_tube("ends").unwrap();
         let mut waiting = WaitingTake::begin(ends.to_async().take_timeout(NO_TIMEOUT));
         assert_sound(&store);
         file.clock.advance(ms(999));
@@ -331,10 +334,10 @@ fn pause_outlives_the_process() {
         drop(ends);
         let store = file.reopen_after(store, secs(1));
         assert_eq!(pauses(&store), [(true, None), (false, None)]);
-        store.tube("case").unwrap().admin().unpause().unwrap();
+        store.find_tube("case").unwrap().admin().unpause().unwrap();
         let (_killed, copy) = after_a_kill(&file);
         assert_eq!(pauses(&copy), [(false, None), (false, None)]);
-        assert_eq!(take(&copy.tube("case").unwrap()), Some(0));
+        assert_eq!(take(&copy.find_tube("case").unwrap()), Some(0));
     }
 }
 
@@ -350,7 +353,7 @@ fn truncate_and_alter_leave_the_pause() {
         let take = case.begin_take();
         case.tube.admin().truncate().unwrap();
         case.put("x");
-        case.tube.admin().alter(TubeOptions::new().max_taken(5)).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new().max_taken(5))).unwrap();
         assert_eq!(case.tube.info().unwrap().resumes_in, Some(secs(10)));
         assert_sound(&case.store);
         case.advance(10_000);

@@ -1,6 +1,8 @@
 //! Priorities that change after the put.
 
-use tubewell::{Durability, Error, EventKind, Failure, Keep, Put, Store, TaskState, TubeOptions};
+use tubewell::{
+    Durability, Error, EventKind, Failure, Keep, Outcome, Put, Store, TaskState, TubeOptions,
+};
 
 use super::executor::block_on;
 use super::files::{create, create_with, draft};
@@ -85,8 +87,8 @@ fn priority_is_stored_in_every_state() {
             let delayed = put(draft(driver, "delayed").priority(9).delay(secs(10)));
             let mut claim = tube.claim(taken).unwrap();
             tube.bury(buried).unwrap();
-            tube.claim(failed).unwrap().bury_with(Failure::new("group", "message")).unwrap();
-            tube.claim(done).unwrap().ack_with("result").unwrap();
+            tube.claim(failed).unwrap().bury(Failure::new("group", "message")).unwrap();
+            tube.claim(done).unwrap().end(Outcome::result("result")).unwrap();
             let states = [
                 (ready, TaskState::Ready),
                 (taken, TaskState::Taken),
@@ -105,7 +107,7 @@ fn priority_is_stored_in_every_state() {
             assert_sound(&store);
             drop((claim, tube));
             let store = file.reopen(store);
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             for (priority, (id, _)) in (1..).zip(states) {
                 assert_eq!(tube.peek(id).unwrap().info.priority, priority, "{id}");
             }
@@ -132,7 +134,7 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
             1
         );
         claim.renew(secs(60)).unwrap();
-        claim.release(ZERO).unwrap();
+        claim.release().unwrap();
         assert_eq!(case.take_all(), [c, a, b]);
         case.tube.admin().set_priority(a, 9).unwrap();
         case.tube.admin().release_all().unwrap();
@@ -173,8 +175,8 @@ fn parked_claim_stands_after_a_new_priority_and_a_reopen() {
         let store = file.reopen(store);
         let claim = store.resume_claim(&token).unwrap();
         assert_eq!((claim.id(), claim.body(), claim.priority()), (id, &b"parked"[..], 1));
-        claim.release(ZERO).unwrap();
-        let tube = store.tube("case").unwrap();
+        claim.release().unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!([take(&tube), take(&tube)], [Some(id), Some(other)]);
         drop(tube);
         assert_sound(&store);
@@ -191,7 +193,7 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
         let claim = tube.try_take().unwrap().unwrap();
         tube.admin().set_priority(id, 1).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
-        let info = copy.tube("case").unwrap().peek(id).unwrap().info;
+        let info = copy.find_tube("case").unwrap().peek(id).unwrap().info;
         assert_eq!((info.state, info.attempts, info.priority), (TaskState::Ready, 1, 1));
         assert_sound(&copy);
         drop(claim);
@@ -211,7 +213,7 @@ fn priorities_within_one_sub_queue_choose_its_next_task() {
         case.tube.admin().set_priority(ids[0], 11).unwrap();
         case.tube.admin().set_priority(ids[19], 12).unwrap();
         assert_eq!(case.take(), None, "the sub-queue is busy");
-        case.tube.claimed(ids[19]).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(ids[19]).and_then(tubewell::Claim::release).unwrap();
         let mut order = Vec::new();
         while let Some(id) = case.take() {
             order.push(id);
@@ -318,7 +320,7 @@ fn set_priority_needs_the_driver_and_its_order() {
     let file = StoreFile::new();
     let store: Store = file.open();
     stores::owner(&store).register_driver(ByLength).unwrap();
-    let tube = store.create_tube("case", "by-length", TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver("by-length")).unwrap();
     let put = |body: &[u8]| tube.put(Put::new(body).priority(1)).unwrap().id;
     let [long, short, middle] = [&[b'x'; 3000][..], b"x", b"xx"].map(put);
     tube.admin().set_priority(long, 0).unwrap();
@@ -326,7 +328,7 @@ fn set_priority_needs_the_driver_and_its_order() {
     tube.admin().set_priority(middle, 2).unwrap();
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert!(matches!(tube.admin().set_priority(long, 1), Err(Error::DriverUnknown { .. })));
     stores::owner(&store).register_driver(ByLength).unwrap();
     let update = tubewell::Update::new().body([b'y'; 5000]);

@@ -22,7 +22,7 @@ fn progress_is_shown_while_the_task_is_taken_and_goes_with_the_claim() {
         assert_eq!(shown(case, 0).as_deref(), Some("4: sound"));
         let page = case.tube.query().list(tubewell::TaskState::Taken, None, 10).unwrap();
         assert_eq!(page.items[0].progress, case.info(0).progress);
-        claim.release(ZERO).unwrap();
+        claim.release().unwrap();
         assert_eq!(shown(case, 0), None);
         let again = case.tube.try_take().unwrap().unwrap();
         assert_eq!(shown(case, 0), None);
@@ -99,7 +99,7 @@ fn report_without_an_event_gets_one_before_the_claim_ends() {
         }
         let [acked, released, deleted] = claims;
         acked.ack().unwrap();
-        released.release(ZERO).unwrap();
+        released.release().unwrap();
         case.tube.delete(deleted.id()).unwrap();
         let said = |event: &tubewell::Event| {
             (event.id, event.kind, event.progress.as_ref().map(ToString::to_string))
@@ -118,7 +118,7 @@ fn report_without_an_event_gets_one_before_the_claim_ends() {
 fn progress_writes_nothing() {
     let file = StoreFile::new();
     let store = file.open();
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put("x").unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     store.flush().unwrap();
@@ -142,7 +142,7 @@ fn progress_writes_nothing() {
     let token = claim.park(secs(3600)).unwrap();
     assert_eq!(tube.peek(0).unwrap().info.progress.unwrap().done, 999);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(tube.peek(0).unwrap().info.progress, None);
     store.resume_claim(&token).unwrap().ack().unwrap();
 }

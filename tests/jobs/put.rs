@@ -20,7 +20,7 @@ fn body_of_empty_json_list_is_kept_byte_for_byte() {
         assert_eq!(read(&tube), bodies.map(|body| body.as_bytes().to_vec()));
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(read(&tube), bodies.map(|body| body.as_bytes().to_vec()));
         for body in bodies {
             let claim = tube.try_take().unwrap().unwrap();

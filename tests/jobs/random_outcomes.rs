@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::{FIFO, UTUBE, UTUBETTL};
-use tubewell::{Claim, Ending, Failure, Filter, Keep, Put, Store, TaskState, Tube, TubeOptions};
+use tubewell::{
+    Claim, Ending, Failure, Filter, Keep, Outcome, Put, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::files::{after_a_kill, create_with};
 use super::rng::Rng;
@@ -111,16 +113,16 @@ impl Run {
             }
             1 | 2 => {
                 let result = self.result();
-                claim.ack_with(&*result).unwrap();
+                claim.end(Outcome::result(&*result)).unwrap();
                 self.end(id, Task::Done(Some(result), self.now));
             }
             3 | 4 => {
                 let group = self.rng.pick(&GROUPS);
-                claim.bury_with(Failure::new(group, "why")).unwrap();
+                claim.bury(Failure::new(group, "why")).unwrap();
                 self.end(id, Task::Buried(Some(group), self.now));
             }
             _ => {
-                claim.release(ZERO).unwrap();
+                claim.release().unwrap();
                 self.tasks.insert(id, Task::Ready);
             }
         }
@@ -224,7 +226,7 @@ impl Run {
             self.now += millis;
             self.store = self.file.open();
         }
-        self.tube = self.store.tube("case").unwrap();
+        self.tube = self.store.find_tube("case").unwrap();
         self.file.clock.advance(ZERO);
         self.store.catch_up().unwrap();
         if is_temporary {
@@ -289,7 +291,7 @@ impl Run {
             wait.assert_waits();
         }
         for id in 0..self.store.next_id().unwrap().min(400) {
-            let outcome = self.tube.outcome(id).unwrap();
+            let outcome = self.tube.ending(id).unwrap();
             let state = state(&self.tube, id);
             match self.tasks.get(&id) {
                 None => assert_eq!((outcome, state), (Some(Ending::Gone), None), "task {id}"),

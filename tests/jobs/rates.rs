@@ -4,6 +4,7 @@ use tubewell::{Error, Rate, TaskState, TubeOptions};
 
 use super::files::{create_with, draft, put_numbered};
 use super::support::*;
+use crate::options::only;
 
 /// Two takes in 10 s.
 fn two_in_ten() -> TubeOptions {
@@ -77,11 +78,11 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
         drop(tube);
         for _ in 0..3 {
             store = file.reopen(store);
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(tube.info().unwrap().rate, Some(Rate::per(2, secs(10))));
             assert_eq!(take(&tube), None);
         }
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let mut waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         file.clock.advance(ms(4_999));
         assert!(waiting.is_pending());
@@ -102,9 +103,9 @@ fn altered_rate_goes_on_filling_the_bucket_that_was_empty_at_open() {
         tube.put_many((0..9).map(|n| draft(driver, &n.to_string()))).unwrap();
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         file.clock.advance(secs(1));
-        tube.admin().alter(TubeOptions::new().rate(Rate::per(4, secs(10)))).unwrap();
+        tube.admin().alter(only(TubeOptions::new().rate(Rate::per(4, secs(10))))).unwrap();
         let mut taken = Vec::new();
         for _ in 0..11 {
             loop {
@@ -129,7 +130,7 @@ fn altered_rate_goes_on_filling_the_bucket_that_was_empty_at_open() {
 fn chosen_task_beyond_the_rate_is_not_ready() {
     for_each_driver_with(ALL, TubeOptions::new().rate(Rate::per(1, secs(10))), |case| {
         case.put_all([0, 1]);
-        case.tube.claim(1).unwrap().release(ZERO).unwrap();
+        case.tube.claim(1).unwrap().release().unwrap();
         case.advance(4_000);
         let refused = case.tube.claim(0).unwrap_err();
         let Error::NotReady { id: 0, state: TaskState::Ready, why } = refused else {
@@ -147,10 +148,10 @@ fn altered_rate_knows_the_takes_before() {
         put_numbered(case, 9);
         assert_eq!(case.take_all().len(), 2);
         let [mut first, mut second] = [case.begin_take(), case.begin_take()];
-        case.tube.admin().alter(TubeOptions::new().rate(Rate::per(3, secs(10)))).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new().rate(Rate::per(3, secs(10))))).unwrap();
         first.wait();
         assert!(second.is_pending());
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         assert_eq!((first.id(), second.id()), (Some(2), Some(3)));
         assert_eq!(case.take_all().len(), 5);
     });

@@ -1,6 +1,6 @@
 //! The reclaim delay: an expired claim whose holder may still end or renew it.
 
-use tubewell::{Error, EventKind, Failure, TaskState, TubeOptions};
+use tubewell::{Error, EventKind, Failure, Outcome, TaskState, TubeOptions};
 
 use super::files::{attempts, claim_of, group_of_buried};
 use super::support::*;
@@ -55,7 +55,7 @@ fn each_expired_claim_is_held_until_its_reclaim_delay_has_elapsed() {
             case.advance(1);
             let claim = claim_of(waiting);
             assert_eq!(claim.attempts_left(), Some(20 - round - 1));
-            claim.snooze(ZERO).unwrap();
+            claim.end(Outcome::snooze(ZERO)).unwrap();
             assert_eq!(attempts(&case.tube, id), (round, Some(20 - round)));
         }
     });
@@ -70,7 +70,7 @@ fn failure_within_the_reclaim_delay_is_accepted() {
         case.advance(60_000);
         assert_eq!(take(&case.tube_in_new_session()), None);
         case.advance(5_000);
-        claim.bury_with(Failure::new("group", "message")).unwrap();
+        claim.bury(Failure::new("group", "message")).unwrap();
         case.advance(5_000);
         assert_eq!(take(&case.tube_in_new_session()), None);
         assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("group"));
@@ -233,8 +233,8 @@ fn overdue_claim_may_be_touched_checkpointed_snoozed_released_revoked_and_parked
         case.advance(5_000);
         claim.checkpoint("y").unwrap();
         assert_eq!(claim.expires_in().unwrap(), Some(secs(70)));
-        claim.release(ZERO).unwrap();
-        overdue().snooze(secs(1)).unwrap();
+        claim.release().unwrap();
+        overdue().end(Outcome::snooze(secs(1))).unwrap();
         case.advance(1000);
         let claim = overdue();
         case.tube.admin().revoke(id).unwrap();
@@ -273,7 +273,7 @@ fn reclaim_delay_and_backoff_need_a_timed_driver() {
         for options in
             [TubeOptions::new().reclaim_delay(secs(1)), TubeOptions::new().backoff(backoff)]
         {
-            let refused = store.create_tube("case", driver, options);
+            let refused = store.create_tube("case", options.driver(driver));
             assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
         }
     }

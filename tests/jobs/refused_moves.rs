@@ -5,7 +5,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
-use tubewell::{Draft, Driver, Ending, Error, Keep, Put, Receipt, TaskState, Traits, TubeOptions};
+use tubewell::{
+    Draft, Driver, Ending, Error, Keep, Outcome, Put, Receipt, TaskState, Traits, TubeOptions,
+};
 
 use super::executor::{block_on, poll_pending};
 use super::moves::{listed, movements, other};
@@ -16,7 +18,7 @@ use crate::stores;
 fn full_tube_refuses_a_move_and_nothing_changes() {
     for_each_driver(TIMED, |case| {
         let options = TubeOptions::new().capacity(1);
-        let to = case.store.create_tube("other", LIMFIFOTTL, options).unwrap();
+        let to = case.store.create_tube("other", options.driver(LIMFIFOTTL)).unwrap();
         let full = Err(Error::Full { tube: "other".into(), capacity: 1 });
         let plain = |body: &str| case.tube.put(body).unwrap().id;
         to.put("fills it").unwrap();
@@ -32,7 +34,7 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
             (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)
         );
         assert!(claim.is_current().unwrap());
-        claim.release(ZERO).unwrap();
+        claim.release().unwrap();
         // A put that waits for the place comes first.
         let mut put = to.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
@@ -51,9 +53,10 @@ fn move_is_refused_and_changes_nothing() {
     for_each_driver(ALL, |case| {
         let to = other(&case.store, case.driver);
         let memory = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", case.driver, memory).unwrap();
+        let memory = case.store.create_tube("memory", memory.driver(case.driver)).unwrap();
         let elsewhere = store_in_memory();
-        let elsewhere = elsewhere.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+        let elsewhere =
+            elsewhere.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
         let id = case.put("x");
         let invalid = [
             case.tube.admin().move_to(id, &case.tube),
@@ -88,7 +91,7 @@ fn move_of_done_task_is_refused() {
             "{refused:?}"
         );
         assert_eq!(case.tube.admin().move_all(&to), Ok(0));
-        assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Done { result: None })));
+        assert_eq!(case.tube.ending(0), Ok(Some(Ending::Done { result: None })));
     });
 }
 
@@ -96,8 +99,9 @@ fn move_of_done_task_is_refused() {
 #[test]
 fn move_is_refused_if_the_driver_does_not_have_an_option() {
     let store = store_in_memory();
-    let timed = store.create_tube("timed", UTUBETTL, TubeOptions::new()).unwrap();
-    let (plain, queued) = (other(&store, FIFO), store.create_tube("q", UTUBE, TubeOptions::new()));
+    let timed = store.create_tube("timed", TubeOptions::new().driver(UTUBETTL)).unwrap();
+    let (plain, queued) =
+        (other(&store, FIFO), store.create_tube("q", TubeOptions::new().driver(UTUBE)));
     let queued = queued.unwrap();
     for put in [
         Put::new("x").priority(1),
@@ -156,12 +160,12 @@ impl Driver for Panics {
 fn driver_that_panics_during_a_move_changes_nothing() {
     let store = store_in_memory();
     stores::owner(&store).register_driver(Panics).unwrap();
-    let from = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
-    let to = store.create_tube("other", "panics", TubeOptions::new()).unwrap();
+    let from = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
+    let to = store.create_tube("other", TubeOptions::new().driver("panics")).unwrap();
     from.put_many(["first", "panic", "z"]).unwrap();
     let calls: [&dyn Fn(); 3] =
         [&|| drop(from.admin().move_all(&to)), &|| drop(from.admin().move_to(1, &to)), &|| {
-            drop(from.claim(0).unwrap().advance(&to, "panic"));
+            drop(from.claim(0).unwrap().end(Outcome::advance(&to, "panic")));
         }];
     for call in calls {
         assert!(catch_unwind(AssertUnwindSafe(call)).is_err());

@@ -12,7 +12,7 @@ use super::support::*;
 fn claim_expires_by_ttr_of_its_tube_and_renew_counts_from_its_call() {
     for_each_driver_with(TIMED, TubeOptions::default().ttr(secs(300)), |case| {
         let ten = TubeOptions::default().ttr(secs(10));
-        let other = case.store.create_tube("other", case.driver, ten).unwrap();
+        let other = case.store.create_tube("other", ten.driver(case.driver)).unwrap();
         case.put_all([0]);
         let short = other.put("x").unwrap().id;
         let claim = case.tube.try_take().unwrap().unwrap();

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Put, TaskState, TubeOptions,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Outcome, Put, TaskState,
+    TubeOptions,
 };
 
 use super::files::{attempts, failure};
@@ -105,17 +106,17 @@ fn replaced_task_is_lost_to_its_holder() {
 fn task_that_is_done_begins_anew_when_it_is_put_again() {
     for_each_driver_with(ALL, TubeOptions::default().keep_done(Keep::new()), |case| {
         let id = case.add(again(case.draft("old")));
-        case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::result("result")).unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 1);
         let log = case.event_log();
         assert_eq!(case.add(again(Put::new("new".into()))), id);
         assert_eq!(log.read(), [(id, EventKind::Replace, TaskState::Ready)]);
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 0);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
-        assert_eq!(case.tube.outcome(id).unwrap(), None);
+        assert_eq!(case.tube.ending(id).unwrap(), None);
         assert_sound(&case.store);
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!(case.tube.outcome(id).unwrap(), Some(DONE), "the old result is gone");
+        assert_eq!(case.tube.ending(id).unwrap(), Some(DONE), "the old result is gone");
     });
 }
 
@@ -176,7 +177,7 @@ fn replacement_changes_the_size_of_the_body() {
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!(claim.body(), vec![7; size]);
-            claim.release(ZERO).unwrap();
+            claim.release().unwrap();
         }
     });
 }
@@ -258,7 +259,7 @@ fn waits_for_the_end_go_on_while_the_task_is_replaced() {
         case.add(again(Put::new("newest".into())));
         wait.assert_waits();
         drop(claim);
-        case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::result("result")).unwrap();
         let result = Ending::Done { result: Some(b"result".to_vec()) };
         assert_eq!(wait.answer(), Ok(Some(result)));
     });
@@ -300,7 +301,7 @@ fn replaced_tasks_survive_a_close() {
         assert_sound(&store);
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(attempts(&tube, 0), (0, Some(3)));
         assert_eq!(tube.peek(0).unwrap().info.due_in, Some(Duration::from_secs(5)));
         file.clock.advance(secs(5));

@@ -3,8 +3,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBETTL};
 use tubewell::{
-    Claim, Durability, Ending, Error, EventKind, Failure, Finish, Keep, OnKey, Put, Session, Store,
-    TaskState, Tube, TubeOptions,
+    Claim, Durability, Ending, Error, EventKind, Failure, Keep, OnKey, Outcome, Put, Session,
+    Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{attempts, failure};
@@ -17,7 +17,7 @@ fn again(put: Put) -> Put {
 }
 
 fn other_tube(case: &Case, options: TubeOptions) -> Tube {
-    case.store.create_tube("other", case.driver, options).unwrap()
+    case.store.create_tube("other", options.driver(case.driver)).unwrap()
 }
 
 /// The tube and the id of the task that has a key.
@@ -26,10 +26,10 @@ fn place(store: &Store, key: &str) -> Option<(String, u64)> {
 }
 
 /// The refusal of a finish, and the claim, which stands.
-fn refused_finish(session: &Session, claim: Claim, finish: Finish) -> (Claim, Error) {
+fn refused_finish(session: &Session, claim: Claim, finish: Outcome) -> (Claim, Error) {
     let tube = session.tube(claim.tube()).unwrap();
     let id = claim.detach().info.id;
-    let refused = tube.claimed(id).unwrap().finish(finish).unwrap_err();
+    let refused = tube.claimed(id).unwrap().end(finish).unwrap_err();
     (tube.claimed(id).unwrap(), refused)
 }
 
@@ -66,7 +66,7 @@ fn task_put_again_through_another_tube_moves_there() {
             assert_not_found(case.tube.peek(id), id);
             assert_eq!(other.peek(id).unwrap().body, b"new");
             assert_eq!(attempts(&other, id), (0, Some(3)));
-            assert_eq!(other.outcome(id).unwrap(), None);
+            assert_eq!(other.ending(id).unwrap(), None);
             assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
             assert_sound(&case.store);
             assert_eq!(take(&other), Some(id));
@@ -97,7 +97,7 @@ fn task_put_again_elsewhere_keeps_the_options_that_the_put_leaves_out() {
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(6)), Some(3)));
 
         // What the tube does not have, the task leaves behind.
-        let plain = case.store.create_tube("plain", FIFO, TubeOptions::default()).unwrap();
+        let plain = case.store.create_tube("plain", TubeOptions::default().driver(FIFO)).unwrap();
         plain.put(again(Put::new("plain".into()))).unwrap();
         let info = plain.peek(id).unwrap().info;
         assert_eq!((info.priority, info.sub_queue, info.ttr), (0, None, None));
@@ -169,7 +169,7 @@ fn waits_and_failures_follow_a_task_that_is_put_again_elsewhere() {
         other.put(again(case.draft("new"))).unwrap();
         wait.assert_waits();
         assert_eq!(failure(&other, id).unwrap().0, "timeout");
-        other.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        other.try_take().unwrap().unwrap().end(Outcome::result("result")).unwrap();
         let result = Ending::Done { result: Some(b"result".to_vec()) };
         assert_eq!(wait.answer(), Ok(Some(result)));
     });
@@ -238,14 +238,14 @@ fn moved_and_advanced_tasks_keep_their_keys() {
         case.tube.admin().move_to(id, &other).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
         let claim = other.try_take().unwrap().unwrap();
-        claim.advance(&case.tube, case.draft("y")).unwrap();
+        claim.end(Outcome::advance(&case.tube, case.draft("y"))).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), id)));
         let claim = case.tube.try_take().unwrap().unwrap();
-        claim.advance(&other, case.draft("y").key("k")).unwrap();
+        claim.end(Outcome::advance(&other, case.draft("y").key("k"))).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
         let session = case.store.session("").unwrap();
         let claim = session.take_any(&[&other], ZERO).unwrap().unwrap();
-        let another = Finish::new().advance(&case.tube, case.draft("z").key("l"));
+        let another = Outcome::advance(&case.tube, case.draft("z").key("l"));
         let (claim, refused) = refused_finish(&session, claim, another);
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
         claim.ack().unwrap();
@@ -262,19 +262,20 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let id = case.put("x");
         let session = case.store.session("").unwrap();
         let claim = session.take_any(&[&case.tube], ZERO).unwrap().unwrap();
-        let rejected = Finish::new().put(&other, put(OnKey::Reject));
+        let rejected = Outcome::done().and_put(&other, put(OnKey::Reject));
         let (claim, refused) = refused_finish(&session, claim, rejected);
         assert!(is_in_use(Err::<(), _>(refused), old));
         assert_eq!(case.state(id), Some(TaskState::Taken), "nothing has happened");
-        let twice = Finish::new().put(&other, case.draft("a").key("a"));
-        let twice = twice.put(&case.tube, case.draft("b").key("a"));
+        let twice = Outcome::done().and_put(&other, case.draft("a").key("a"));
+        let twice = twice.and_put(&case.tube, case.draft("b").key("a"));
         let (claim, refused) = refused_finish(&session, claim, twice);
         assert!(is_in_use(Err::<(), _>(refused), id + 1));
         assert_eq!((case.state(id), place(&case.store, "a")), (Some(TaskState::Taken), None));
         assert_sound(&case.store);
 
-        let kept = Finish::new().put(&case.tube, put(OnKey::Keep)).put(&other, case.draft("y"));
-        claim.finish(kept).unwrap();
+        let kept =
+            Outcome::done().and_put(&case.tube, put(OnKey::Keep)).and_put(&other, case.draft("y"));
+        claim.end(kept).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), old)));
         assert_eq!(other.peek(old).unwrap().body, b"old");
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
@@ -282,7 +283,7 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let next = case.put("z");
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.id(), next);
-        claim.finish(Finish::new().put(&case.tube, put(OnKey::Replace))).unwrap();
+        claim.end(Outcome::done().and_put(&case.tube, put(OnKey::Replace))).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), old)));
         assert_eq!(case.tube.peek(old).unwrap().body, b"new");
         assert_sound(&case.store);
@@ -299,7 +300,7 @@ fn finished_task_passes_its_key_on() {
             let id = case.add(case.draft("x").key("k"));
             let claim = case.tube.try_take().unwrap().unwrap();
             let put = case.draft("next").key("k").on_key(OnKey::Replace);
-            claim.finish(Finish::new().result("done").put(&case.tube, put)).unwrap();
+            claim.end(Outcome::result("done").and_put(&case.tube, put)).unwrap();
             let next = if keep.is_some() { id } else { id + 1 };
             assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), next)));
             assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
@@ -312,13 +313,13 @@ fn finished_task_passes_its_key_on() {
             let other = other_tube(case, TubeOptions::default());
             let go_on = |on_key| {
                 let put = case.draft("y").key("k").on_key(on_key);
-                Finish::new().put(&case.tube, put).advance(&other, case.draft("z"))
+                Outcome::advance(&other, case.draft("z")).and_put(&case.tube, put)
             };
             let (claim, refused) = refused_finish(&session, claim, go_on(OnKey::Replace));
             assert!(is_in_use(Err::<(), _>(refused), next));
             let (claim, refused) = refused_finish(&session, claim, go_on(OnKey::Reject));
             assert!(is_in_use(Err::<(), _>(refused), next));
-            claim.finish(go_on(OnKey::Keep)).unwrap();
+            claim.end(go_on(OnKey::Keep)).unwrap();
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), next)));
             assert_eq!(case.tasks().get("total"), None);
         });
@@ -329,13 +330,13 @@ fn finished_task_passes_its_key_on() {
 fn tasks_put_again_elsewhere_survive_a_close_and_a_kill() {
     let file = StoreFile::new();
     let (store, tube) = super::files::create(&file, FIFOTTL);
-    let other = store.create_tube("other", UTUBETTL, TubeOptions::default()).unwrap();
+    let other = store.create_tube("other", TubeOptions::default().driver(UTUBETTL)).unwrap();
     tube.put(again(Put::new("old".into()))).unwrap();
     other.put(again(Put::new("new".into()).delay(secs(5)).sub_queue("s"))).unwrap();
     drop((tube, other));
     let check = |store: &Store| {
         assert_eq!(place(store, "k"), Some(("other".to_owned(), 0)));
-        assert_eq!(store.tube("other").unwrap().peek(0).unwrap().body, b"new");
+        assert_eq!(store.find_tube("other").unwrap().peek(0).unwrap().body, b"new");
         assert_sound(store);
     };
     let (_killed, store_of_killed) = super::files::after_a_kill(&file);

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Ending, Error, Failure, Keep, Put, TaskState, TubeOptions};
+use tubewell::{Ending, Error, Failure, Keep, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::create_with;
@@ -31,13 +31,13 @@ fn completed_task_is_done_with_its_result_and_without_owner() {
         case.advance(1_000);
         let claim = case.tube.try_take().unwrap().unwrap();
         case.advance(1_000);
-        assert_eq!(claim.ack_with("R").unwrap().state, TaskState::Done);
+        assert_eq!(claim.end(Outcome::result("R")).unwrap().state, TaskState::Done);
         let info = case.info(0);
         assert_eq!((info.state, info.takes, info.failure), (TaskState::Done, 1, None));
         assert_eq!((info.attempts, info.attempts_left), (1, Some(4)));
         assert_eq!((info.due_in, info.ttl_left), (None, None));
         assert_eq!(case.tube.query().owner(0), Ok(None));
-        assert_eq!(case.tube.outcome(0), Ok(Some(done("R"))));
+        assert_eq!(case.tube.ending(0), Ok(Some(done("R"))));
         for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried] {
             assert_eq!(listed(case, state), [0_u64; 0]);
         }
@@ -57,7 +57,7 @@ fn administrator_ends_tasks_that_were_never_taken() {
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
         assert_eq!(endings, [done("R"), Ending::Buried { failure: None }]);
         assert_eq!([0, 1].map(|id| case.info(id).takes), [0, 0]);
-        assert_eq!(case.tube.outcome(0), Ok(Some(done("R"))));
+        assert_eq!(case.tube.ending(0), Ok(Some(done("R"))));
         assert_eq!(case.take(), None);
     });
 }
@@ -67,16 +67,16 @@ fn administrator_ends_tasks_that_were_never_taken() {
 fn delete_of_done_or_buried_task_removes_all_of_it() {
     for_each_driver_with(ALL, keep_all(), |case| {
         case.put_all([0, 1]);
-        case.tube.try_take().unwrap().unwrap().ack_with("R").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::result("R")).unwrap();
         let failed = case.tube.try_take().unwrap().unwrap();
-        failed.bury_with(Failure::new("E", "m")).unwrap();
+        failed.bury(Failure::new("E", "m")).unwrap();
         for (id, state) in [(0, TaskState::Done), (1, TaskState::Buried)] {
             assert_eq!(listed(case, state), [id]);
             assert_eq!(case.tube.delete(id).unwrap().state, TaskState::Done);
             assert_eq!(listed(case, state), [0_u64; 0]);
             assert_not_found(case.tube.peek(id), id);
             assert_not_found(case.tube.delete(id), id);
-            assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
+            assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
         }
         assert_eq!(case.tube.query().groups(), Ok(vec![]));
         assert_eq!((case.tasks(), case.calls()["delete"]), (counts([("done", 2)]), 2));
@@ -91,7 +91,7 @@ fn failure_is_known_until_the_task_is_forgotten() {
     for_each_driver_with(ALL, keep_all(), |case| {
         case.put_all([0]);
         let failed = case.tube.try_take().unwrap().unwrap();
-        failed.bury_with(Failure::new("g", "m")).unwrap();
+        failed.bury(Failure::new("g", "m")).unwrap();
         let known = || case.info(0).failure.map(|failure| (failure.group, failure.message));
         let failure = Some(("g".to_owned(), "m".to_owned()));
         assert_eq!(known(), failure);
@@ -115,13 +115,13 @@ fn bury_of_vanished_task_is_refused_and_writes_nothing() {
         let (store, tube) = create_with(&file, driver, TubeOptions::new());
         tube.put_many(["a", "b"]).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        assert_eq!(claim.bury_with(Failure::new("trashed", "m")).unwrap().id, 0);
+        assert_eq!(claim.bury(Failure::new("trashed", "m")).unwrap().id, 0);
         assert_eq!(tasks(&tube), counts([("buried", 1), ("ready", 1), ("total", 2)]));
         tube.delete(1).unwrap();
         let before = store.counters().unwrap();
         assert_not_found(tube.bury(1), 1);
         assert_not_taken(
-            tube.claimed(1).and_then(|claim| claim.bury_with(Failure::new("trashed", "m"))),
+            tube.claimed(1).and_then(|claim| claim.bury(Failure::new("trashed", "m"))),
             1,
         );
         assert_not_found(tube.admin().resolve(1, None), 1);
@@ -184,7 +184,7 @@ fn resolve_of_the_head_of_a_sub_queue_makes_the_next_task_available() {
         let ids = ["head", "next"].map(|body| case.add(Put::new(body).sub_queue("films")));
         // The take and its release read the head into memory.
         assert_eq!(case.take(), Some(ids[0]));
-        case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(ids[0]).and_then(tubewell::Claim::release).unwrap();
         case.tube.admin().resolve(ids[0], None).unwrap();
         assert_eq!(case.take(), Some(ids[1]));
         case.tube.claimed(ids[1]).and_then(tubewell::Claim::ack).unwrap();
@@ -199,7 +199,7 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
             [9, 1, 5].map(|priority| case.add(case.draft("x").priority(priority).ttl(secs(5))));
         assert_eq!(case.take_all(), [ids[1], ids[2], ids[0]]);
         for id in ids {
-            case.tube.claimed(id).and_then(|claim| claim.ack_with("R")).unwrap();
+            case.tube.claimed(id).and_then(|claim| claim.end(Outcome::result("R"))).unwrap();
             case.advance(1);
         }
         case.advance(10_000);
@@ -212,7 +212,7 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         );
         for refused in [
             case.tube.claimed(ids[0]).and_then(tubewell::Claim::ack),
-            case.tube.claimed(ids[0]).and_then(|claim| claim.release(ZERO)),
+            case.tube.claimed(ids[0]).and_then(tubewell::Claim::release),
         ] {
             assert_not_taken(refused, ids[0]);
         }
@@ -228,16 +228,16 @@ fn result_replaces_nothing_of_the_body() {
         tube.put(&*body).unwrap();
         let failed = tube.try_take().unwrap().unwrap();
         failed.fail(Failure::new("g", "m".repeat(20_000))).unwrap();
-        tube.try_take().unwrap().unwrap().ack_with(&*result).unwrap();
+        tube.try_take().unwrap().unwrap().end(Outcome::result(&*result)).unwrap();
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let task = tube.peek(0).unwrap();
         assert_eq!((&*task.body, task.info.size), (body.as_bytes(), body.len() as u64));
         assert_eq!(task.info.failure.unwrap().message.len(), 10_000);
-        assert_eq!(tube.outcome(0), Ok(Some(done(&result))));
+        assert_eq!(tube.ending(0), Ok(Some(done(&result))));
         tube.admin().forget(0).unwrap();
         let store = file.reopen(store);
-        assert_eq!(store.tube("case").unwrap().outcome(0), Ok(Some(Ending::Gone)));
+        assert_eq!(store.find_tube("case").unwrap().ending(0), Ok(Some(Ending::Gone)));
         assert_sound(&store);
     }
 }
@@ -248,7 +248,7 @@ fn task_whose_ttl_has_elapsed_cannot_be_resolved() {
         let id = case.add(case.draft("x").ttl(secs(5)));
         case.advance(5_000);
         assert_not_found(case.tube.admin().resolve(id, None), id);
-        assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
+        assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
     });
 }
 
@@ -275,10 +275,10 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
             }
             assert!(matches!(tube.put("x"), Err(Error::Full { capacity: 2, .. })));
             let ends = tube.take_many(2, ZERO).unwrap();
-            assert_eq!(tubewell::Claim::ack_many(ends).unwrap().len(), 2);
+            assert_eq!(tubewell::Claim::end_many(ends, |_| Outcome::done()).unwrap().len(), 2);
             drop(tube);
             store = file.reopen(store);
-            tube = store.tube("case").unwrap();
+            tube = store.find_tube("case").unwrap();
         }
         let kept = tube.statistics().unwrap().tasks.kept;
         assert_eq!(kept, if temporary { 0 } else { 8 });
@@ -300,9 +300,9 @@ fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
             assert!(is_taken, "{refused:?}");
             case.tube.admin().revoke(id).unwrap();
             case.tube.admin().resolve(id, Some(b"R")).unwrap();
-            assert_eq!(case.tube.outcome(id), Ok(Some(done("R"))));
+            assert_eq!(case.tube.ending(id), Ok(Some(done("R"))));
         }
-        assert_not_taken(overdue.ack_with("late"), 1);
+        assert_not_taken(overdue.end(Outcome::result("late")), 1);
         assert!(case.store.resume_claim(&parked).is_err());
         assert_eq!(listed(case, TaskState::Done), [0, 1]);
     });

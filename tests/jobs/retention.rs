@@ -2,7 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Cursor, Ending, EventKind, Keep, Page, Put, Store, TaskInfo, TaskState, Tube, TubeOptions,
+    Cursor, Ending, EventKind, Keep, Outcome, Page, Put, Store, TaskInfo, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft};
@@ -14,7 +15,7 @@ fn keep_done(keep: Keep) -> TubeOptions {
 }
 
 fn ack_next(tube: &Tube, result: &str) -> u64 {
-    tube.try_take().unwrap().unwrap().ack_with(result).unwrap().id
+    tube.try_take().unwrap().unwrap().end(Outcome::result(result)).unwrap().id
 }
 
 /// Puts tasks and acks each of them, a second after the one before.
@@ -58,7 +59,7 @@ fn last_outcomes_are_kept_by_count() {
         ack_tasks(case, 10);
         for id in 0..10 {
             let expected = if id < 5 { Ending::Gone } else { done(&format!("result {id}")) };
-            assert_eq!(case.tube.outcome(id), Ok(Some(expected)));
+            assert_eq!(case.tube.ending(id), Ok(Some(expected)));
             assert_eq!(case.state(id), (id >= 5).then_some(TaskState::Done));
         }
         assert_eq!(kept(&case.tube), 5);
@@ -71,7 +72,7 @@ fn nothing_is_kept_by_default() {
     for_each_driver(ALL, |case| {
         ack_tasks(case, 10);
         for id in 0..10 {
-            assert_eq!(case.tube.outcome(id), Ok(Some(Ending::Gone)));
+            assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
             assert_not_found(case.tube.peek(id), id);
         }
         assert!(listed(&case.tube, TaskState::Done).is_empty());
@@ -84,9 +85,10 @@ fn nothing_is_kept_by_default() {
 fn ack_with_count_of_zero_is_done_and_keeps_nothing() {
     for_each_driver_with(ALL, keep_done(Keep::new().count(0)), |case| {
         case.put_all([0]);
-        let receipt = case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        let receipt =
+            case.tube.try_take().unwrap().unwrap().end(Outcome::result("result")).unwrap();
         assert_eq!((receipt.id, receipt.state), (0, TaskState::Done));
-        assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Gone)));
+        assert_eq!(case.tube.ending(0), Ok(Some(Ending::Gone)));
         assert_eq!(case.state(0), None);
         assert!(listed(&case.tube, TaskState::Done).is_empty());
         assert_eq!(kept(&case.tube), 0);
@@ -100,7 +102,7 @@ fn outcome_older_than_its_age_is_gone_when_a_later_task_ends() {
         case.put_all([0, 1]);
         assert_eq!(ack_next(&case.tube, "first"), 0);
         case.advance(99_000);
-        assert_eq!(case.tube.outcome(0), Ok(Some(done("first"))));
+        assert_eq!(case.tube.ending(0), Ok(Some(done("first"))));
         case.advance(2_000);
         assert_eq!(ack_next(&case.tube, "second"), 1);
         assert_eq!([0, 1].map(|id| case.state(id)), [None, Some(TaskState::Done)]);
@@ -117,8 +119,8 @@ fn count_of_one_keeps_the_last_outcome() {
         assert_eq!(listed(&case.tube, TaskState::Done), [0]);
         case.advance(1);
         ack_next(&case.tube, "second");
-        assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Gone)));
-        assert_eq!(case.tube.outcome(1), Ok(Some(done("second"))));
+        assert_eq!(case.tube.ending(0), Ok(Some(Ending::Gone)));
+        assert_eq!(case.tube.ending(1), Ok(Some(done("second"))));
         assert_eq!(listed(&case.tube, TaskState::Done), [1]);
     });
 }
@@ -170,7 +172,7 @@ fn outcome_of_age_zero_is_forgotten_without_delay() {
             case.tube.admin().resolve(1, Some(b"second")).unwrap();
             case.advance(0);
             assert_eq!([0, 1].map(|id| case.state(id)), [None; 2]);
-            assert_eq!(case.tube.outcome(0), Ok(Some(Ending::Gone)));
+            assert_eq!(case.tube.ending(0), Ok(Some(Ending::Gone)));
             case.store.flush().unwrap();
             assert_eq!(kept(&case.tube), 0);
         });
@@ -206,7 +208,7 @@ fn acks_of_one_batch_are_kept_and_trimmed() {
         assert_eq!(taken.len(), 8);
         for ids in [&[0, 1, 2, 3][..], &[4, 5, 4]] {
             let claims = ids.iter().map(|id| case.tube.claimed(*id).unwrap()).collect();
-            let answers = tubewell::Claim::ack_many(claims).unwrap();
+            let answers = tubewell::Claim::end_many(claims, |_| Outcome::done()).unwrap();
             let failed = answers.iter().filter(|answer| answer.is_err()).count();
             assert_eq!(failed, usize::from(ids[0] != 0));
             case.advance(1);
@@ -231,9 +233,9 @@ fn outcomes_survive_kill_backup_and_compaction() {
             assert_eq!(ack_next(&tube, result), id);
         }
         let assert_outcomes = |store: &Store| {
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             for (id, result) in [(0, "small"), (1, &*large), (2, "")] {
-                assert_eq!(tube.outcome(id), Ok(Some(done(result))));
+                assert_eq!(tube.ending(id), Ok(Some(done(result))));
                 assert_eq!(tube.peek(id).unwrap().body, large.as_bytes());
             }
             assert_eq!(listed(&tube, TaskState::Done), [0, 1, 2]);
@@ -253,9 +255,9 @@ fn outcomes_survive_kill_backup_and_compaction() {
         let store = open_copy(&file, &copy);
         assert_outcomes(&store);
         file.clock.advance(secs(60));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert!(listed(&tube, TaskState::Done).is_empty());
-        assert_eq!(tube.outcome(1), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(1), Ok(Some(Ending::Gone)));
         assert_sound(&store);
     }
 }
@@ -277,20 +279,20 @@ fn truncate_and_drop_remove_outcomes() {
         };
         let first = end_one(&tube);
         tube.admin().truncate().unwrap();
-        assert_eq!(tube.outcome(first), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(first), Ok(Some(Ending::Gone)));
         let second = end_one(&tube);
         assert_eq!((listed(&tube, TaskState::Done), kept(&tube)), (vec![second], 1));
         store.drop_tube("case").unwrap();
-        let tube = store.create_tube("case", driver, options).unwrap();
-        assert_eq!(tube.outcome(second), Ok(Some(Ending::Gone)));
+        let tube = store.create_tube("case", options.driver(driver)).unwrap();
+        assert_eq!(tube.ending(second), Ok(Some(Ending::Gone)));
         let third = end_one(&tube);
         // The dues of the first two are left over from the truncated and the dropped tube.
         file.clock.advance(secs(60));
-        assert_eq!(tube.outcome(third), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(third), Ok(Some(Ending::Gone)));
         assert_eq!(tube.statistics().unwrap().calls.forget, 1);
         drop(tube);
         let store = file.reopen(store);
-        assert_eq!(kept(&store.tube("case").unwrap()), 0);
+        assert_eq!(kept(&store.find_tube("case").unwrap()), 0);
         assert_sound(&store);
     }
 }
@@ -303,17 +305,17 @@ fn many_outcomes_that_are_due_at_open_are_forgotten() {
         for _ in 0..10 {
             tube.put_many((0..1000).map(|n| draft(driver, &n.to_string()))).unwrap();
             let taken = tube.take_many(1000, ZERO).unwrap();
-            assert_eq!(tubewell::Claim::ack_many(taken).unwrap().len(), 1000);
+            assert_eq!(tubewell::Claim::end_many(taken, |_| Outcome::done()).unwrap().len(), 1000);
         }
         assert_eq!(kept(&tube), 10_000);
         drop(tube);
         let store = file.reopen_after(store, secs(60));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         tube.put("x").unwrap();
         assert_eq!(take(&tube), Some(10_000));
         store.catch_up().unwrap();
         assert_eq!(
-            (listed(&tube, TaskState::Done), tube.outcome(77)),
+            (listed(&tube, TaskState::Done), tube.ending(77)),
             (vec![], Ok(Some(Ending::Gone)))
         );
         store.flush().unwrap();
@@ -328,18 +330,18 @@ fn ids_that_a_kill_skips_are_gone() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFO, keep_done(Keep::new()));
     tube.put("x").unwrap();
-    assert_not_found(tube.outcome(5), 5);
+    assert_not_found(tube.ending(5), 5);
     let (_file, killed) = after_a_kill(&file);
-    let tube = killed.tube("case").unwrap();
+    let tube = killed.find_tube("case").unwrap();
     assert!(killed.next_id().unwrap() > 1, "no id is skipped");
     for id in [1, killed.next_id().unwrap() - 1] {
-        assert_eq!(tube.outcome(id), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(id), Ok(Some(Ending::Gone)));
         assert_eq!(tube.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
         assert_not_found(tube.admin().forget(id), id);
         assert_not_found(tube.admin().resolve(id, None), id);
     }
-    assert_not_found(tube.outcome(killed.next_id().unwrap()), killed.next_id().unwrap());
-    assert_eq!(tube.outcome(0), Ok(None));
+    assert_not_found(tube.ending(killed.next_id().unwrap()), killed.next_id().unwrap());
+    assert_eq!(tube.ending(0), Ok(None));
     assert_sound(&killed);
     drop(store);
 }
@@ -355,12 +357,12 @@ fn outcomes_of_a_temporary_tube_end_with_the_run() {
         file.clock.advance(secs(1));
     }
     assert_eq!(listed(&tube, TaskState::Done), [1, 2]);
-    assert_eq!((tube.outcome(0), tube.peek(1).unwrap().info.priority), (Ok(Some(Ending::Gone)), 7));
+    assert_eq!((tube.ending(0), tube.peek(1).unwrap().info.priority), (Ok(Some(Ending::Gone)), 7));
     file.clock.advance(secs(58));
     assert_eq!(listed(&tube, TaskState::Done), [2]);
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!((listed(&tube, TaskState::Done), kept(&tube)), (vec![], 0));
     assert_sound(&store);
 }

@@ -47,7 +47,7 @@ fn catch_up_makes_all_due_tasks_ready_in_order_of_their_moments() {
         let events = Events::of(&store, Filter::new(), 100);
         store.catch_up().unwrap();
         assert_eq!(read(&events), [1, 3, 0].map(|id| (id, EventKind::Delay)));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 3), ("delayed", 1), ("total", 4)]));
 
         // Nothing is due: nothing is written.
@@ -94,7 +94,7 @@ fn concurrent_catch_ups_make_each_due_task_ready_once() {
             *times.entry(id).or_default() += 1;
         }
         assert_eq!(times, (0..TASKS).map(|id| (id, 1)).collect());
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", TASKS), ("total", TASKS)]));
         let claims = tube.take_many(usize::MAX, ZERO).unwrap();
         assert!(claims.iter().map(tubewell::Claim::id).eq(0..TASKS));
@@ -149,7 +149,7 @@ fn open_with_wall_clock_set_back_keeps_ready_tasks_ready() {
         let wall = store.clock_report().unwrap().wall;
         file.clock.set_wall(wall.checked_sub(secs(3600)).unwrap());
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         file.clock.advance(ZERO);
         assert_eq!([due, later, taken].map(|id| state(&tube, id).unwrap()), {
             [TaskState::Ready, TaskState::Delayed, TaskState::Ready]

@@ -336,7 +336,8 @@ fn unscheduled_schedule_puts_no_more_runs() {
 fn verbs_on_tasks_refuse_schedules() {
     for_each_driver(&[FIFOTTL, LIMFIFOTTL], |case| {
         let id = case.schedule(every(HOUR).starting(at(HOUR)));
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let not_ready = |answer: Result<Receipt, Error>| {
             let is_refused = |state| state == TaskState::Recurring;
             assert!(matches!(answer, Err(Error::NotReady { state, .. }) if is_refused(state)));

@@ -28,7 +28,7 @@ struct Run {
 
 impl Run {
     fn tubes(&self) -> [Tube; 2] {
-        ["one", "two"].map(|name| self.store.as_ref().unwrap().tube(name).unwrap())
+        ["one", "two"].map(|name| self.store.as_ref().unwrap().find_tube(name).unwrap())
     }
 
     fn open(&mut self) {
@@ -137,7 +137,7 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             let name = claim.key().unwrap().to_owned();
             let task = model.open.remove(&name).unwrap();
             if rng.below(3) == 0 {
-                claim.bury().unwrap();
+                claim.bury(None).unwrap();
                 model.buried.insert(name.clone(), task);
             } else {
                 claim.ack().unwrap();
@@ -184,7 +184,7 @@ fn schedules_do_what_their_model_does() {
         let mut run = Run { clock, path, files: vec![file], store: None };
         run.open();
         for name in ["one", "two"] {
-            run.store.as_ref().unwrap().create_tube(name, FIFO, TubeOptions::new()).unwrap();
+            run.store.as_ref().unwrap().create_tube(name, TubeOptions::new().driver(FIFO)).unwrap();
         }
         let mut model = Model::default();
         for n in 0..CALLS {

@@ -27,7 +27,7 @@ fn application_that_was_closed_for_a_month_starts_with_one_run() {
     drop(tube);
     let store = file.reopen_after(store, MONTH);
     file.tick();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(work(&tube), ["R-1"]);
     assert_eq!(only_schedule(&tube).next, at(MONTH + secs(30)));
     file.clock.advance(MINUTE);
@@ -45,7 +45,7 @@ fn runs_after(driver: &str, schedule: Schedule, closed_for: Duration) -> Vec<Sys
     drop(tube);
     let store = file.reopen_after(store, closed_for);
     file.clock.advance(ZERO);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let runs = tube.query().list(TaskState::Ready, None, 20).unwrap().items;
     let mut runs: Vec<_> = runs.into_iter().map(|run| run.spawned_by.unwrap()).collect();
     assert_eq!(runs.len() as u64, only_schedule(&tube).runs);
@@ -100,7 +100,7 @@ fn many_missed_runs_are_all_made_up_for() {
     drop(tube);
     let store = file.reopen_after(store, secs(9999));
     file.tick();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(tube.statistics().unwrap().tasks.ready, 5000);
     let first = tube.query().list(TaskState::Ready, None, 1).unwrap().items;
     assert_eq!(first[0].key.as_deref(), Some("R-1"));
@@ -116,7 +116,7 @@ fn missed_runs_survive_a_kill_between_them() {
     for runs in 1..=3 {
         file.clock.advance(if runs == 1 { ZERO } else { HOUR });
         let (_killed, store) = after_a_kill(&file);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(only_schedule(&tube).runs, runs);
         assert_eq!(tube.statistics().unwrap().tasks.ready, runs);
         assert_sound(&store);
@@ -195,13 +195,13 @@ fn newest_of_the_missed_runs_waits_in_a_full_tube() {
     drop(tube);
     let store = file.reopen_after(store, HOUR);
     file.clock.advance(ZERO);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let waits = only_schedule(&tube);
     assert_eq!((waits.runs, waits.skipped, waits.next), (0, 0, at(HOUR)), "a newer one waits");
     assert_eq!(waits.due_in, secs(1));
     drop(tube);
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(only_schedule(&tube), waits, "it goes on waiting after a close");
     assert_eq!(work(&tube), [""]);
     file.clock.advance(secs(1));
@@ -231,7 +231,7 @@ fn schedule_goes_on_after_a_run_that_has_waited_for_a_whole_interval() {
             store
         };
         file.clock.advance(ZERO);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let waits = only_schedule(&tube);
         assert_eq!((waits.runs, waits.skipped), if is_left_out { (1, 1) } else { (2, 0) });
         assert_eq!((waits.next, waits.due_in), (at(secs(2)), secs(1)));
@@ -281,12 +281,12 @@ fn schedule_stands_still_without_its_driver() {
     let file = StoreFile::new();
     let store = file.open();
     stores::owner(&store).register_driver(Own).unwrap();
-    let tube = store.create_tube("case", "own", TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver("own")).unwrap();
     tube.schedule(every(HOUR).missed(Missed::Latest(2))).unwrap();
     drop(tube);
     let store = file.reopen_after(store, HOUR * 10);
     file.tick();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let stands = only_schedule(&tube);
     assert_eq!((stands.runs, stands.next), (0, at(ZERO)));
     assert!(stands.stopped.unwrap().contains("own"));
@@ -317,7 +317,7 @@ fn idle_schedule_wakes_nothing_before_its_moment() {
 fn temporary_tube_has_schedules() {
     let clock = stores::ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new().temporary(true)).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().temporary(true).driver(FIFO)).unwrap();
     tube.schedule(every(MINUTE).put(Put::new("x"))).unwrap();
     clock.advance(MINUTE);
     assert_eq!(work(&tube), ["R-1", "R-2"]);

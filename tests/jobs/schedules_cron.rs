@@ -25,7 +25,7 @@ fn cron(expression: &str, zone: &str) -> Schedule {
 fn store_at(seconds: u64) -> (ManualClock, Store, tubewell::Tube) {
     let clock = ManualClock::at(secs(seconds));
     let store = stores::in_memory_with(Store::options().clock(&clock));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     (clock, store, tube)
 }
 
@@ -163,7 +163,7 @@ fn missed_moments_are_made_up_for_as_the_schedule_says() {
             drop(tube);
             let store = file.reopen_after(store, HOUR * 9 + MINUTE * 2);
             file.tick();
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             let runs = tube.query().list(TaskState::Ready, None, 20).unwrap().items;
             let found: Vec<_> = runs.iter().map(|run| run.spawned_by.unwrap().moment).collect();
             let expected: Vec<_> = hours
@@ -187,7 +187,7 @@ fn cron_schedules_survive_a_kill_and_end() {
     for run in 1..=3 {
         file.clock.advance(HOUR);
         let (_killed, store) = after_a_kill(&file);
-        let killed = store.tube("case").unwrap();
+        let killed = store.find_tube("case").unwrap();
         assert_eq!(work(&killed), [format!("R-{run}")]);
         assert_sound(&store);
         assert_eq!(work(&tube), [format!("R-{run}")]);

@@ -3,8 +3,8 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Overlap, Put, Reschedule, Schedule, TaskState,
-    TubeOptions,
+    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Outcome, Overlap, Put, Reschedule, Schedule,
+    TaskState, TubeOptions,
 };
 
 use super::files::{create, create_with};
@@ -104,7 +104,7 @@ fn missed_run_is_not_lost_when_the_interval_is_changed() {
     assert_eq!(work(&tube), ["R-1"]);
     drop(tube);
     let store = file.reopen_after(store, HOUR);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     tube.schedule(every(HOUR * 9)).unwrap();
     file.clock.advance(ZERO);
     assert_eq!(work(&tube), ["R-2"]);
@@ -143,7 +143,8 @@ fn waiting_run_keeps_its_moment_when_the_expression_is_changed() {
 #[test]
 fn schedule_moves_to_the_tube_that_reschedules_it() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let large = Put::new(vec![9; 3000]);
         let large = if case.sub_queued() { large.sub_queue("s") } else { large };
         let id = case.schedule(every(MINUTE).put(large));
@@ -179,7 +180,8 @@ fn schedule_that_is_stored_again_goes_on() {
         let run = case.tube.try_take().unwrap().unwrap();
         assert_eq!((run.key(), run.body()), (Some("R-2"), &b"new body"[..]));
         // With another interval, and in another tube.
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         assert_eq!(other.schedule(every(HOUR)).unwrap().id, id);
         assert_eq!(only_schedule(&other).next, at(MINUTE + HOUR));
         case.clock.advance(HOUR);
@@ -200,12 +202,12 @@ fn schedules_survive_a_close_and_a_kill() {
     drop(tube);
     for _ in 0..2 {
         store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.schedules().list(None, 9).unwrap(), before);
         assert_eq!(tube.statistics().unwrap().tasks.recurring, 2);
     }
     let (_file, killed) = super::files::after_a_kill(&file);
-    assert_eq!(killed.tube("case").unwrap().schedules().list(None, 9).unwrap(), before);
+    assert_eq!(killed.find_tube("case").unwrap().schedules().list(None, 9).unwrap(), before);
     assert_sound(&killed);
 }
 
@@ -238,7 +240,7 @@ fn refused_changes_change_nothing() {
         let unknown = case.tube.schedules().change("unknown", Reschedule::new());
         assert_eq!(unknown, Err(Error::KeyNotFound { key }));
         let temporary = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", case.driver, temporary).unwrap();
+        let memory = case.store.create_tube("memory", temporary.driver(case.driver)).unwrap();
         assert!(matches!(
             memory.schedules().change("R", Reschedule::new()),
             Err(Error::Invalid { .. })
@@ -249,10 +251,11 @@ fn refused_changes_change_nothing() {
 #[test]
 fn run_of_a_schedule_stays_one_when_it_goes_on_or_is_replaced() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let id = case.schedule(every(HOUR));
         case.advance(0);
-        case.tube.try_take().unwrap().unwrap().advance(&other, "next").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&other, "next")).unwrap();
         let by_key = || case.store.by_key("R-1").unwrap().unwrap().spawned_by.unwrap();
         assert_eq!((by_key().schedule, by_key().run), (id, 1));
         other.requeue("R-1", "again").unwrap();
@@ -294,7 +297,8 @@ fn truncate_and_drop_remove_schedules() {
         case.schedule(every(HOUR).starting(at(HOUR)));
         case.clock.advance(MINUTE);
         assert_eq!(case.work(), [""; 0]);
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         other.schedule(Schedule::every(MINUTE).key("S")).unwrap();
         drop(other);
         case.store.drop_tube("other").unwrap();
@@ -307,7 +311,7 @@ fn truncate_and_drop_remove_schedules() {
 fn deferred_calls_change_schedules() {
     let clock = stores::ManualClock::new();
     let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let deferred = tube.to_async().refuse_when_full();
     let id = deferred.schedule(every(MINUTE)).wait().unwrap().id;
     let change = deferred.schedules().change("R", Reschedule::new().times(7));
@@ -350,7 +354,7 @@ fn store_with_schedules_opens_with_all_of_them() {
     drop(tube);
     let store = file.reopen_after(store, HOUR);
     file.tick();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(tube.statistics().unwrap().tasks.ready, 300);
     assert_sound(&store);
 }

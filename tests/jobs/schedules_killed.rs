@@ -117,7 +117,7 @@ fn check_moments(key: &str, runs: &BTreeMap<u64, Run>) {
 fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
     let file = StoreFile::new();
     let store = stores::open(file.path());
-    store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     stores::close(&store);
     let (mut rng, mut reported) = (Rng::new(5), Vec::new());
     for run in 1..=10 {
@@ -130,7 +130,7 @@ fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
         reported.extend(lines.iter().filter(|line| *line != "stored").map(|line| Run::parse(line)));
     }
     let store = stores::open(file.path());
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let put: Vec<_> = tube.schedules().list(None, 9).unwrap().items;
     for stored in &put {
         tube.schedules().remove(&stored.key).unwrap();
@@ -159,7 +159,7 @@ fn kills_neither_miss_nor_double_a_moment_of_the_same_schedules() {
 fn kill_neither_loses_nor_doubles_a_run() {
     let file = StoreFile::new();
     let store = stores::open(file.path());
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let every = |key: &str| Schedule::every(Duration::from_millis(2)).key(key).put("run");
     tube.schedule(every("R").missed(Missed::All)).unwrap();
     drop(tube);
@@ -176,7 +176,7 @@ fn kill_neither_loses_nor_doubles_a_run() {
             assert!(acked.insert(run), "run {run} was acked twice");
         }
         let store = stores::open(file.path());
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         tube.schedules().remove("R").unwrap();
         assert_sound(&store);
         let mut there = BTreeSet::new();

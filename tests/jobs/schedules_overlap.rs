@@ -2,7 +2,7 @@
 
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
-use tubewell::{FIFO, FIFOTTL, Keep, Overlap, Reschedule, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Keep, Outcome, Overlap, Reschedule, TubeOptions};
 
 use super::files::{create, draft};
 use super::not_before::at;
@@ -25,7 +25,7 @@ fn overlapping_run_is_left_out_until_the_last_one_is_over() {
         // The first one is done and kept, with its key.
         let second = case.tube.try_take().unwrap().unwrap();
         assert_eq!(second.key(), Some("R-2"));
-        second.bury().unwrap();
+        second.bury(None).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(case.work(), ["R-3"], "a buried run is over");
     });
@@ -34,10 +34,11 @@ fn overlapping_run_is_left_out_until_the_last_one_is_over() {
 #[test]
 fn run_in_another_tube_still_overlaps() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         case.schedule(every(MINUTE).overlap(Overlap::Skip));
         case.advance(0);
-        case.tube.try_take().unwrap().unwrap().advance(&other, "further").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&other, "further")).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!((case.only_schedule().runs, case.only_schedule().skipped), (1, 1));
         assert_eq!(work(&other), ["R-1"]);
@@ -49,7 +50,7 @@ fn run_in_another_tube_still_overlaps() {
 #[test]
 fn run_without_a_key_in_another_tube_still_overlaps() {
     for_each_driver(ALL, |case| {
-        let new_tube = |name| case.store.create_tube(name, case.driver, TubeOptions::new());
+        let new_tube = |name| case.store.create_tube(name, TubeOptions::new().driver(case.driver));
         let others = ["a", "b", "c"].map(|name| new_tube(name).unwrap());
         let key_holder = case.add(case.draft("has the key").key("R-1"));
         let id = case.schedule(every(MINUTE).overlap(Overlap::Skip));
@@ -74,7 +75,8 @@ fn run_without_a_key_in_another_tube_still_overlaps() {
 #[test]
 fn run_without_a_key_in_the_tube_that_its_schedule_has_left_still_overlaps() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let key_holder = case.add(case.draft("has the key").key("R-1"));
         case.schedule(every(MINUTE).overlap(Overlap::Skip));
         case.advance(0);
@@ -96,7 +98,7 @@ fn run_without_a_key_that_was_moved_before_an_open_still_overlaps() {
     for driver in [FIFO, FIFOTTL] {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
-        let other = store.create_tube("other", driver, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(driver)).unwrap();
         tube.put(draft(driver, "has the key").key("R-1")).unwrap();
         tube.schedule(every(MINUTE).overlap(Overlap::Skip)).unwrap();
         file.clock.advance(ZERO);
@@ -104,7 +106,7 @@ fn run_without_a_key_that_was_moved_before_an_open_still_overlaps() {
         tube.admin().move_to(run, &other).unwrap();
         drop((tube, other));
         let store = file.reopen(store);
-        let [tube, other] = ["case", "other"].map(|name| store.tube(name).unwrap());
+        let [tube, other] = ["case", "other"].map(|name| store.find_tube(name).unwrap());
         for skipped in [1, 2] {
             file.clock.advance(MINUTE);
             assert_eq!((only_schedule(&tube).runs, only_schedule(&tube).skipped), (1, skipped));

@@ -132,7 +132,8 @@ fn schedule_that_is_stored_again_has_the_tags_of_its_new_task() {
         case.next_run();
         assert_eq!((case.run(1).1, case.run(2).1), (texts(&["one"]), texts(&["two"])));
         // In another tube.
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         other.schedules().change("R", Reschedule::new()).unwrap();
         assert_eq!(only_schedule(&other).tags, ["two"]);
         case.next_run();
@@ -240,7 +241,7 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
         tube.schedule(every(MINUTE).put(put)).unwrap();
         file.tick();
         let is_there = |store: &tubewell::Store| {
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(only_schedule(&tube).tags, ["b", "a"]);
             assert_eq!(tagged(store, "a"), [store.by_key("R-1").unwrap().unwrap().id]);
             assert_sound(store);

@@ -19,7 +19,7 @@ fn bury_in(case: &Case, group: &str, tasks: usize) -> Vec<u64> {
 fn bury_one(case: &Case, group: &str) -> u64 {
     let id = case.put("x");
     case.advance(1);
-    case.tube.claim(id).unwrap().bury_with(Failure::new(group, "message")).unwrap();
+    case.tube.claim(id).unwrap().bury(Failure::new(group, "message")).unwrap();
     id
 }
 
@@ -47,7 +47,7 @@ fn kick_of_a_group_begins_with_the_tasks_buried_first() {
         let first = case.put("x");
         let ids = bury_in(case, "g", 3);
         case.advance(1);
-        case.tube.claim(first).unwrap().bury_with(Failure::new("g", "last")).unwrap();
+        case.tube.claim(first).unwrap().bury(Failure::new("g", "last")).unwrap();
         assert_eq!(case.tube.admin().kick(select().group("g").limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), ids[..2]);
         assert_eq!(case.tube.admin().kick(select().group("g").limit(1)).unwrap(), 1);
@@ -229,7 +229,7 @@ fn many_selected_tasks_are_changed_in_steps() {
 #[test]
 fn delete_of_a_filter_ends_although_tasks_are_put_meanwhile() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", tubewell::FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(tubewell::FIFO)).unwrap();
     tube.put_many(["x"; 1000]).unwrap();
     let same = tube.clone();
     let callback = move |event: &tubewell::Event| {
@@ -237,7 +237,7 @@ fn delete_of_a_filter_ends_although_tasks_are_put_meanwhile() {
             _ = same.put("again").unwrap();
         }
     };
-    let of_owner = stores::owner(&store).tube("case").unwrap();
+    let of_owner = stores::owner(&store).find_tube("case").unwrap();
     of_owner.on_task_change(Some(std::sync::Arc::new(callback))).unwrap();
     let deleted = tube.admin().delete(select().state(TaskState::Ready)).unwrap();
     assert!((512..=1000).contains(&deleted), "{deleted} tasks");

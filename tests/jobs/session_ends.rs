@@ -41,7 +41,7 @@ fn end_of_a_session_ends_all_of_many_claims() {
 fn session_that_has_ended_holds_none_of_its_many_claims() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(2), |case| {
         let store = crate::stores::owner(&case.store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let session = store.session("worker").unwrap();
         session.describe("kind", "").unwrap();
         let id = session.id();

@@ -5,6 +5,7 @@ use tubewell::{Claim, Error, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::rng::Rng;
 use super::support::*;
+use crate::options::only;
 use crate::size::amount;
 use crate::stores::{self, ManualClock};
 
@@ -18,7 +19,7 @@ fn shared() -> TubeOptions {
 
 /// Two tubes that share limits.
 fn two(store: &Store, driver: &str) -> (Tube, Tube) {
-    let tube = |name| store.create_tube(name, driver, shared()).unwrap();
+    let tube = |name| store.create_tube(name, shared().driver(driver)).unwrap();
     (tube("imports"), tube("reports"))
 }
 
@@ -83,7 +84,7 @@ fn tasks_of_all_tubes_count_for_a_shared_limit() {
         let waiting = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         imports.bury(a[0]).unwrap();
         assert_eq!((waiting.id(), take(&imports)), (Some(b[1]), None));
-        imports.claimed(a[1]).and_then(|claim| claim.release(ZERO)).unwrap();
+        imports.claimed(a[1]).and_then(tubewell::Claim::release).unwrap();
         assert_eq!((take(&reports), take(&imports)), (Some(b[2]), None));
     });
 }
@@ -156,7 +157,8 @@ fn freed_place_goes_to_the_take_that_waits_longest_in_any_tube() {
 fn other_tubes_do_not_share() {
     for_each_sub_queued(|store, _, imports, reports| {
         store.set_limit("db", 1).unwrap();
-        let alone = store.create_tube("alone", reports.driver(), TubeOptions::new()).unwrap();
+        let alone =
+            store.create_tube("alone", TubeOptions::new().driver(reports.driver())).unwrap();
         put(&imports, "db", 1);
         put(&alone, "db", 2);
         assert!(take(&imports).is_some() && take(&alone).is_some());
@@ -177,14 +179,14 @@ fn truncated_dropped_and_altered_tubes_free_their_places() {
         assert_sound(store);
         // It does not share any more: its limit counts its own taken tasks only, and the shared one does
         // not count them.
-        reports.admin().alter(TubeOptions::new().sub_queue_limit(3)).unwrap();
+        reports.admin().alter(only(TubeOptions::new().sub_queue_limit(3))).unwrap();
         assert_eq!((take(&reports), take(&reports)), (Some(b[2]), None));
         assert_eq!(limits(store), [("db".into(), 2, 0)]);
         put(&imports, "db", 9);
         let claims = imports.take_many(9, ZERO).unwrap();
         assert_eq!(claims.len(), 2);
         assert_sound(store);
-        reports.admin().alter(shared()).unwrap();
+        reports.admin().alter(only(shared())).unwrap();
         assert_eq!(limits(store), [("db".into(), 2, 5)]);
         for id in &b[..3] {
             reports.claimed(*id).and_then(tubewell::Claim::ack).unwrap();
@@ -213,7 +215,8 @@ fn limits_and_shared_tubes_survive_an_open() {
         put(&reports, "db", 3);
         let _token = imports.take_timeout(NO_TIMEOUT).unwrap().unwrap().park(secs(60)).unwrap();
         let store = file.reopen(store);
-        let (imports, reports) = (store.tube("imports").unwrap(), store.tube("reports").unwrap());
+        let (imports, reports) =
+            (store.find_tube("imports").unwrap(), store.find_tube("reports").unwrap());
         assert!(imports.info().unwrap().shared_limits);
         assert_eq!(limits(&store), [("db".into(), 2, 1)]);
         assert!(take(&reports).is_some());
@@ -231,8 +234,9 @@ fn random_takes_and_ends_of_three_tubes_keep_to_the_limits() {
     for seed in 0..amount(5, 20, 5000) {
         let store = store_in_memory();
         let names = ["a", "b", "c"];
-        let tubes = names
-            .map(|name| store.create_tube(name, UTUBETTL, shared().sub_queue_limit(2)).unwrap());
+        let tubes = names.map(|name| {
+            store.create_tube(name, shared().sub_queue_limit(2).driver(UTUBETTL)).unwrap()
+        });
         let mut rng = Rng::new(seed);
         let mut most = [2_u32; 3];
         let mut claims: Vec<Claim> = Vec::new();

@@ -38,7 +38,8 @@ fn sorted(tube: &Tube) -> Vec<u64> {
 #[test]
 fn delayed_tasks_are_listed_in_the_order_in_which_they_become_ready() {
     for_each_driver(TIMED, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let mut rng = Rng::new(7);
         for n in 0..60 {
             let after = secs(rng.below(40) + 1);

@@ -120,18 +120,18 @@ fn spent_tasks_are_buried_once_after_a_reopen() {
     for driver in all_or_few() {
         let file = StoreFile::new();
         let store = file.open();
-        let tube = store.create_tube("case", driver, options()).unwrap();
+        let tube = store.create_tube("case", options().driver(driver)).unwrap();
         let spent = |n: u32| Restore::new(super::files::draft(driver, &n.to_string())).takes(3);
         tube.admin().restore_many((0..1000).map(spent)).unwrap();
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         tube.put(super::files::draft(driver, "fresh")).unwrap();
         assert_eq!(take(&tube), Some(1000));
         assert_eq!(tube.statistics().unwrap().tasks.buried, 1000);
         drop(tube);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.buried, 1000);
         assert_eq!(attempts(&tube, 1000), (1, Some(2)));
         assert_sound(&store);

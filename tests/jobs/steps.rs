@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Claim, Durability, Error, EventKind, Failure, Put, Restore, Result, Step, StepKind, Store,
-    TaskState, Tube, TubeOptions, Update,
+    Claim, Durability, Error, EventKind, Failure, Outcome, Put, Restore, Result, Step, StepKind,
+    Store, TaskState, Tube, TubeOptions, Update,
 };
 
 use super::executor::block_on;
@@ -100,7 +100,8 @@ fn values_of_any_type_are_returned_as_they_were() {
 #[test]
 fn steps_stay_while_the_task_is_not_over() {
     for_each_driver_with(ALL, TubeOptions::new().history(50), |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         case.put_all([0]);
         let ran = Ran::default();
         let check = |tube: &Tube, what: &str| {
@@ -111,10 +112,10 @@ fn steps_stay_while_the_task_is_not_over() {
             job
         };
         drop(check(&case.tube, "dropped"));
-        check(&case.tube, "released").release(ZERO).unwrap();
+        check(&case.tube, "released").release().unwrap();
         check(&case.tube, "failed").fail(Failure::new("g", "m")).unwrap();
-        check(&case.tube, "snoozed").snooze(ZERO).unwrap();
-        check(&case.tube, "buried").bury_with(Failure::new("g", "m")).unwrap();
+        check(&case.tube, "snoozed").end(Outcome::snooze(ZERO)).unwrap();
+        check(&case.tube, "buried").bury(Failure::new("g", "m")).unwrap();
         assert_eq!(names(&case.tube, 0).len(), 6);
         case.tube.kick(1).unwrap();
         let revoked = check(&case.tube, "revoked");
@@ -130,7 +131,7 @@ fn steps_stay_while_the_task_is_not_over() {
             let job = check(&case.tube, "delayed");
             job.touch(secs(1)).unwrap();
             case.tube.admin().set_priority(0, 7).unwrap();
-            job.release(secs(1)).unwrap();
+            job.release_in(secs(1)).unwrap();
             case.advance(1000);
             let expired = check(&case.tube, "expired");
             expired.renew(secs(1)).unwrap();
@@ -216,7 +217,7 @@ fn claim_that_has_ended_stores_no_step_and_begins_none() {
 #[test]
 fn names_and_values_beyond_their_limits_are_refused() {
     let store = stores::in_memory_with(Store::options().max_body(100));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     let job = claim(&tube);
     let never = || -> Result<u8> { panic!("the name is refused") };
@@ -302,7 +303,7 @@ fn futures_of_steps_store_what_blocking_ones_do() {
 #[test]
 fn typed_claim_has_the_steps_of_its_claim() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let numbers = tube.typed::<u64>();
     numbers.put(7).unwrap();
     for _ in 0..2 {
@@ -376,14 +377,14 @@ fn steps_survive_what_a_put_survives() {
             store.flush().unwrap();
         }
         let (killed_file, killed) = after_a_kill(&file);
-        let job = killed.tube("case").unwrap().claim(0).unwrap();
+        let job = killed.find_tube("case").unwrap().claim(0).unwrap();
         assert_eq!(ran.step(&job, "first"), Ok("first".to_owned()));
-        assert_eq!(job.spawn("child", &killed.tube("case").unwrap(), "x"), Ok(child));
+        assert_eq!(job.spawn("child", &killed.find_tube("case").unwrap(), "x"), Ok(child));
         assert_eq!(ran.read(), ["first"]);
         ran.step(&job, "second").unwrap();
         drop(job);
         let killed = killed_file.reopen(killed);
-        assert_eq!(names(&killed.tube("case").unwrap(), 0), ["child", "first", "second"]);
+        assert_eq!(names(&killed.find_tube("case").unwrap(), 0), ["child", "first", "second"]);
         assert_sound(&killed);
         assert_eq!(names(&tube, 0), ["child", "first"]);
     }
@@ -435,7 +436,7 @@ fn restored_task_has_its_steps() {
         assert_eq!(steps[0].spawned(), Some(child));
         assert_eq!(steps[1].spawned(), None);
         let other = store_in_memory();
-        let tube = other.create_tube("case", case.driver, TubeOptions::new()).unwrap();
+        let tube = other.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
         let until = 1_767_225_600_000_000_u64 + 5_000_000;
         let sleep = Step::new("sleep", StepKind::Sleep, until.to_be_bytes());
         let with_sleep = [steps.clone(), vec![sleep, Step::new("wait", StepKind::Join, [])]];

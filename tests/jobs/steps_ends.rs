@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Error, Failure, Finish, Keep, OnKey, Put, Result, Store, TaskState, Tube, TubeOptions,
+    Error, Failure, Keep, OnKey, Outcome, Put, Result, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::steps::{Ran, claim, names};
@@ -27,7 +27,7 @@ fn end_of_the_task_removes_its_steps() {
         let ends: [End; 6] = [
             |tube, id| assert!(tube.claim(id).unwrap().ack().is_ok()),
             |tube, id| {
-                assert!(tube.claim(id).unwrap().finish(Finish::new().put(tube, "x")).is_ok());
+                assert!(tube.claim(id).unwrap().end(Outcome::done().and_put(tube, "x")).is_ok());
             },
             |tube, id| assert!(tube.delete(id).is_ok()),
             |tube, id| assert!(tube.admin().resolve(id, None).is_ok()),
@@ -57,7 +57,7 @@ fn end_of_the_task_removes_its_steps() {
 fn task_that_is_done_and_kept_has_no_steps() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()).history(9), |case| {
         let id = with_steps(case, case.draft("x"));
-        case.tube.claim(id).unwrap().ack_with("result").unwrap();
+        case.tube.claim(id).unwrap().end(Outcome::result("result")).unwrap();
         assert_eq!((case.state(id), case.info(id).has_steps), (Some(TaskState::Done), false));
         assert_eq!(case.tube.query().steps(id), Ok(vec![]));
         assert_sound(&case.store);
@@ -69,7 +69,8 @@ fn task_that_is_done_and_kept_has_no_steps() {
 fn task_that_is_put_anew_begins_its_steps_anew() {
     for_each_driver(ALL, |case| {
         let ran = Ran::default();
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let put = |data: &str| case.draft(data).key("job");
         let id = with_steps(case, put("one"));
         case.tube.put(put("two").on_key(OnKey::Replace)).unwrap();
@@ -94,14 +95,14 @@ fn task_that_is_put_anew_begins_its_steps_anew() {
 fn task_that_advances_begins_its_steps_anew() {
     for_each_driver(ALL, |case| {
         let ran = Ran::default();
-        let next = case.store.create_tube("next", case.driver, TubeOptions::new()).unwrap();
+        let next = case.store.create_tube("next", TubeOptions::new().driver(case.driver)).unwrap();
         let id = with_steps(case, case.draft("x"));
-        case.tube.claim(id).unwrap().advance(&next, case.draft("y")).unwrap();
+        case.tube.claim(id).unwrap().end(Outcome::advance(&next, case.draft("y"))).unwrap();
         assert_eq!(names(&next, id), [""; 0]);
         let job = claim(&next);
         ran.step(&job, "first").unwrap();
         // To its own tube.
-        job.advance(&next, case.draft("z")).unwrap();
+        job.end(Outcome::advance(&next, case.draft("z"))).unwrap();
         assert_eq!(names(&next, id), [""; 0]);
         ran.step(&claim(&next), "first").unwrap();
         assert_eq!(ran.read(), ["first", "first"]);
@@ -111,7 +112,8 @@ fn task_that_advances_begins_its_steps_anew() {
 #[test]
 fn tasks_with_large_steps_move_a_part_at_a_time() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         for n in 0..9_u8 {
             let id = case.put("x");
             let job = case.tube.claim(id).unwrap();
@@ -159,11 +161,11 @@ fn with_steps_of_one_attempt(case: &Case) -> u64 {
 fn store_with_steps_opens_again() {
     let file = StoreFile::new();
     let store: Store = file.open();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
     Ran::default().step(&claim(&tube), "first").unwrap();
     let store = file.reopen(store);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(names(&tube, 0), ["first"]);
     claim(&tube).ack().unwrap();
     let store = file.reopen(store);

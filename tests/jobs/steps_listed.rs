@@ -12,13 +12,13 @@ const MIB: usize = 1 << 20;
 #[test]
 fn list_of_large_steps_has_all_of_them() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     // More than a frame of a connection. A step may have more bytes than one part of the list.
     let sizes = [30 * MIB, 1, 30 * MIB, MIB, MIB, MIB, MIB, 5 * MIB, 0, 10 * MIB, 3];
     let step = |(n, size)| Step::new(format!("part {n:02}"), StepKind::Value, vec![n; size]);
     let steps: Vec<Step> = (0..).zip(sizes).map(step).collect();
     let task = Restore::new("x").steps(steps.clone());
-    stores::owner(&store).tube("case").unwrap().admin().restore_many([task]).unwrap();
+    stores::owner(&store).find_tube("case").unwrap().admin().restore_many([task]).unwrap();
     let same = |listed: Vec<Step>| {
         let names = |steps: &[Step]| -> Vec<(String, usize)> {
             steps.iter().map(|step| (step.name.clone(), step.value.len())).collect()

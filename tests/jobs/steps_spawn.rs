@@ -10,7 +10,8 @@ use super::support::*;
 #[test]
 fn spawned_task_is_put_once() {
     for_each_driver(ALL, |case| {
-        let parts = case.store.create_tube("parts", case.driver, TubeOptions::new()).unwrap();
+        let parts =
+            case.store.create_tube("parts", TubeOptions::new().driver(case.driver)).unwrap();
         case.put_all([0]);
         let mut ids = Vec::new();
         for attempt in 0..4 {
@@ -57,14 +58,15 @@ fn refused_put_stores_no_step() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let options = TubeOptions::new().capacity(1);
-        let narrow = case.store.create_tube("narrow", LIMFIFOTTL, options).unwrap();
+        let narrow = case.store.create_tube("narrow", options.driver(LIMFIFOTTL)).unwrap();
         narrow.put("x").unwrap();
-        let untimed = case.store.create_tube("untimed", FIFO, TubeOptions::new()).unwrap();
+        let untimed = case.store.create_tube("untimed", TubeOptions::new().driver(FIFO)).unwrap();
         let memory = TubeOptions::new().temporary(true);
-        let memory = case.store.create_tube("memory", FIFO, memory).unwrap();
+        let memory = case.store.create_tube("memory", memory.driver(FIFO)).unwrap();
         let elsewhere = store_in_memory();
-        let elsewhere = elsewhere.create_tube("elsewhere", FIFO, TubeOptions::new()).unwrap();
-        let dropped = case.store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+        let elsewhere =
+            elsewhere.create_tube("elsewhere", TubeOptions::new().driver(FIFO)).unwrap();
+        let dropped = case.store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
         case.store.drop_tube("dropped").unwrap();
         let job = claim(&case.tube);
         let full = job.spawn("child", &narrow, "x");
@@ -90,7 +92,8 @@ fn refused_put_stores_no_step() {
 #[test]
 fn spawned_task_with_a_key_follows_on_key() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let own = case.add(case.draft("job").key("own"));
         let taken = other.put(case.draft("x").key("taken")).unwrap().id;
         let job = case.tube.claim(own).unwrap();
@@ -122,14 +125,14 @@ fn spawned_task_survives_with_its_step() {
         let file = StoreFile::new();
         let (store, tube) = create_with(&file, FIFOTTL, TubeOptions::new().durability(own));
         let options = TubeOptions::new().durability(other);
-        let parts = store.create_tube("parts", FIFO, options).unwrap();
+        let parts = store.create_tube("parts", options.driver(FIFO)).unwrap();
         tube.put("x").unwrap();
         store.flush().unwrap();
         let child = claim(&tube).spawn("child", &parts, "part").unwrap();
         let (_killed_file, killed): (_, Store) = after_a_kill(&file);
-        let job = claim(&killed.tube("case").unwrap());
-        assert_eq!(killed.tube("parts").unwrap().peek(child).unwrap().body, b"part");
-        assert_eq!(job.spawn("child", &killed.tube("parts").unwrap(), "part"), Ok(child));
+        let job = claim(&killed.find_tube("case").unwrap());
+        assert_eq!(killed.find_tube("parts").unwrap().peek(child).unwrap().body, b"part");
+        assert_eq!(job.spawn("child", &killed.find_tube("parts").unwrap(), "part"), Ok(child));
         assert_sound(&killed);
     }
 }

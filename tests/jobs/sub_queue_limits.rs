@@ -8,6 +8,7 @@ use tubewell::{Claim, Durability, Error, Failure, Put, Restore, TaskState, TubeO
 use super::files::{claim_of, create_with};
 use super::rng::Rng;
 use super::support::*;
+use crate::options::only;
 use crate::size::amount;
 
 fn limit(n: u32) -> TubeOptions {
@@ -48,13 +49,13 @@ fn as_many_tasks_of_a_sub_queue_are_taken_as_its_limit() {
 fn each_end_of_a_claim_frees_one_place() {
     let ends: [fn(&Case, Claim); 8] = [
         |_, claim| assert!(claim.ack().is_ok()),
-        |_, claim| assert!(claim.bury().is_ok()),
-        |_, claim| assert!(claim.bury_with(Failure::new("group", "message")).is_ok()),
+        |_, claim| assert!(claim.bury(None).is_ok()),
+        |_, claim| assert!(claim.bury(Failure::new("group", "message")).is_ok()),
         |case, claim| assert!(case.tube.delete(claim.id()).is_ok()),
         |case, claim| assert!(case.tube.bury(claim.id()).is_ok()),
         |_, claim| drop(claim),
         |case, claim| assert!(case.tube.admin().revoke(claim.id()).is_ok()),
-        |_, claim| assert!(claim.release(ZERO).is_ok()),
+        |_, claim| assert!(claim.release().is_ok()),
     ];
     for (n, end) in ends.into_iter().enumerate() {
         for_each_driver_with(SUB_QUEUED, limit(3), |case| {
@@ -79,11 +80,11 @@ fn altered_limit_ends_no_claim_and_gives_tasks_to_waiting_takers() {
         put_into(case, &["x"; 9]);
         assert_eq!((case.take(), case.take()), (Some(0), None));
         let waiting = case.begin_take();
-        case.tube.admin().alter(limit(3)).unwrap();
+        case.tube.admin().alter(only(limit(3))).unwrap();
         assert_eq!(waiting.id(), Some(1));
         assert_eq!((case.take(), case.take()), (Some(2), None));
         assert_sound(&case.store);
-        case.tube.admin().alter(TubeOptions::new()).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new())).unwrap();
         assert_sound(&case.store);
         for id in 0..3 {
             assert_eq!((case.take(), case.state(id)), (None, Some(TaskState::Taken)));
@@ -114,7 +115,7 @@ fn released_task_is_taken_before_later_ones() {
     for_each_driver_with(SUB_QUEUED, limit(1), |case| {
         put_into(case, &["x", "x"]);
         assert_eq!(case.take(), Some(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -129,8 +130,8 @@ fn priority_decides_within_a_sub_queue_with_taken_tasks() {
         // Before those that the takes have passed over.
         assert_eq!(case.add(in_sub("x").priority(0)), 5);
         assert_eq!((case.take(), case.take()), (Some(5), Some(2)));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
-        case.tube.claimed(5).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
+        case.tube.claimed(5).and_then(tubewell::Claim::release).unwrap();
         assert_eq!((case.take(), case.take(), case.take()), (Some(5), Some(0), None));
     });
 }
@@ -162,7 +163,7 @@ fn taken_and_parked_tasks_hold_their_places_after_an_open() {
         let _token = claims.remove(1).park(secs(60)).unwrap();
         drop(claims);
         let store = file.reopen(store);
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.info().unwrap().sub_queue_limit, Some(2));
         assert_eq!((take(&tube), take(&tube)), (Some(0), None));
         let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
@@ -197,25 +198,21 @@ fn limit_needs_a_driver_with_sub_queues_and_a_number_above_zero() {
     let store = store_in_memory();
     for driver in ALL {
         for n in [1, 2] {
-            let made = store.create_tube(&format!("{driver}{n}"), driver, limit(n));
+            let made = store.create_tube(&format!("{driver}{n}"), limit(n).driver(driver));
             assert_eq!(made.is_ok(), SUB_QUEUED.contains(driver));
             if !SUB_QUEUED.contains(driver) {
                 assert_unsupported(made, driver);
             }
         }
-        let zero = store.create_tube("zero", driver, limit(0)).map(drop);
+        let zero = store.create_tube("zero", limit(0).driver(driver)).map(drop);
         assert!(matches!(zero, Err(Error::Invalid { .. })), "{zero:?}");
     }
     // One is the default.
-    assert_eq!(store.tube("utube1").unwrap().info().unwrap().sub_queue_limit, None);
-    let exists = store.create_tube("utube1", "utube", TubeOptions::new().if_not_exists(true));
+    assert_eq!(store.find_tube("utube1").unwrap().info().unwrap().sub_queue_limit, None);
+    let exists = store.open_tube("utube1", TubeOptions::new().driver("utube"));
     exists.unwrap();
-    let differs = store.create_tube("utube2", "utube", limit(3).if_not_exists(true)).map(drop);
-    assert_eq!(
-        differs.unwrap_err().to_string(),
-        "tube \"utube2\" already exists, but its sub_queue_limit is 2, not 3; request what it has, \
-         change it with or_alter (all but the driver and temporary), or use another name"
-    );
+    let altered = store.open_tube("utube2", limit(3).driver("utube")).unwrap();
+    assert_eq!(altered.info().unwrap().sub_queue_limit, Some(3));
 }
 
 #[test]
@@ -293,7 +290,7 @@ fn random_verbs(case: &Case, most: u32, seed: u64) {
                 if rng.below(2) == 0 {
                     case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
                 } else {
-                    case.tube.claimed(id).and_then(|claim| claim.release(ZERO)).unwrap();
+                    case.tube.claimed(id).and_then(tubewell::Claim::release).unwrap();
                     ready.insert(rank, sub);
                 }
             }
@@ -322,7 +319,7 @@ fn limit_holds_whatever_the_durability() {
         assert_sound(&store);
     }
     let store = store_in_memory();
-    let tube = store.create_tube("case", UTUBETTL, limit(2)).unwrap();
+    let tube = store.create_tube("case", limit(2).driver(UTUBETTL)).unwrap();
     let restored = (10..13).map(|id| Restore::new(in_sub("x")).id(id));
     tube.admin().restore_many(restored.collect::<Vec<_>>()).unwrap();
     assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(10), Some(11), None));

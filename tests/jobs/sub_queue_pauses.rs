@@ -53,7 +53,7 @@ fn claims_of_a_paused_sub_queue_go_on() {
         put_into(case, &["x", "x", "x"]);
         assert_eq!(case.take(), Some(0));
         case.tube.admin().pause_sub_queue("x", secs(10)).unwrap();
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), None);
         case.tube.admin().unpause_sub_queue("x").unwrap();
         assert_eq!(case.take(), Some(0));
@@ -120,11 +120,11 @@ fn pauses_survive_a_close_a_kill_and_a_truncate() {
             tube.admin().pause_sub_queue("gone", secs(100)).unwrap();
             tube.admin().unpause_sub_queue("gone").unwrap();
             let (_dir, killed) = after_a_kill(&file);
-            assert_eq!(paused(&killed.tube("case").unwrap()).len(), 3);
+            assert_eq!(paused(&killed.find_tube("case").unwrap()).len(), 3);
             assert_sound(&killed);
             tube.admin().truncate().unwrap();
             let store = file.reopen_after(store, secs(10));
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             let left = [(String::new(), Some(2_999_990_000)), ("x".into(), Some(90_000))];
             assert_eq!(paused(&tube), left);
             tube.put_many(["x", "a\0b", ""].map(in_sub)).unwrap();
@@ -143,12 +143,12 @@ fn dropped_tube_leaves_no_pause_behind() {
     tube.admin().pause_sub_queue("x", secs(100)).unwrap();
     store.drop_tube("case").unwrap();
     assert_sound(&store);
-    let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(UTUBETTL)).unwrap();
     assert_eq!(paused(&tube), []);
     tube.put(in_sub("x")).unwrap();
     assert!(take(&tube).is_some());
     let store = file.reopen(store);
-    assert_eq!(paused(&store.tube("case").unwrap()), []);
+    assert_eq!(paused(&store.find_tube("case").unwrap()), []);
 }
 
 #[test]

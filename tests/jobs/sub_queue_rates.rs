@@ -7,6 +7,7 @@ use tubewell::{Error, Put, Rate, TaskState, TubeOptions};
 use super::files::create_with;
 use super::rng::Rng;
 use super::support::*;
+use crate::options::only;
 
 fn rate(count: u32, period: Duration) -> TubeOptions {
     TubeOptions::new().sub_queue_rate(Rate::per(count, period))
@@ -108,7 +109,7 @@ fn released_task_waits_for_the_next_token() {
         put_into(case, &["x", "x"]);
         for _ in 0..2 {
             assert_eq!(case.take(), Some(0));
-            case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+            case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         }
         assert_eq!(case.take(), None);
         match case.tube.claim(1).map(drop) {
@@ -122,7 +123,7 @@ fn released_task_waits_for_the_next_token() {
         drop(case.tube.claim(1).unwrap().detach());
         case.tube.claimed(1).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(0));
-        case.tube.claimed(0).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), None);
     });
 }
@@ -136,7 +137,7 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
         assert_eq!(tube.take_many(9, ZERO).unwrap().len(), 4);
         for _ in 0..3 {
             store = file.reopen(store);
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             assert_eq!(take(&tube), None);
             let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
             assert_sound(&store);
@@ -157,8 +158,9 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
 #[test]
 fn altered_rate_counts_the_takes_so_far() {
     for_each_driver_with(SUB_QUEUED, TubeOptions::new().sub_queue_limit(99), |case| {
-        let alter =
-            |options: TubeOptions| case.tube.admin().alter(options.sub_queue_limit(99)).unwrap();
+        let alter = |options: TubeOptions| {
+            case.tube.admin().alter(only(options.sub_queue_limit(99))).unwrap();
+        };
         put_into(case, &["x"; 20]);
         assert_eq!(case.take(), Some(0));
         alter(rate(2, secs(10)));
@@ -183,11 +185,11 @@ fn altered_rate_counts_the_takes_so_far() {
 fn rate_must_have_a_count_and_a_period() {
     let store = store_in_memory();
     for options in [rate(0, secs(1)), rate(1, ZERO), rate(1, Duration::MAX)] {
-        let made = store.create_tube("case", "utube", options).map(drop);
+        let made = store.create_tube("case", options.driver("utube")).map(drop);
         assert!(matches!(made, Err(Error::Invalid { .. })), "{made:?}");
     }
     for driver in ALL.iter().filter(|driver| !SUB_QUEUED.contains(driver)) {
-        assert_unsupported(store.create_tube("case", driver, rate(1, secs(1))), driver);
+        assert_unsupported(store.create_tube("case", rate(1, secs(1)).driver(driver)), driver);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tubewell::driver::FIFO;
 use tubewell::{
-    Error, Failure, Filter, Finish, Keep, MAX_TAG, MAX_TAGS, OnKey, Put, Store, TaskState,
+    Error, Failure, Filter, Keep, MAX_TAG, MAX_TAGS, OnKey, Outcome, Put, Store, TaskState,
     TubeOptions, Update,
 };
 
@@ -148,7 +148,7 @@ fn task_that_is_removed_is_found_by_its_tags_no_more() {
         case.tube.admin().delete_many(&[put(), put()]).unwrap();
         is_gone();
         let failed = put();
-        case.tube.claim(failed).unwrap().bury_with(Failure::new("g", "m")).unwrap();
+        case.tube.claim(failed).unwrap().bury(Failure::new("g", "m")).unwrap();
         assert_eq!(tagged(&case.store, "foo"), [failed]);
         case.tube.delete(failed).unwrap();
         is_gone();
@@ -236,12 +236,12 @@ fn tags_are_changed_in_every_state() {
         check(TaskState::Ready);
         let claim = case.tube.claim(id).unwrap();
         check(TaskState::Taken);
-        claim.release(secs(1)).unwrap();
+        claim.release_in(secs(1)).unwrap();
         check(TaskState::Delayed);
         case.tube.bury(id).unwrap();
         check(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
-        case.tube.claim(id).unwrap().bury_with(Failure::new("g", "m")).unwrap();
+        case.tube.claim(id).unwrap().bury(Failure::new("g", "m")).unwrap();
         check(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         case.tube.claim(id).unwrap().ack().unwrap();
@@ -252,13 +252,14 @@ fn tags_are_changed_in_every_state() {
 #[test]
 fn task_keeps_its_tags_wherever_it_goes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", case.driver, TubeOptions::new()).unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let kept = ["b".to_owned(), "a".to_owned()];
         let id = case.add(tagged_put(case.draft("x"), &["b", "a"]).key("k"));
         case.tube.admin().move_to(id, &other).unwrap();
         assert_eq!(other.peek(id).unwrap().info.tags, kept);
         other.admin().move_all(&case.tube).unwrap();
-        case.tube.claim(id).unwrap().advance(&other, Put::new("next")).unwrap();
+        case.tube.claim(id).unwrap().end(Outcome::advance(&other, Put::new("next"))).unwrap();
         assert_eq!(other.peek(id).unwrap().info.tags, kept);
         let replace = |put: Put| case.tube.put(put.key("k").on_key(OnKey::Replace)).unwrap().id;
         assert_eq!(replace(case.draft("y")), id);
@@ -267,7 +268,7 @@ fn task_keeps_its_tags_wherever_it_goes() {
         assert_eq!(replace(tagged_put(case.draft("z"), &["c"])), id);
         assert_eq!(tags(case, id), ["c"]);
         let claim = case.tube.claim(id).unwrap();
-        claim.finish(Finish::new().advance(&other, Put::new("last").tag("d"))).unwrap();
+        claim.end(Outcome::advance(&other, Put::new("last").tag("d"))).unwrap();
         assert_eq!(other.peek(id).unwrap().info.tags, ["d"]);
         assert_eq!((tagged(&case.store, "d"), tagged(&case.store, "c")), (vec![id], vec![]));
     });

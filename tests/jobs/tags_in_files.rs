@@ -14,7 +14,7 @@ fn tags_of_truncated_and_dropped_tubes_are_skipped_and_then_forgotten() {
     for reopen in [false, true] {
         let file = StoreFile::new();
         let (mut store, tube) = create(&file, FIFOTTL);
-        let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many((0..3_000).map(|_| Put::new("x").tag("foo").tag("bar"))).unwrap();
         let id = other.put(Put::new("y").tag("foo")).unwrap().id;
         tube.admin().truncate().unwrap();
@@ -63,7 +63,7 @@ fn tags_of_temporary_tubes_are_listed_and_counted_with_the_others() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, FIFO);
     let temporary = TubeOptions::new().temporary(true);
-    let temporary = store.create_tube("temporary", FIFO, temporary).unwrap();
+    let temporary = store.create_tube("temporary", temporary.driver(FIFO)).unwrap();
     let mut ids = Vec::new();
     for n in 0..6 {
         let tube = if n % 2 == 0 { &tube } else { &temporary };

@@ -10,7 +10,7 @@ use super::tags::{assert_invalid, put_tagged, tagged, tags, used};
 #[test]
 fn tagged_returns_the_tasks_with_a_tag_in_all_tubes() {
     for_each_driver(ALL, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let foo = put_tagged(case, &["foo"]);
         let both = other.put(Put::new("y").tag("foo").tag("bar")).unwrap().id;
         assert_eq!(tagged(&case.store, "foo"), [foo, both]);
@@ -161,7 +161,7 @@ fn tracked_task_that_is_cancelled_is_not_listed() {
 fn find_returns_the_task_and_its_tube() {
     let keep = TubeOptions::new().keep_done(Keep::new());
     for_each_driver_with(ALL, keep, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let [here, there] = [case.put("x"), other.put("y").unwrap().id];
         let find = |id| {
             let found = case.store.find(id).unwrap();
@@ -185,7 +185,8 @@ fn find_looks_into_every_tube() {
     let store = store_in_memory();
     let mut ids = Vec::new();
     for n in 0..2_100 {
-        let tube = store.create_tube(&format!("tube {n:04}"), FIFO, TubeOptions::new()).unwrap();
+        let tube =
+            store.create_tube(&format!("tube {n:04}"), TubeOptions::new().driver(FIFO)).unwrap();
         if n % 700 == 699 {
             ids.push((tube.put("x").unwrap().id, tube.name().to_owned()));
         }
@@ -200,12 +201,12 @@ fn find_looks_into_every_tube() {
 fn calls_on_selected_tasks_select_by_tag() {
     let keep = TubeOptions::new().keep_done(Keep::new());
     for_each_driver_with(ALL, keep, |case| {
-        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let elsewhere = other.put(Put::new("x").tag("foo")).unwrap().id;
         let ids: Vec<u64> = (0..8).map(|_| put_tagged(case, &["foo"])).collect();
         let plain = case.put("x");
         for id in &ids[..4] {
-            case.tube.claim(*id).unwrap().bury_with(Failure::new("g", "m")).unwrap();
+            case.tube.claim(*id).unwrap().bury(Failure::new("g", "m")).unwrap();
         }
         case.tube.claim(ids[4]).unwrap().ack().unwrap();
         let select = || Filter::new().tag("foo");

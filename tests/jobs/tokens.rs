@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Ending, Error, Filter, Finish, IDEMPOTENCY_KEY_TIME, Keep, MAX_IDEMPOTENCY_KEY, OnKey, Put,
+    Ending, Error, Filter, IDEMPOTENCY_KEY_TIME, Keep, MAX_IDEMPOTENCY_KEY, OnKey, Outcome, Put,
     Receipt, Restore, Schedule, Store, TaskState, Tube, TubeOptions,
 };
 
@@ -21,7 +21,7 @@ fn of(receipt: tubewell::Result<Receipt>) -> (u64, TaskState) {
 
 /// A second tube of the store of a case.
 fn other(case: &Case) -> Tube {
-    case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap()
+    case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap()
 }
 
 #[test]
@@ -41,11 +41,11 @@ fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
         again(TaskState::Ready);
         let claim = case.tube.try_take().unwrap().unwrap();
         again(TaskState::Taken);
-        claim.bury().unwrap();
+        claim.bury(None).unwrap();
         again(TaskState::Buried);
         case.tube.kick_task(id).unwrap();
         if case.timed() {
-            case.tube.try_take().unwrap().unwrap().release(secs(1)).unwrap();
+            case.tube.try_take().unwrap().unwrap().release_in(secs(1)).unwrap();
             again(TaskState::Delayed);
             case.advance(1_000);
         }
@@ -62,7 +62,7 @@ fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
 fn task_that_has_left_its_tube_is_done_for_its_token() {
     for_each_driver(TIMED, |case| {
         let options = TubeOptions::default();
-        let other = case.store.create_tube("other", case.driver, options).unwrap();
+        let other = case.store.create_tube("other", options.driver(case.driver)).unwrap();
         let put = |token: &str| case.draft("x").idempotency_key(token);
         let again = |token: &str| of(case.tube.put(put(token)));
         let id = case.add(put("acked"));
@@ -75,7 +75,7 @@ fn task_that_has_left_its_tube_is_done_for_its_token() {
         case.tube.admin().move_to(id, &other).unwrap();
         assert_eq!(again("moved"), (id, TaskState::Done));
         let id = case.add(put("advanced"));
-        case.tube.try_take().unwrap().unwrap().advance(&other, "y").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&other, "y")).unwrap();
         assert_eq!(again("advanced"), (id, TaskState::Done));
         let id = case.add(put("expired").ttl(ZERO));
         assert_eq!(again("expired"), (id, TaskState::Done));
@@ -154,8 +154,8 @@ fn finish_and_spawn_know_the_token() {
         assert_eq!(other.put(put("b")).unwrap().id, spawned);
         assert_eq!(tube.query().steps(first.id()).unwrap()[0].spawned(), Some(id));
 
-        let finish = Finish::new().put(&other, put("c")).put(&other, put("a"));
-        first.finish(finish.put(&other, put("c")).put(&other, put("d"))).unwrap();
+        let finish = Outcome::done().and_put(&other, put("c")).and_put(&other, put("a"));
+        first.end(finish.and_put(&other, put("c")).and_put(&other, put("d"))).unwrap();
         assert_eq!(other.statistics().unwrap().tasks.ready, 4, "a, b, c and d");
         assert_eq!(of(other.put(put("c"))), (spawned + 1, TaskState::Ready));
         assert_eq!(of(other.put(put("d"))), (spawned + 2, TaskState::Ready));
@@ -163,8 +163,10 @@ fn finish_and_spawn_know_the_token() {
         // Of a token that is remembered in each of its tubes.
         let second = tube.try_take().unwrap().unwrap();
         second
-            .finish(
-                Finish::new().put(&other, put("e")).put(tube, case.draft("x").idempotency_key("e")),
+            .end(
+                Outcome::done()
+                    .and_put(&other, put("e"))
+                    .and_put(tube, case.draft("x").idempotency_key("e")),
             )
             .unwrap();
         assert_eq!((other.statistics().unwrap().tasks.ready, case.tasks()["ready"]), (5, 1));
@@ -178,10 +180,9 @@ fn finish_with_the_key_of_the_task_that_goes_on_and_a_seen_token_puts_nothing() 
         let other = other(case);
         case.add(case.draft("x").key("k"));
         let seen = other.put(Put::new("y").idempotency_key("t")).unwrap().id;
-        let finish = Finish::new()
-            .advance(&other, "next")
-            .put(&other, Put::new("z").key("k").idempotency_key("t"));
-        case.tube.try_take().unwrap().unwrap().finish(finish).unwrap();
+        let finish = Outcome::advance(&other, "next")
+            .and_put(&other, Put::new("z").key("k").idempotency_key("t"));
+        case.tube.try_take().unwrap().unwrap().end(finish).unwrap();
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
         assert_eq!(other.peek(seen).unwrap().body, b"y");
     });
@@ -291,7 +292,7 @@ fn token_is_of_its_tube_and_forgotten_with_it() {
         assert_eq!(other.put(Put::new("x").idempotency_key("t")).unwrap().id, id + 1);
         drop(other);
         case.store.drop_tube("other").unwrap();
-        let other = case.store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         assert_eq!(other.put(Put::new("x").idempotency_key("t")).unwrap().id, id + 3);
         assert_eq!(case.add(put()), id + 2);
     });
@@ -343,10 +344,10 @@ fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
         invalid(case.tube.schedule(Schedule::every(secs(1)).key("s").put(put())));
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        invalid(claim.advance(&other, put()));
+        invalid(claim.end(Outcome::advance(&other, put())));
         assert_eq!(case.state(id), Some(TaskState::Ready));
         let claim = case.tube.try_take().unwrap().unwrap();
-        invalid(claim.finish(Finish::new().put(&other, "y").advance(&other, put())));
+        invalid(claim.end(Outcome::advance(&other, put()).and_put(&other, "y")));
         assert_eq!(other.put(put()).unwrap().id, id + 1, "nothing was remembered");
     });
 }
@@ -377,7 +378,7 @@ fn temporary_tube_remembers_tokens_as_long_as_its_tasks() {
 #[test]
 fn concurrent_puts_with_one_token_put_one_task() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(FIFOTTL)).unwrap();
     for round in 0..50 {
         let put = || tube.put(Put::new("x").idempotency_key(format!("t{round}"))).unwrap().id;
         let ids = std::thread::scope(|scope| {
@@ -398,7 +399,7 @@ fn finish_with_a_token_into_a_dropped_tube_is_refused_as_one_without() {
         for put in [case.draft("x"), case.draft("x").idempotency_key("t")] {
             case.tube.put(case.draft("first")).unwrap();
             let claim = case.tube.try_take().unwrap().unwrap();
-            let refused = claim.finish(Finish::new().put(&gone, put));
+            let refused = claim.end(Outcome::done().and_put(&gone, put));
             assert_eq!(refused, Err(Error::TubeDropped { name: "other".into() }));
         }
     });

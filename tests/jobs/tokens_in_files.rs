@@ -28,11 +28,11 @@ fn token_is_remembered_over_a_close_for_the_rest_of_its_hour() {
         file.clock.advance(secs(600));
         drop(tube);
         let store = file.reopen_after(store, ms(2_999_999));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert_eq!(tube.put(draft(driver, "x").idempotency_key("t")).unwrap().id, id);
         drop(tube);
         let store = file.reopen_after(store, ms(1));
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         assert!(tube.put(draft(driver, "x").idempotency_key("t")).unwrap().id > id);
         assert_sound(&store);
     }
@@ -50,7 +50,7 @@ fn token_survives_a_kill_as_its_task_does() {
         store.flush().unwrap();
         let ids = [put(&tube, "t"), put(&tube, "u")];
         let (_killed, after) = after_a_kill(&file);
-        let killed = after.tube("case").unwrap();
+        let killed = after.find_tube("case").unwrap();
         let there = killed.statistics().unwrap().tasks.ready;
         assert_eq!(there, if survives { 3 } else { 1 }, "{durability:?}");
         let again = [put(&killed, "t"), put(&killed, "u")];
@@ -105,7 +105,7 @@ fn rows_of_a_dropped_tube_are_removed_with_its_tokens() {
         let file = StoreFile::new();
         let (mut store, tube) = create(&file, FIFO);
         tube.put_many((0..2_000).map(|n| Put::new("x").idempotency_key(format!("t{n}")))).unwrap();
-        let other = store.create_tube("other", FIFO, TubeOptions::default()).unwrap();
+        let other = store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         let id = put(&other, "t0");
         tube.admin().truncate().unwrap();
         put(&tube, "t0");
@@ -117,7 +117,7 @@ fn rows_of_a_dropped_tube_are_removed_with_its_tokens() {
         }
         file.tick();
         store = file.reopen(store);
-        assert_eq!(put(&store.tube("other").unwrap(), "t0"), id);
+        assert_eq!(put(&store.find_tube("other").unwrap(), "t0"), id);
         assert_sound(&store);
     }
 }
@@ -136,7 +136,7 @@ fn backup_and_compact_keep_tokens() {
     StoreOptions::default().compact(file.path()).unwrap();
     for path in [file.path(), copy.path()] {
         let store = open_at(&path, &file.clock);
-        assert_eq!(put(&store.tube("case").unwrap(), "t"), id, "{path:?}");
+        assert_eq!(put(&store.find_tube("case").unwrap(), "t"), id, "{path:?}");
         assert_sound(&store);
     }
 }
@@ -165,7 +165,7 @@ fn salvage_restores_no_tokens() {
         .unwrap();
     let (restored, clock) = (StoreFile::new(), ManualClock::new());
     let store = open_at(&restored.path(), &clock);
-    let tube = store.create_tube("case", FIFO, TubeOptions::default()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::default().driver(FIFO)).unwrap();
     assert_eq!(tube.admin().restore_many(tasks).unwrap()[0].id, id);
     assert_eq!(put(&tube, "t"), id + 1);
     assert_sound(&store);

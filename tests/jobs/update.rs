@@ -1,7 +1,7 @@
 //! Updates of tasks that wait: body, priority and delay.
 
 use tubewell::{
-    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Put, TaskState, TubeOptions, Update,
+    Error, EventKind, Failure, Filter, Keep, MAX_BODY, Outcome, Put, TaskState, TubeOptions, Update,
 };
 
 use super::executor::block_on;
@@ -50,11 +50,11 @@ fn updated_task_survives_a_reopen() {
         let large = vec![7; 5000];
         tube.update(id, Update::new().body(large.clone())).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
-        assert_eq!(copy.tube("case").unwrap().peek(id).unwrap().body.to_vec(), large);
+        assert_eq!(copy.find_tube("case").unwrap().peek(id).unwrap().body.to_vec(), large);
         assert_sound(&copy);
         drop(tube);
         let store = file.reopen(store);
-        let claim = store.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = store.find_tube("case").unwrap().try_take().unwrap().unwrap();
         assert_eq!(claim.body(), large);
         claim.ack().unwrap();
         assert_sound(&store);
@@ -71,7 +71,7 @@ fn update_of_several_fields_is_one_change() {
         assert_eq!(case.tube.update(second, all).unwrap().state, TaskState::Delayed);
         assert_eq!(log.read(), [(second, EventKind::Update, TaskState::Delayed)]);
         assert_eq!(case.take_all(), [first]);
-        case.tube.claimed(first).and_then(|claim| claim.release(ZERO)).unwrap();
+        case.tube.claimed(first).and_then(tubewell::Claim::release).unwrap();
         case.advance(9_999);
         assert_eq!(case.info(second).due_in, Some(ms(1)));
         case.advance(1);
@@ -141,7 +141,7 @@ fn update_of_taken_done_or_unknown_task_is_refused() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         case.put_all([0, 1]);
         let done = case.tube.claim(0).unwrap();
-        done.ack_with("result").unwrap();
+        done.end(Outcome::result("result")).unwrap();
         let claim = case.tube.claim(1).unwrap();
         let update = || Update::new().body("new");
         for (id, state) in [(0, TaskState::Done), (1, TaskState::Taken)] {
@@ -200,7 +200,7 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
                 case.put("x");
             }
             for claim in case.tube.take_many(2, ZERO).unwrap() {
-                claim.bury_with(Failure::new("timeout", "no answer")).unwrap();
+                claim.bury(Failure::new("timeout", "no answer")).unwrap();
                 case.advance(1);
             }
             case.tube.update(0, Update::new().body(vec![1; 2000]).priority(9)).unwrap();
@@ -229,7 +229,7 @@ fn wait_for_the_end_of_a_task_outlives_its_updates() {
         assert!(wait.as_mut().poll(&mut context).is_pending());
         case.tube.update(id, Update::new().delay(ZERO)).unwrap();
         assert!(wait.as_mut().poll(&mut context).is_pending());
-        case.tube.try_take().unwrap().unwrap().ack_with("result").unwrap();
+        case.tube.try_take().unwrap().unwrap().end(Outcome::result("result")).unwrap();
         let result = Some(b"result".to_vec());
         assert_eq!(block_on(wait), Ok(Some(tubewell::Ending::Done { result })));
     });
@@ -254,7 +254,7 @@ fn update_moves_the_best_task_of_a_sub_queue_away() {
 #[test]
 fn typed_update_encodes_its_value() {
     let store = store_in_memory();
-    let tube = store.create_tube("case", tubewell::FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(tubewell::FIFOTTL)).unwrap();
     let numbers = tube.typed::<u64>();
     let [one, two] = [1, 2].map(|number| numbers.put(number).unwrap().id);
     numbers.update(one, Update::new().body(11_u64).priority(5)).unwrap();

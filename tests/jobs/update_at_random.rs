@@ -1,7 +1,6 @@
 //! Random updates beside all other verbs, against a list of the tasks.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tubewell::{
     Claim, Durability, Error, Failure, Keep, Put, TaskState, Tube, TubeOptions, Update,
@@ -127,9 +126,9 @@ impl Run<'_> {
         let id = claim.id();
         let (ended, state) = match self.rng.below(4) {
             0 => (claim.ack(), TaskState::Done),
-            1 => (claim.release(Duration::ZERO), TaskState::Ready),
-            2 => (claim.release(secs(1000)), TaskState::Delayed),
-            _ => (claim.bury_with(Failure::new("group", "message")), TaskState::Buried),
+            1 => (claim.release(), TaskState::Ready),
+            2 => (claim.release_in(secs(1000)), TaskState::Delayed),
+            _ => (claim.bury(Failure::new("group", "message")), TaskState::Buried),
         };
         assert_eq!(ended.unwrap().state, state);
         self.tasks.get_mut(&id).unwrap().state = state;

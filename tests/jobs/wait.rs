@@ -75,6 +75,6 @@ pub fn ended(tube: &Tube, id: u64) -> Option<Ending> {
 pub fn on_disk(driver: &str) -> (Arc<Disk>, ManualClock, Store, Tube) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
     let store = stores::serve(disk.open(Store::options().clock(&clock)));
-    let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
     (disk, clock, store, tube)
 }

@@ -22,7 +22,7 @@ fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {
             case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
             case.advance(1_000);
             assert_eq!(timed.answer(), Ok(false));
-            case.tube.claimed(1).and_then(|claim| claim.release(ZERO)).unwrap();
+            case.tube.claimed(1).and_then(tubewell::Claim::release).unwrap();
             drained.iter().for_each(Wait::assert_waits);
             case.tube.bury(1).unwrap();
             for wait in drained {
@@ -62,7 +62,7 @@ fn wait_drained_sees_no_state_within_a_flush() {
         tube.put("first").unwrap();
         let first = tube.try_take().unwrap().unwrap();
         let drained = wait_drained(&tube);
-        let ballast = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let ballast = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let deferred = tube.to_async().refuse_when_full();
         let flush = disk.block_flush_of(|| ballast.to_async().refuse_when_full().put("flushed"));
         let ack = first.into_async().ack();

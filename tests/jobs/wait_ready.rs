@@ -6,6 +6,7 @@ use tubewell::{Error, Put, Rate, Tube, TubeOptions};
 use super::executor::{block_on, with_timeout};
 use super::support::*;
 use super::wait::*;
+use crate::options::only;
 use crate::stores;
 
 fn wait_ready(tube: &Tube) -> Wait<bool> {
@@ -136,14 +137,14 @@ fn wait_ready_ends_when_a_pause_is_over() {
 #[test]
 fn wait_ready_ends_when_a_limit_or_a_rate_allows_a_take() {
     for_each_driver(ALL, |case| {
-        case.tube.admin().alter(TubeOptions::new().max_taken(1)).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new().max_taken(1))).unwrap();
         case.put_all([0, 1]);
         case.take();
         let wait = wait_ready(&case.tube);
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(wait.answer(), Ok(true));
 
-        case.tube.admin().alter(TubeOptions::new().rate(Rate::per(1, secs(1)))).unwrap();
+        case.tube.admin().alter(only(TubeOptions::new().rate(Rate::per(1, secs(1))))).unwrap();
         case.put("x");
         case.take();
         let wait = wait_ready(&case.tube);
@@ -171,7 +172,7 @@ fn wait_ready_ends_when_a_sub_queue_opens() {
         assert_ready_after(case, wait, 1000);
 
         let rate = TubeOptions::new().sub_queue_rate(Rate::per(1, secs(1))).sub_queue_limit(9);
-        case.tube.admin().alter(rate).unwrap();
+        case.tube.admin().alter(only(rate)).unwrap();
         case.take();
         let wait = wait_ready(&case.tube);
         assert_sound(&case.store);
@@ -185,7 +186,7 @@ fn wait_ready_ends_when_a_sub_queue_opens() {
 fn wait_ready_ends_when_a_shared_limit_is_free() {
     let shared = TubeOptions::new().shared_limits(true);
     for_each_driver_with(SUB_QUEUED, shared.clone(), |case| {
-        let other = case.store.create_tube("other", case.driver, shared.clone()).unwrap();
+        let other = case.store.create_tube("other", shared.clone().driver(case.driver)).unwrap();
         other.put(Put::new("x").sub_queue("gpu")).unwrap();
         case.add(Put::new("x").sub_queue("gpu"));
         let claim = other.try_take().unwrap().unwrap();
@@ -225,7 +226,7 @@ fn wait_ready_ends_with_its_session_its_tube_and_its_store() {
         assert_sound(&case.store);
 
         let store = store_in_memory();
-        let last = store.create_tube("last", case.driver, TubeOptions::new()).unwrap();
+        let last = store.create_tube("last", TubeOptions::new().driver(case.driver)).unwrap();
         let closed = wait_ready(&last);
         drop(wait_ready(&last));
         assert_eq!(last.info().unwrap().waiting, 0);
@@ -240,12 +241,12 @@ fn wait_ready_ends_with_its_session_its_tube_and_its_store() {
 fn wait_ready_finds_a_stored_task_behind_expired_ones() {
     let file = StoreFile::new();
     let store = file.open();
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put_many((0..1000).map(|_| Put::new("expires").ttl(secs(1)))).unwrap();
     let id = tube.put("stays").unwrap().id;
     drop(tube);
     let store = file.reopen_after(store, secs(2));
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     assert_eq!(tube.wait_ready(NO_TIMEOUT), Ok(true));
     assert_eq!(block_on(tube.to_async().wait_ready(ZERO)), Ok(true));
     assert_eq!(tube.try_take().unwrap().unwrap().id(), id);

@@ -51,7 +51,7 @@ fn blocked_waits_return_when_their_timeout_elapses() {
     with_timeout(|| {
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock));
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let id = tube.put("x").unwrap().id;
         thread::scope(|scope| {
             let done = scope.spawn(|| tube.wait_done(id, secs(1)));
@@ -78,7 +78,7 @@ type End = (fn(&Case, u64), Ending);
 fn wait_done_returns_how_the_task_ended() {
     let ends: [End; 9] = [
         (|case, _| case.tube.try_take().unwrap().unwrap().ack().map(drop).unwrap(), DONE),
-        (|case, _| case.tube.try_take().unwrap().unwrap().bury().map(drop).unwrap(), BURIED),
+        (|case, _| case.tube.try_take().unwrap().unwrap().bury(None).map(drop).unwrap(), BURIED),
         (|case, id| case.tube.bury(id).map(drop).unwrap(), BURIED),
         (|case, id| case.tube.delete(id).map(drop).unwrap(), Ending::Deleted),
         (|case, id| assert_eq!(case.take().map(|_| case.tube.delete(id).is_ok()), Some(true)), {
@@ -144,7 +144,7 @@ fn wait_done_continues_while_the_task_is_not_over() {
         claim.touch(secs(1)).unwrap();
         claim.renew(secs(5)).unwrap();
         claim.checkpoint("y").unwrap();
-        claim.release(secs(1)).unwrap();
+        claim.release_in(secs(1)).unwrap();
         case.advance(1_000);
         assert_eq!(case.take(), Some(id));
         case.tube.admin().revoke(id).unwrap();
@@ -169,7 +169,7 @@ fn wait_done_of_ended_task_returns_immediately() {
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.tube.delete(1).unwrap();
         case.tube.bury(2).unwrap();
-        let other = case.store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         assert_eq!(other.put("x").unwrap().id, 3);
         let endings = [0, 1, 2, 3].map(|id| ended(&case.tube, id));
         assert_eq!(endings, [Ending::Gone, Ending::Gone, BURIED, Ending::Gone].map(Some));
@@ -225,8 +225,8 @@ fn wait_done_returns_before_the_flush_where_changes_are_visible_before_it() {
     with_timeout(|| {
         let (disk, _, store, _) = on_disk(FIFO);
         for durability in [Durability::relaxed(), Durability::write()] {
-            let options = TubeOptions::new().durability(durability).if_not_exists(true);
-            let tube = store.create_tube(&durability.to_string(), FIFO, options).unwrap();
+            let options = TubeOptions::new().durability(durability);
+            let tube = store.open_tube(&durability.to_string(), options.driver(FIFO)).unwrap();
             let id = tube.put("x").unwrap().id;
             let wait = wait_for(&tube, id);
             let drained = wait_drained(&tube);
@@ -248,11 +248,11 @@ fn answer_about_a_task_that_has_just_ended_waits_for_its_write_in_a_written_tube
     with_timeout(|| {
         let (disk, _, store, _) = on_disk(FIFO);
         let options = TubeOptions::new().durability(Durability::write());
-        let tube = store.create_tube("written", FIFO, options).unwrap();
+        let tube = store.create_tube("written", options.driver(FIFO)).unwrap();
         let id = tube.put("x").unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         let ack = disk.block_write_of(|| thread::spawn(|| claim.ack().map(drop)));
-        let waits = [wait_for(&tube, id), Wait::begin(tube.to_async().outcome(id))];
+        let waits = [wait_for(&tube, id), Wait::begin(tube.to_async().ending(id))];
         waits.iter().for_each(Wait::assert_waits);
         stores::settle(&store);
         disk.unblock_writes();
@@ -270,7 +270,7 @@ fn truncate_during_a_flush_ends_waits_with_the_end_of_their_task() {
         let (disk, _, store, tube) = on_disk(FIFOTTL);
         let ids = ["acked", "touched", "ready"].map(|name| tube.put(name).unwrap().id);
         let [acked, touched] = [ids[0], ids[1]].map(|id| tube.claim(id).unwrap());
-        let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let waits = ids.map(|id| wait_for(&tube, id));
         let ack = disk.block_flush_of(|| acked.into_async().ack());
         let touched = touched.into_async();
@@ -332,7 +332,8 @@ fn waits_of_end_whose_flush_fails_return_errors() {
 fn typed_tube_waits_for_the_end_of_tasks() {
     with_timeout(|| {
         let store = store_in_memory();
-        let numbers = store.create_tube("case", FIFO, TubeOptions::new()).unwrap().typed::<u64>();
+        let numbers =
+            store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap().typed::<u64>();
         let wait = Wait::begin(numbers.to_async().put_and_wait(7, NO_TIMEOUT));
         // A tube is drained until the put is visible.
         store.flush().unwrap();
@@ -352,7 +353,7 @@ fn typed_tube_waits_for_the_end_of_tasks() {
 #[test]
 fn waiting_caller_gets_the_last_failure_of_a_task_that_is_buried_without_one() {
     let store = stores::in_memory();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let id = tube.put("work").unwrap().id;
     let claim = tube.try_take().unwrap().unwrap();
     claim.fail(Failure::new("timeout", "no answer")).unwrap();

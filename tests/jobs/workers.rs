@@ -84,8 +84,8 @@ fn take_and_end(tube: &Tube, rng: &mut Rng, log: &mut Log) {
     let id = claim.id();
     let ended = match rng.below(5) {
         0 | 1 => claim.ack(),
-        2 => claim.bury(),
-        3 => claim.release(ZERO),
+        2 => claim.bury(None),
+        3 => claim.release(),
         _ => return drop(claim),
     };
     match ended {

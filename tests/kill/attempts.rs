@@ -91,7 +91,7 @@ fn create_tube(store: &Store, name: &str, limit: u32) -> Tube {
     if with_backoff {
         options = options.backoff(Backoff::constant(MS));
     }
-    store.create_tube(name, if with_backoff { FIFOTTL } else { FIFO }, options).unwrap()
+    store.open_tube(name, options.driver(if with_backoff { FIFOTTL } else { FIFO })).unwrap()
 }
 
 /// Takes a task, and ends it in some way.
@@ -198,7 +198,7 @@ impl Ledger {
         let store = Store::open(path).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         for name in store.tubes().unwrap().into_iter().map(|tube| tube.name) {
-            let tube = store.tube(&name).unwrap();
+            let tube = store.find_tube(&name).unwrap();
             let mut found = tasks_of(&tube);
             let known = self.tasks.iter_mut().filter(|((of, _), _)| *of == name);
             for ((_, id), task) in known {

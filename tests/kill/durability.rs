@@ -16,5 +16,5 @@ pub fn options_of(name: &str) -> TubeOptions {
         _ => None,
     };
     let durability = name.split('/').find_map(word).expect("the name has a durability");
-    TubeOptions::new().durability(durability).if_not_exists(true)
+    TubeOptions::new().durability(durability)
 }

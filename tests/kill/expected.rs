@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tubewell::{Claim, ClaimToken, Error, FIFO, Store, TaskState, TubeOptions};
+use tubewell::{Claim, ClaimToken, Error, FIFO, Outcome, Store, TaskState, TubeOptions};
 
 use crate::abort_points::{AbortPoint, CustomDriver};
 use crate::body;
@@ -168,8 +168,7 @@ impl Expected {
         self.compare_tokens(&store);
         self.compare_tasks(found);
         self.end_parked_claims(&store, rng);
-        let probe =
-            store.create_tube("probe", FIFO, TubeOptions::new().if_not_exists(true)).unwrap();
+        let probe = store.open_tube("probe", TubeOptions::new().driver(FIFO)).unwrap();
         let id = probe.put("an id").unwrap().id;
         assert!(Some(id) > self.max_id, "id {id} after {:?}, {reported:?} reported", self.max_id);
         self.max_id = Some(id);
@@ -185,7 +184,7 @@ impl Expected {
     fn compare_numbers(&mut self, store: &Store) {
         let today = store.today().unwrap();
         for info in store.tubes().unwrap().into_iter().filter(|info| info.metrics > 0) {
-            let tube = store.tube(&info.name).unwrap();
+            let tube = store.find_tube(&info.name).unwrap();
             let days = tube.query().days(today.plus_days(-999)..=today).unwrap();
             let puts = days.iter().map(|day| day.puts).sum();
             let before = self.counted.insert(info.name.clone(), puts).unwrap_or(0);
@@ -259,7 +258,7 @@ impl Expected {
                 continue;
             }
             let Some(token) = token else {
-                store.tube(&task.tube).unwrap().admin().revoke(task.id).unwrap();
+                store.find_tube(&task.tube).unwrap().admin().revoke(task.id).unwrap();
                 continue;
             };
             let claim = store.resume_claim(&token).unwrap();
@@ -323,7 +322,7 @@ impl Expected {
     /// Removes the tasks of large tubes, which would make each round slower than the last.
     fn empty_large_tubes(&mut self, store: &Store) {
         for info in store.tubes().unwrap() {
-            let tube = store.tube(&info.name).unwrap();
+            let tube = store.find_tube(&info.name).unwrap();
             if tube.statistics().unwrap().tasks.total <= MAX_TASKS {
                 continue;
             }
@@ -337,7 +336,7 @@ impl Expected {
                 let label = body::label(claim.body()).unwrap();
                 assert!(self.tasks.remove(&label).is_some(), "{label} is not expected");
             }
-            for result in Claim::ack_many(claims).unwrap() {
+            for result in Claim::end_many(claims, |_| Outcome::done()).unwrap() {
                 result.unwrap();
             }
         }
@@ -355,7 +354,7 @@ struct Found {
 }
 
 fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
-    let tube = store.tube(name).unwrap();
+    let tube = store.find_tube(name).unwrap();
     // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
     for state in [TaskState::Delayed, TaskState::Buried, TaskState::Ready, TaskState::Taken] {
         for info in tasks_in(&tube, state) {

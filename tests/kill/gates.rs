@@ -15,6 +15,7 @@ use tubewell::{FIFO, Put, Store, Tube, UTUBE};
 
 use crate::durability::options_of;
 use crate::executor::HANGS_AFTER;
+use crate::options::only;
 use crate::process::{ChildProcess, Job, ReportWriter};
 use crate::rng::Rng;
 use crate::values::Values;
@@ -35,7 +36,7 @@ pub fn run(job: &Job) {
     let store = Store::open(&job.path).unwrap();
     let tubes = TUBES.map(|(name, driver)| {
         reports.write(&format!("a {name} 0"));
-        let tube = store.create_tube(name, driver, options_of(name).or_alter(true)).unwrap();
+        let tube = store.open_tube(name, only(options_of(name)).driver(driver)).unwrap();
         reports.write(&format!("A {name} 0"));
         tube
     });
@@ -57,8 +58,8 @@ fn change_gates(mut rng: Rng, reports: &ReportWriter, tube: &Tube, run: u64) {
             let altered = options_of(name).max_taken(limit);
             reports.write(&format!("a {name} {limit}"));
             match rng.range(0..2) {
-                0 => tube.admin().alter(altered).unwrap(),
-                _ => tube.to_async().admin().alter(altered).wait().unwrap(),
+                0 => tube.admin().alter(only(altered)).unwrap(),
+                _ => tube.to_async().admin().alter(only(altered)).wait().unwrap(),
             }
             reports.write(&format!("A {name} {limit}"));
             continue;
@@ -121,7 +122,7 @@ impl Ledger {
             for (gate, value) in found {
                 self.0.found((info.name.clone(), gate), value);
             }
-            let tube = store.tube(&info.name).unwrap();
+            let tube = store.find_tube(&info.name).unwrap();
             assert!(!info.paused || tube.try_take().unwrap().is_none());
             tube.admin().unpause().unwrap();
             self.0.set((info.name.clone(), 'p'), 0);

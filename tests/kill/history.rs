@@ -9,7 +9,6 @@
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use tubewell::{EventKind, FIFO, Failure, HistoryEntry, OnKey, Put, Store, Tube};
 
@@ -30,7 +29,7 @@ fn create(store: &Store, name: &str) -> Tube {
     let options = options_of(name).history(ENTRIES);
     let is_counted = name.starts_with("counted");
     let options = if is_counted { options.max_attempts(u32::MAX) } else { options };
-    store.create_tube(name, FIFO, options).unwrap()
+    store.open_tube(name, options.driver(FIFO)).unwrap()
 }
 
 // ---- the worker
@@ -67,7 +66,7 @@ fn add_entry(rng: &mut Rng, reports: &ReportWriter, tube: &Tube, number: u64) {
     let Some(claim) = claim else { return };
     match rng.range(0..3) {
         0 => drop(claim),
-        1 => drop(claim.release(Duration::ZERO)),
+        1 => drop(claim.release()),
         _ => drop(claim.fail(Failure::new("crash", "message"))),
     }
 }
@@ -103,7 +102,7 @@ impl Ledger {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         for name in TUBES {
             let Ok(Some(task)) = store.by_key(name) else { continue };
-            let entries = store.tube(name).unwrap().query().history(task.id).unwrap();
+            let entries = store.find_tube(name).unwrap().query().history(task.id).unwrap();
             self.0.found(name.to_owned(), last_of_worker(&entries));
             let [put, rest @ ..] = &entries[..] else { panic!("{name} has no entries") };
             assert_eq!((put.number, put.what), (0, EventKind::Put));

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Put, Store, TaskState, Tube, UTUBE, Update,
+    Error, FIFO, FIFOTTL, Filter, Keep, OnKey, Outcome, Put, Store, TaskState, Tube, UTUBE, Update,
 };
 
 use crate::body;
@@ -50,7 +50,7 @@ fn open_tubes(store: &Store) -> Vec<Tube> {
         let options = if keeps { options.keep_done(Keep::new().age(HOUR)) } else { options };
         // No task is refused to a claim because others of its sub-queue are taken.
         let options = if driver == UTUBE { options.sub_queue_limit(u32::MAX) } else { options };
-        store.create_tube(name, driver, options).unwrap()
+        store.open_tube(name, options.driver(driver)).unwrap()
     };
     TUBES.map(open).into()
 }
@@ -256,12 +256,16 @@ impl Worker<'_> {
             4..6 if is_ready => {
                 let kept = TUBES[task.tube].2.then_some(Keyed { place: Place::Done, ..task });
                 let claim = tube.claim(task.id).unwrap();
-                self.call(key, kept, || claim.ack_with("done").map(|receipt| receipt.id))
+                self.call(key, kept, || {
+                    claim.end(Outcome::result("done")).map(|receipt| receipt.id)
+                })
             }
             6 if is_ready => {
                 let (put, new) = self.new_put(key, task.id);
                 let (claim, next) = (tube.claim(task.id).unwrap(), &self.tubes[new.tube]);
-                self.call(key, Some(new), || claim.advance(next, put).map(|receipt| receipt.id))
+                self.call(key, Some(new), || {
+                    claim.end(Outcome::advance(next, put)).map(|receipt| receipt.id)
+                })
             }
             7 if is_ready => {
                 let buried = Keyed { place: Place::Buried, ..task };

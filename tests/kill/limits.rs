@@ -41,11 +41,11 @@ fn create(store: &Store, name: &str) -> Tube {
     let options = options_of(name);
     if name == RATED {
         let options = options.sub_queue_rate(Rate::per(1, HOUR));
-        return store.create_tube(name, UTUBE, options).unwrap();
+        return store.open_tube(name, options.driver(UTUBE)).unwrap();
     }
     let options = options.sub_queue_limit(LIMIT).shared_limits(name.starts_with("shared"));
     let driver = if name.ends_with("flush") { UTUBE } else { UTUBETTL };
-    store.create_tube(name, driver, options).unwrap()
+    store.open_tube(name, options.driver(driver)).unwrap()
 }
 
 // ---- the worker
@@ -96,7 +96,7 @@ fn hold_tasks(mut rng: Rng, tube: &Tube) {
             let claim = claims.remove(0);
             match rng.range(0..3) {
                 0 => drop(claim),
-                1 => drop(claim.release(Duration::ZERO).unwrap()),
+                1 => drop(claim.release().unwrap()),
                 _ => drop(claim.ack().unwrap()),
             }
         }
@@ -170,12 +170,12 @@ impl Ledger {
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let takes = self.rated.values().max().copied().unwrap_or(0);
         assert!(takes <= 1, "a rate has given more takes than one in an hour: {:?}", self.rated);
-        if let Ok(rated) = store.tube(RATED) {
+        if let Ok(rated) = store.find_tube(RATED) {
             assert!(rated.try_take().unwrap().is_none());
         }
         self.check_limits(&store);
         // A worker may have been killed before it had created all tubes.
-        let tubes: Vec<Tube> = TUBES.iter().filter_map(|name| store.tube(name).ok()).collect();
+        let tubes: Vec<Tube> = TUBES.iter().filter_map(|name| store.find_tube(name).ok()).collect();
         for tube in &tubes {
             self.check_pauses(tube);
         }

@@ -25,6 +25,8 @@ mod limits;
 mod listing;
 mod moment;
 mod movement;
+#[path = "../common/options.rs"]
+mod options;
 mod outcomes;
 mod parents;
 mod process;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 
-use tubewell::{Error, FIFO, FIFOTTL, Finish, Put, Store, TaskState, Tube, UTUBE};
+use tubewell::{Error, FIFO, FIFOTTL, Outcome, Put, Store, TaskState, Tube, UTUBE};
 
 use crate::body;
 use crate::durability::options_of;
@@ -44,8 +44,8 @@ struct Line {
 
 impl Line {
     fn open(store: &Store, (name, drivers): (&'static str, [&str; STEPS])) -> Line {
-        let tube = |part: &str, driver| {
-            store.create_tube(&format!("{name}/{part}"), driver, options_of(name)).unwrap()
+        let tube = |part: &str, driver: &str| {
+            store.open_tube(&format!("{name}/{part}"), options_of(name).driver(driver)).unwrap()
         };
         let numbered = |part: &str| {
             let tubes = drivers.iter().enumerate();
@@ -92,16 +92,17 @@ fn work(mut rng: Rng, reports: &ReportWriter, line: &Line) {
         let id = claim.id();
         assert!(body::label(claim.body()).is_some(), "the body of task {id} has changed");
         let mail = body::with_label(&format!("{id} {step}"), body::random_filler(&mut rng));
-        let mut finish = Finish::new().put(&line.mails, mail);
-        if let Some(next) = line.steps.get(step + 1) {
-            finish = finish.advance(next, new_put(&mut rng, next, "task"));
-        }
+        let end = match line.steps.get(step + 1) {
+            Some(next) => Outcome::advance(next, new_put(&mut rng, next, "task")),
+            None => Outcome::done(),
+        };
+        let finish = end.and_put(&line.mails, mail);
         let report = format!("{} {id} {step}", line.name);
         reports.write(&format!("f {report}"));
         if rng.one_in(3) {
-            tickets.push((report, id, claim.into_async().finish(finish)));
+            tickets.push((report, id, claim.into_async().end(finish)));
         } else {
-            match claim.finish(finish) {
+            match claim.end(finish) {
                 Ok(_) => reports.write(&format!("F {report}")),
                 Err(error) => assert_eq!(error, MOVED(id)),
             }

@@ -17,7 +17,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Ending, Error, FIFO, Failure, Keep, Put, Restore, Store, TaskState, Tube, UTUBE};
+use tubewell::{
+    Ending, Error, FIFO, Failure, Keep, Outcome, Put, Restore, Store, TaskState, Tube, UTUBE,
+};
 
 use crate::body;
 use crate::durability::options_of;
@@ -87,7 +89,7 @@ fn create_tube(store: &Store, name: &str, count: Option<u64>) -> Tube {
     // The age does not elapse, but half of the tubes have the rows of it.
     let keep = count.map_or(Keep::new(), |count| Keep::new().count(count));
     let keep = if driver == UTUBE { keep.age(HOUR) } else { keep };
-    store.create_tube(name, driver, options_of(name).keep_done(keep)).unwrap()
+    store.open_tube(name, options_of(name).keep_done(keep).driver(driver)).unwrap()
 }
 
 /// Takes tasks and ends them with results. Now and then it puts back done ones.
@@ -116,16 +118,16 @@ fn end_tasks(
         reports.write(&format!("f {name} {id}"));
         match rng.range(0..4) {
             0 => {
-                let ticket = claim.into_async().ack_with(result);
+                let ticket = claim.into_async().end(Outcome::result(result));
                 tickets.push((name.to_owned(), id, ticket));
             }
             1 => {
-                claim.bury().unwrap();
+                claim.bury(None).unwrap();
                 tube.admin().resolve(id, Some(&result)).unwrap();
                 reports.write(&format!("F {name} {id}"));
             }
             _ => {
-                claim.ack_with(result).unwrap();
+                claim.end(Outcome::result(result)).unwrap();
                 reports.write(&format!("F {name} {id}"));
             }
         }
@@ -200,9 +202,9 @@ fn answer_callers(job: &Job, reports: &ReportWriter, tubes: &[Tube]) {
                     );
                     match rng.range(0..6) {
                         0 => claim.ack(),
-                        1 => claim.bury_with(Failure::new(CRASH, "it fails")),
+                        1 => claim.bury(Failure::new(CRASH, "it fails")),
                         2 => tube.delete(claim.id()),
-                        _ => claim.ack_with(result),
+                        _ => claim.end(Outcome::result(result)),
                     }
                     .unwrap();
                 }
@@ -252,14 +254,14 @@ pub fn run_round_of_callers(path: &Path, rng: &mut Rng, run: u64) -> u64 {
     for line in &reported {
         let words: Vec<&str> = line.split(' ').collect();
         let ["q", name, id, answered] = words[..] else { continue };
-        let (tube, id) = (store.tube(name).unwrap(), id.parse().unwrap());
-        let found = tube.outcome(id).unwrap();
+        let (tube, id) = (store.find_tube(name).unwrap(), id.parse().unwrap());
+        let found = tube.ending(id).unwrap();
         assert_eq!(word_for(found.as_ref(), name, id), answered, "{line:?}: {found:?}");
         answers += 1;
     }
     for tube in store.tubes().unwrap() {
         // The callers of these tasks are gone.
-        store.tube(&tube.name).unwrap().admin().truncate().unwrap();
+        store.find_tube(&tube.name).unwrap().admin().truncate().unwrap();
     }
     answers
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
-use tubewell::{Error, FIFO, Finish, Put, Store, TaskInfo, TaskState, Tube};
+use tubewell::{Error, FIFO, Outcome, Put, Store, TaskInfo, TaskState, Tube};
 
 use crate::abort_points::{self, AbortPoint};
 use crate::body;
@@ -49,7 +49,7 @@ const POINTS: [&str; 7] = [
 ];
 
 fn open_tubes(store: &Store) -> [Tube; 2] {
-    ["flush", "write"].map(|name| store.create_tube(name, FIFO, options_of(name)).unwrap())
+    ["flush", "write"].map(|name| store.open_tube(name, options_of(name).driver(FIFO)).unwrap())
 }
 
 // ---- the worker
@@ -158,7 +158,7 @@ impl Worker {
         let ended = if rng.one_in(4) {
             let parents = self.some_recent(rng);
             let into = &self.tubes[usize::from(rng.one_in(2))];
-            claim.finish(Finish::new().put(into, child(into, &parents, &[], 9)))
+            claim.end(Outcome::done().and_put(into, child(into, &parents, &[], 9)))
         } else {
             claim.ack()
         };

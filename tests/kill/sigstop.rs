@@ -17,7 +17,7 @@ use crate::rng::Rng;
 /// until the task is ready again.
 pub fn hold_claim(job: &Job, reports: &ReportWriter, ttr: Duration) {
     let store = Store::open(&job.path).unwrap();
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.open_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("once").ttr(ttr)).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     thread::scope(|scope| {
@@ -78,7 +78,7 @@ pub fn run_round(path: PathBuf, rng: &mut Rng, round: u64) -> bool {
     assert!(!in_time || first, "a claim expired too early: {lines:?}");
     let store = Store::open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.total, 0);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.total, 0);
     second
 }
 

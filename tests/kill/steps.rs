@@ -39,7 +39,7 @@ struct Line {
 impl Line {
     fn open(store: &Store, (name, driver): (&'static str, &'static str)) -> Line {
         let tube = |part: &str| {
-            store.create_tube(&format!("{name}/{part}"), driver, options_of(name)).unwrap()
+            store.open_tube(&format!("{name}/{part}"), options_of(name).driver(driver)).unwrap()
         };
         Line { name, jobs: tube("jobs"), parts: tube("parts") }
     }

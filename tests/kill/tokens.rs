@@ -29,7 +29,7 @@ const TUBES: [(&str, &str); 2] = [("flush", FIFO), ("write", FIFOTTL)];
 const THREADS: u64 = 2;
 
 fn open_tubes(store: &Store) -> [Tube; 2] {
-    TUBES.map(|(name, driver)| store.create_tube(name, driver, options_of(name)).unwrap())
+    TUBES.map(|(name, driver)| store.open_tube(name, options_of(name).driver(driver)).unwrap())
 }
 
 fn with_token(token: &str) -> Put<&str> {

@@ -41,7 +41,7 @@ const TOLERANCE: u64 = 5;
 
 fn tubes(store: &Store, line: &str) -> [Tube; 2] {
     [("jobs", FIFOTTL), ("parts", FIFO)].map(|(part, driver)| {
-        store.create_tube(&format!("{line}/{part}"), driver, options_of(line)).unwrap()
+        store.open_tube(&format!("{line}/{part}"), options_of(line).driver(driver)).unwrap()
     })
 }
 

@@ -22,8 +22,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Put, Receipt, Result, Store,
-    TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Outcome, Put, Receipt, Result,
+    Store, TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::abort_points::{self, AbortPoint};
@@ -55,7 +55,7 @@ pub fn run(job: &Job) {
     let point = job.mode.strip_prefix(WRITTEN_ONLY);
     let abort = AbortPoint::parse(point.unwrap_or(&job.mode));
     let store = abort_points::open(job, &abort);
-    let create = |name: &str| create_tube(&store, name, &abort);
+    let create = |name: &str| open_tube(&store, name, &abort);
     let flushed: Vec<Tube> = FLUSHED_TUBES.into_iter().map(create).collect();
     let written: Vec<Tube> = WRITTEN_TUBES.into_iter().map(create).collect();
     let (relaxed, bulk) = (create("relaxed"), create("bulk"));
@@ -88,8 +88,8 @@ pub fn run(job: &Job) {
     });
 }
 
-fn create_tube(store: &Store, name: &str, abort: &AbortPoint) -> Tube {
-    let options = TubeOptions::new().if_not_exists(true);
+fn open_tube(store: &Store, name: &str, abort: &AbortPoint) -> Tube {
+    let options = TubeOptions::new();
     let (driver, options) = match name {
         "fifo" => {
             let (abort, store) = (abort.clone(), store.clone());
@@ -118,7 +118,7 @@ fn create_tube(store: &Store, name: &str, abort: &AbortPoint) -> Tube {
         }
         other => panic!("no tube {other}"),
     };
-    store.create_tube(name, driver, options).unwrap()
+    store.open_tube(name, options.driver(driver)).unwrap()
 }
 
 struct Workload<'a> {
@@ -226,7 +226,7 @@ impl Workload<'_> {
                 for label in &labels {
                     self.reports.write(&format!("f {label}"));
                 }
-                let results = Claim::ack_many(claims).unwrap();
+                let results = Claim::end_many(claims, |_| Outcome::done()).unwrap();
                 for (label, result) in labels.iter().zip(results) {
                     result.unwrap();
                     self.reports.write(&format!("F {label}"));
@@ -247,9 +247,9 @@ impl Workload<'_> {
             match rng.range(0..12) {
                 10.. => self.park(&mut rng, tube, claim, &label),
                 0 => drop(claim),
-                1 => drop(self.with_reports(["b", "B"], &label, || claim.bury())),
+                1 => drop(self.with_reports(["b", "B"], &label, || claim.bury(None))),
                 2 if tube.driver().ends_with("ttl") => {
-                    let _ = self.with_reports(["d", "D"], &label, || claim.release(2 * MS));
+                    let _ = self.with_reports(["d", "D"], &label, || claim.release_in(2 * MS));
                 }
                 3 => {
                     let call = || claim.into_async().ack().wait();
@@ -292,7 +292,7 @@ impl Workload<'_> {
                 self.reports.write(&format!("u {label}"));
                 drop(claim);
             }
-            1 => drop(self.with_reports(["u", "U"], label, || claim.release(Duration::ZERO))),
+            1 => drop(self.with_reports(["u", "U"], label, || claim.release())),
             _ => drop(self.with_reports(["f", "F"], label, || claim.ack())),
         }
     }
@@ -367,7 +367,7 @@ impl Workload<'_> {
     fn list_and_peek(&self) {
         loop {
             for tube in self.store.tubes().unwrap() {
-                let tube = self.store.tube(&tube.name).unwrap();
+                let tube = self.store.find_tube(&tube.name).unwrap();
                 let page = tube.query().list(TaskState::Ready, None, 20).unwrap();
                 for info in page.items {
                     match tube.peek(info.id) {

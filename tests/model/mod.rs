@@ -41,7 +41,7 @@ use steps::{
 use system::{OpenStore, StorePlace, System};
 
 use crate::size::{Size, amount};
-use crate::stores;
+use crate::{options, stores};
 
 /// Opens the store in a temporary folder, one for each run.
 fn store_in_a_file() -> OpenStore {

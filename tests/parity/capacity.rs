@@ -55,7 +55,7 @@ fn waiting_futures_are_served_in_order_of_arrival() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options().max_pending(1, usize::MAX)));
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let deferred = tube.to_async().refuse_when_full();
         let first = disk.block_flush_of(|| deferred.put("in flight"));
         let second = deferred.put("pending");
@@ -85,9 +85,9 @@ fn call_that_lost_its_space_stays_first_in_the_queue() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options().max_pending(1, usize::MAX)));
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let at_once = TubeOptions::new().durability(Durability::relaxed());
-        let relaxed = store.create_tube("relaxed", FIFO, at_once).unwrap();
+        let relaxed = store.create_tube("relaxed", at_once.driver(FIFO)).unwrap();
         let deferred = tube.to_async().refuse_when_full();
         let in_flight = disk.block_flush_of(|| deferred.put("in flight"));
         let pending = deferred.put("pending");

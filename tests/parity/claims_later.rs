@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use tubewell::{
-    AsyncClaim, Claim, Error, FIFO, FIFOTTL, Put, Receipt, Store, TaskState, Ticket, Tube,
+    AsyncClaim, Claim, Error, FIFO, FIFOTTL, Outcome, Put, Receipt, Store, TaskState, Ticket, Tube,
     TubeOptions,
 };
 
 use super::support::{Disk, SmallBuffer, ms, timed_store, wait_all, wait_until, with_timeout};
+use crate::options::only;
 use crate::stores;
 
 type EndingCall = fn(AsyncClaim) -> Ticket<Receipt>;
@@ -16,13 +17,13 @@ type EndingCall = fn(AsyncClaim) -> Ticket<Receipt>;
 /// The calls that end a claim, and the state of the task after each.
 const ENDING: [(EndingCall, TaskState); 4] = [
     (AsyncClaim::ack, TaskState::Done),
-    (AsyncClaim::bury, TaskState::Buried),
-    (|claim| claim.release(Duration::ZERO), TaskState::Ready),
-    (|claim| claim.release(ms(1000)), TaskState::Delayed),
+    (|claim| claim.bury(None), TaskState::Buried),
+    (|claim| claim.release(), TaskState::Ready),
+    (|claim| claim.release_in(ms(1000)), TaskState::Delayed),
 ];
 
 fn timed_tube(store: &Store) -> Tube {
-    store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap()
+    store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap()
 }
 
 fn take(tube: &Tube) -> AsyncClaim {
@@ -106,7 +107,7 @@ fn end_that_is_refused_in_line_releases_the_task() {
         let claim = small.put_and_take().into_async();
         let id = claim.id();
         let tickets = small.fill();
-        let ticket = claim.release(ms(1));
+        let ticket = claim.release_in(ms(1));
         small.disk.unblock_flushes();
         wait_all(tickets);
         assert!(matches!(ticket.wait(), Err(Error::Unsupported { .. })));
@@ -120,12 +121,12 @@ fn end_that_is_refused_in_line_releases_the_task() {
 fn snooze_that_is_refused_in_line_forgives_the_attempt() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        small.tube.admin().alter(TubeOptions::new().max_attempts(3)).unwrap();
+        small.tube.admin().alter(only(TubeOptions::new().max_attempts(3))).unwrap();
         let claims = [(); 2].map(|()| small.put_and_take().into_async());
         let ids = [claims[0].id(), claims[1].id()];
         let tickets = small.fill();
         let [first, second] = claims;
-        let (snoozed, released) = (first.snooze(ms(1)), second.release(ms(1)));
+        let (snoozed, released) = (first.end(Outcome::snooze(ms(1))), second.release_in(ms(1)));
         small.disk.unblock_flushes();
         wait_all(tickets);
         assert!(snoozed.wait().is_err() && released.wait().is_err());
@@ -148,7 +149,7 @@ fn sessions_last_until_the_call_on_their_claims_is_made() {
             })
             .collect();
         let tickets = small.fill();
-        drop(Claim::ack_many(claims));
+        drop(Claim::end_many(claims, |_| Outcome::done()));
         small.disk.unblock_flushes();
         wait_all(tickets);
         small.store.flush().unwrap();
@@ -160,12 +161,12 @@ fn sessions_last_until_the_call_on_their_claims_is_made() {
 #[test]
 fn end_that_is_refused_at_once_releases_the_task() {
     let (store, _clock) = timed_store();
-    let tube = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
-    assert!(matches!(take(&tube).release(ms(1)).wait(), Err(Error::Unsupported { .. })));
+    assert!(matches!(take(&tube).release_in(ms(1)).wait(), Err(Error::Unsupported { .. })));
     assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
     let claim = take(&tube).into_blocking();
-    assert!(matches!(claim.release(ms(1)), Err(Error::Unsupported { .. })));
+    assert!(matches!(claim.release_in(ms(1)), Err(Error::Unsupported { .. })));
     assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
 }
 
@@ -174,7 +175,7 @@ fn end_that_is_refused_during_an_outage_releases_the_task() {
     with_timeout(|| {
         let disk = std::sync::Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options()));
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many(["a", "b"]).unwrap();
         let claim = take(&tube);
         disk.fail_flushes(true);
@@ -196,7 +197,7 @@ fn call_on_a_closed_store_is_refused_at_once() {
     tube.put("x").unwrap();
     let claim = take(&tube);
     store.close().unwrap();
-    let refused = claim.bury();
+    let refused = claim.bury(None);
     // The owner of a connection has not decided it.
     if !stores::are_connections() {
         assert_eq!(refused.refusal(), Some(&Error::Closed));
@@ -215,18 +216,24 @@ fn ack_many_with_a_ticket_has_one_result_for_each_claim() {
         // One of the claims has ended when the call is made.
         let id = claims[1].id();
         let deleted = small.tube.to_async().delete(id);
-        let acked = Claim::ack_many(claims);
+        let acked = Claim::end_many(claims, |_| Outcome::done());
         small.disk.unblock_flushes();
         wait_all(tickets);
         deleted.wait().unwrap();
         let acked = acked.wait().unwrap();
         assert!(acked[0].is_ok() && acked[2].is_ok());
         assert_eq!(acked[1], Err(Error::NotTaken { id }));
-        assert_eq!(Claim::ack_many(Vec::<AsyncClaim>::new()).wait(), Ok(vec![]));
+        assert_eq!(
+            Claim::end_many(Vec::<AsyncClaim>::new(), |_| Outcome::done()).wait(),
+            Ok(vec![])
+        );
 
         let other = SmallBuffer::new();
         let claims = vec![small.put_and_take().into_async(), other.put_and_take().into_async()];
-        assert!(matches!(Claim::ack_many(claims).wait(), Err(Error::Invalid { .. })));
+        assert!(matches!(
+            Claim::end_many(claims, |_| Outcome::done()).wait(),
+            Err(Error::Invalid { .. })
+        ));
         assert_eq!(other.tube.statistics().unwrap().tasks.taken, 0);
         small.assert_verified();
     });

@@ -20,7 +20,7 @@ fn close_flushes_and_frees_the_file() {
         let path = dir.path().join("store");
         let store = stores::open(&path);
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        let tube = store.create_tube("work", FIFO, relaxed).unwrap();
+        let tube = store.create_tube("work", relaxed.driver(FIFO)).unwrap();
         tube.put("relaxed").unwrap();
         let ticket = tube.to_async().put("deferred");
         let waiting = tube.to_async().take_many(3, Duration::MAX);
@@ -30,7 +30,7 @@ fn close_flushes_and_frees_the_file() {
         assert_eq!(block_on(waiting).map(drop), Err(Error::Closed));
         // The handles still exist, and the file is free.
         let again = stores::open(&path);
-        assert_eq!(again.tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
+        assert_eq!(again.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
         assert_eq!(again.verify().unwrap(), [""; 0]);
     });
 }
@@ -97,7 +97,7 @@ fn close_resolves_to_the_error_of_the_last_flush() {
         let disk = std::sync::Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options()));
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        let tube = store.create_tube("work", FIFO, relaxed).unwrap();
+        let tube = store.create_tube("work", relaxed.driver(FIFO)).unwrap();
         tube.put("relaxed").unwrap();
         disk.fail_flushes(true);
         let closed = block_on(store.to_async().close());

@@ -3,12 +3,13 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    AsyncClaim, AsyncTube, Error, FIFO, FIFOTTL, Failure, Put, Receipt, Result, TaskState, Ticket,
-    TubeOptions,
+    AsyncClaim, AsyncTube, Error, FIFO, FIFOTTL, Failure, Outcome, Put, Receipt, Result, TaskState,
+    Ticket, TubeOptions,
 };
 
 use super::executor::eventually_ready;
 use super::support::{SmallBuffer, ms, timed_store, wait_all, with_timeout};
+use crate::options::only;
 
 fn held(tube: &AsyncTube, id: u64) -> AsyncClaim {
     tube.claimed(id).wait().unwrap()
@@ -22,7 +23,7 @@ fn answer<T>(ticket: Ticket<T>) -> Result<()> {
 #[test]
 fn touch_extends_the_claim_of_the_session() {
     let (store, clock) = timed_store();
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let deferred = tube.to_async();
     let id = tube.put(Put::new("x").ttr(ms(10))).unwrap().id;
     assert_eq!(answer(deferred.claimed(id)), Err(Error::NotTaken { id }));
@@ -37,7 +38,7 @@ fn touch_extends_the_claim_of_the_session() {
 fn attempts_are_reported_by_id() {
     let (store, _clock) = timed_store();
     let options = TubeOptions::new().max_attempts(2);
-    let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
     let deferred = tube.to_async();
     let timeout = Failure::new("timeout", "no answer");
     let taken = || tube.try_take().unwrap().unwrap().detach().info.id;
@@ -47,19 +48,22 @@ fn attempts_are_reported_by_id() {
     let nameless = answer(held(&deferred, id).fail(Failure::new("", "no answer")));
     assert!(matches!(nameless, Err(Error::Invalid { .. })), "{nameless:?}");
     let state = |ticket: Ticket<Receipt>| ticket.wait().unwrap().state;
-    assert_eq!(state(held(&deferred, id).snooze(Duration::ZERO)), TaskState::Ready);
+    assert_eq!(state(held(&deferred, id).end(Outcome::snooze(Duration::ZERO))), TaskState::Ready);
     taken();
     assert_eq!(state(held(&deferred, id).fail(timeout.clone())), TaskState::Ready);
     taken();
-    assert_eq!(state(held(&deferred, id).fail_in(ms(5), timeout.clone())), TaskState::Buried);
+    assert_eq!(
+        state(held(&deferred, id).end(Outcome::fail_in(ms(5), timeout.clone()))),
+        TaskState::Buried
+    );
     tube.kick(1).unwrap();
     taken();
     assert_eq!(
-        state(held(&deferred, id).fail_in(Duration::ZERO, timeout.clone())),
+        state(held(&deferred, id).end(Outcome::fail_in(Duration::ZERO, timeout.clone()))),
         TaskState::Ready
     );
     taken();
-    assert_eq!(state(held(&deferred, id).bury_with(timeout.clone())), TaskState::Buried);
+    assert_eq!(state(held(&deferred, id).bury(timeout.clone())), TaskState::Buried);
     assert_eq!(tube.peek(id).unwrap().info.group.as_deref(), Some("timeout"));
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -68,7 +72,7 @@ fn attempts_are_reported_by_id() {
 #[test]
 fn kick_begins_with_its_call_and_ends_with_its_ticket() {
     let (store, _clock) = timed_store();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     for receipt in tube.put_many((0..600).map(|n| n.to_string())).unwrap() {
         tube.to_async().bury(receipt.id).wait().unwrap();
     }
@@ -115,7 +119,7 @@ fn pause_and_alter_take_effect_before_their_flush() {
         disk.unblock_flushes();
         ticket.wait().unwrap();
         let options = tube.info().unwrap().options().max_taken(1);
-        ticket = disk.block_flush_of(|| deferred.admin().alter(options));
+        ticket = disk.block_flush_of(|| deferred.admin().alter(only(options)));
         assert!(!ticket.is_done() && tube.try_take().unwrap().is_none());
         disk.unblock_flushes();
         ticket.wait().unwrap();
@@ -144,7 +148,7 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
             deferred.admin().pause_for(ms(1)).wait().map(drop),
             deferred.admin().pause_until(UNIX_EPOCH).wait().map(drop),
             deferred.admin().unpause().wait().map(drop),
-            deferred.admin().alter(TubeOptions::new()).wait().map(drop),
+            deferred.admin().alter(only(TubeOptions::new())).wait().map(drop),
             deferred.admin().pause_sub_queue("x", ms(1)).wait().map(drop),
             deferred.admin().unpause_sub_queue("x").wait().map(drop),
         ];
@@ -159,7 +163,7 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
 #[test]
 fn future_that_is_polled_again_says_that_its_answer_was_returned() {
     let (store, _clock) = timed_store();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let mut ticket = tube.to_async().put("x");
     eventually_ready(&mut ticket).unwrap();
     let again = eventually_ready(&mut ticket);

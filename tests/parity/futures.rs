@@ -39,8 +39,8 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
         let calls: Vec<Box<dyn FnOnce()>> = vec![
             begin(tube.to_async().put_timeout("x", NO_TIMEOUT)),
             begin(tube.to_async().kick(10)),
-            begin(store.to_async().create_tube("a", FIFO, options())),
-            begin(store.to_async().create_tube("b", FIFO, options())),
+            begin(store.to_async().create_tube("a", options().driver(FIFO))),
+            begin(store.to_async().create_tube("b", options().driver(FIFO))),
             begin(store.to_async().drop_tube("a")),
             begin(store.to_async().flush()),
             begin(store.to_async().capacity()),
@@ -64,7 +64,7 @@ fn dropped_ticket_leaves_its_change_in_line() {
         let small = SmallBuffer::new();
         let tickets = small.fill();
         let jobs = small.tube.to_async();
-        let create = small.store.to_async().create_tube("new", FIFO, TubeOptions::new());
+        let create = small.store.to_async().create_tube("new", TubeOptions::new().driver(FIFO));
         let mut polled = jobs.put("polled and dropped");
         poll_pending(&mut polled, Waker::noop());
         let waited = jobs.put("waited for");
@@ -78,7 +78,7 @@ fn dropped_ticket_leaves_its_change_in_line() {
         assert_eq!(ids, [before + 1, before + 3]);
         let tasks = small.tube.statistics().unwrap().tasks;
         assert_eq!((tasks.ready, tasks.taken), (before + 4, 0));
-        small.store.tube("new").unwrap();
+        small.store.find_tube("new").unwrap();
         small.assert_verified();
     });
 }
@@ -89,7 +89,7 @@ fn dropped_ticket_in_line_ends_the_wait_that_its_change_begins() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let options = TubeOptions::new().capacity(1);
-        let one = small.store.create_tube("one", LIMFIFOTTL, options).unwrap();
+        let one = small.store.create_tube("one", options.driver(LIMFIFOTTL)).unwrap();
         let first = one.put("first").unwrap().id;
         let tickets = small.fill();
         let puts = one.to_async();
@@ -137,7 +137,7 @@ fn line_of_large_bodies_in_memory_ends() {
         let options = Store::options().max_pending(10_000, 1 << 16);
         let store = stores::serve(options.open_in_memory().unwrap());
         let options = TubeOptions::new().temporary(true);
-        let jobs = store.create_tube("work", FIFO, options).unwrap().to_async();
+        let jobs = store.create_tube("work", options.driver(FIFO)).unwrap().to_async();
         let tickets: Vec<_> = (0..200).map(|_| jobs.put(vec![b'x'; 4096])).collect();
         wait_all(tickets);
         assert_eq!(jobs.statistics().wait().unwrap().tasks.ready, 200);
@@ -150,7 +150,7 @@ fn line_leaves_space_to_blocked_threads_and_to_the_sweeper() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let options = TubeOptions::new();
-        let timed = small.store.create_tube("timed", FIFOTTL, options).unwrap();
+        let timed = small.store.create_tube("timed", options.driver(FIFOTTL)).unwrap();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let producer = scope.spawn(|| {
@@ -185,7 +185,7 @@ fn panic_of_a_driver_in_line_is_the_answer_of_its_call() {
         let disk = std::sync::Arc::new(Disk::default());
         let options = Store::options().max_pending(20, 1 << 20).driver(Panics);
         let store = stores::serve(disk.open(options));
-        let tube = store.create_tube("work", "panics", TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver("panics")).unwrap();
         let jobs = tube.to_async();
         let mut tickets = vec![disk.block_flush_of(|| jobs.put("in flight"))];
         while tickets.last().unwrap().refusal().is_none() {
@@ -258,7 +258,7 @@ fn close_leaves_no_change_in_line() {
         assert!(in_line.is_done());
         in_line.wait().unwrap();
         let store = small.disk.open(tubewell::Store::options());
-        assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, count);
+        assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, count);
     });
 }
 
@@ -266,11 +266,11 @@ fn close_leaves_no_change_in_line() {
 fn future_dropped_after_its_decision_takes_effect() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let create = || small.store.to_async().create_tube("new", FIFO, TubeOptions::new());
+        let create = || small.store.to_async().create_tube("new", TubeOptions::new().driver(FIFO));
         drop(small.disk.block_flush_of(create));
         small.disk.unblock_flushes();
         small.store.flush().unwrap();
-        small.store.tube("new").unwrap();
+        small.store.find_tube("new").unwrap();
         small.assert_verified();
     });
 }
@@ -339,7 +339,7 @@ fn kick_makes_all_tasks_ready_in_several_commits() {
     const BURIED: u64 = 1100;
     with_timeout(|| {
         let (store, _clock) = timed_store();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         for receipt in tube.put_many((0..BURIED).map(|n| n.to_string())).unwrap() {
             drop(tube.to_async().bury(receipt.id));
         }
@@ -358,11 +358,12 @@ fn create_and_drop_return_what_the_blocking_calls_return() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let options = TubeOptions::new;
-        let jobs = block_on(store.to_async().create_tube("jobs", FIFO, options())).unwrap();
-        let again = block_on(store.to_async().create_tube("jobs", FIFO, options())).map(drop);
+        let jobs = block_on(store.to_async().create_tube("jobs", options().driver(FIFO))).unwrap();
+        let again =
+            block_on(store.to_async().create_tube("jobs", options().driver(FIFO))).map(drop);
         assert_eq!(again, Err(Error::TubeExists { name: "jobs".into() }));
         let session = store.session("").unwrap();
-        let same = store.to_async().create_tube("jobs", FIFO, options().if_not_exists(true));
+        let same = store.to_async().open_tube("jobs", options().driver(FIFO));
         assert_eq!(block_on(same).unwrap().name(), "jobs");
         let own = block_on(session.to_async().tube("jobs")).unwrap();
         assert_eq!((own.session(), own.name()), (session.id(), jobs.name()));
@@ -382,7 +383,7 @@ fn create_and_drop_return_what_the_blocking_calls_return() {
 fn take_many_waits_for_the_first_task_only() {
     with_timeout(|| {
         let (store, clock) = timed_store();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         assert_eq!(block_on(tube.to_async().take_many(0, NO_TIMEOUT)).unwrap().len(), 0);
         let mut late = tube.to_async().take_many(10, ms(5));
         poll_pending(&mut late, Waker::noop());
@@ -421,13 +422,13 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             let path = dir.path().join("store");
             let wall = Duration::from_secs(1_800_000_000);
             let store = stores::open_with(&path, Store::options().clock(ManualClock::at(wall)));
-            let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+            let tube = store.create_tube("work", TubeOptions::new().driver(driver)).unwrap();
             tube.put_many((0..EXPIRED).map(|_| Put::new("expired").ttl(ms(1000)))).unwrap();
             tube.put("alive").unwrap();
             stores::close(&store);
             let later = ManualClock::at(wall + ms(2000));
             let store = stores::open_with(&path, Store::options().clock(later));
-            let tube = store.tube("work").unwrap();
+            let tube = store.find_tube("work").unwrap();
             let claim = block_on(tube.to_async().take_timeout(NO_TIMEOUT)).unwrap().unwrap();
             assert_eq!(claim.body(), b"alive");
             let calls = tube.statistics().unwrap().calls;
@@ -442,7 +443,7 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
 fn futures_may_be_sent_to_other_threads() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let puts = (0..4).map(|n| tube.to_async().put_timeout(format!("{n}"), NO_TIMEOUT));
         let threads: Vec<_> = puts.map(|put| thread::spawn(|| block_on(put).unwrap())).collect();
         for thread in threads {

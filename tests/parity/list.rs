@@ -9,7 +9,7 @@ const STATES: [TaskState; 4] =
 
 /// Puts three tasks in each state.
 fn fill(store: &Store, driver: &str) -> tubewell::Tube {
-    let tube = store.create_tube(driver, driver, TubeOptions::new()).unwrap();
+    let tube = store.create_tube(driver, TubeOptions::new().driver(driver)).unwrap();
     let put = |n: u32| {
         let put = Put::new("x");
         if driver == UTUBE { put.sub_queue(n.to_string()) } else { put.priority(n % 2) }
@@ -54,7 +54,7 @@ fn list_with_limit_0_returns_where_the_first_page_begins() {
 #[test]
 fn start_cursor_does_not_skip_the_first_task_of_the_store() {
     let (store, _clock) = timed_store();
-    let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let start = tube.query().list(TaskState::Ready, None, 0).unwrap().next;
     let id = tube.put("first").unwrap().id;
     assert_eq!(id, 0);

@@ -79,8 +79,8 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Claim", "id body tube takes priority sub_queue key tags epoch detach", NEVER_BLOCKS),
         ("Claim", "attempt attempts_left progress progress_text", NEVER_BLOCKS),
         ("Claim", "is_current expires_in owner", ANSWER),
-        ("Claim", "ack ack_many ack_with release bury bury_with fail fail_in snooze", ANSWER),
-        ("Claim", "advance finish park touch renew checkpoint log", ANSWER),
+        ("Claim", "ack end end_many release release_in bury fail", ANSWER),
+        ("Claim", "park touch renew checkpoint log", ANSWER),
         // Methods of both kinds of claims, which borrow what they are called on.
         ("Claim", "step spawn steps", NEVER_BLOCKS),
         ("Session", "id to_async to_blocking end resume_claim", NEVER_BLOCKS),
@@ -88,7 +88,11 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "options session resume_session resume_claim", NEVER_BLOCKS),
         ("Store", "register_driver serve to_async to_blocking", NEVER_BLOCKS),
         ("Store", "events counters clock_report today", NEVER_BLOCKS),
-        ("Store", "tube create_tube drop_tube tubes owners next_id statistics", ANSWER),
+        (
+            "Store",
+            "tube open_tube create_tube find_tube drop_tube tubes owners next_id statistics",
+            ANSWER,
+        ),
         ("Store", "take_any flush capacity close by_key find list tags", ANSWER),
         ("Store", "limits set_limit remove_limit", ANSWER),
         // They read or write the whole store: for a blocking thread of the runtime.

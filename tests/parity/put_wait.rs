@@ -16,7 +16,8 @@ const NO_TIMEOUT: Duration = Duration::MAX;
 
 /// A tube with space for one task, which it has.
 fn full_tube(store: &Store) -> Tube {
-    let tube = store.create_tube("full", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+    let tube =
+        store.create_tube("full", TubeOptions::new().capacity(1).driver(LIMFIFOTTL)).unwrap();
     tube.put("first").unwrap();
     tube
 }
@@ -186,7 +187,7 @@ fn futures_and_acks_race_without_a_lost_task() {
     with_timeout(|| {
         let store = stores::in_memory();
         let options = TubeOptions::new().capacity(2).temporary(true);
-        let tube = store.create_tube("bounded", LIMFIFOTTL, options).unwrap();
+        let tube = store.create_tube("bounded", options.driver(LIMFIFOTTL)).unwrap();
         let mut taken = 0;
         thread::scope(|scope| {
             let putters: Vec<_> = (0..3)

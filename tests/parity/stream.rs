@@ -21,7 +21,7 @@ async fn next(stream: &mut EventStream) -> Option<Event> {
 }
 
 fn work(store: &Store) -> Tube {
-    store.create_tube("work", FIFO, TubeOptions::new()).unwrap()
+    store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap()
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn no_event_is_missed_while_threads_put() {
     const EACH: usize = 300;
     with_timeout(|| {
         let store = stores::in_memory();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new().temporary(true)).unwrap();
+        let tube =
+            store.create_tube("work", TubeOptions::new().temporary(true).driver(FIFO)).unwrap();
         let mut stream = store.events(Filter::new(), usize::MAX).unwrap().into_stream();
         thread::scope(|scope| {
             let put = || (0..EACH).for_each(|_| _ = tube.put("x").unwrap());

@@ -25,7 +25,7 @@ impl SmallBuffer {
     pub fn new() -> SmallBuffer {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options().max_pending(20, 1 << 20)));
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         SmallBuffer { disk, store, tube }
     }
 

@@ -5,12 +5,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    AsyncClaim, Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Tube, TubeOptions,
+    AsyncClaim, Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Outcome, Put, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::support::{
     SmallBuffer, block_on, ms, poll_pending, timed_store, wait_all, with_timeout,
 };
+use crate::options::only;
 use crate::stores;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +26,7 @@ fn job(step: u32) -> Job {
 }
 
 fn tube(store: &Store, driver: &str) -> Tube {
-    store.create_tube("jobs", driver, TubeOptions::new()).unwrap()
+    store.create_tube("jobs", TubeOptions::new().driver(driver)).unwrap()
 }
 
 /// Puts a task that does not decode, and returns its id.
@@ -59,7 +61,7 @@ fn values_come_out_as_they_went_in() {
     claims.extend(more.into_iter().map(AsyncClaim::into_blocking));
     let steps: Vec<u32> = claims.iter().map(|claim| claim.value().step).collect();
     assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
-    assert!(Claim::ack_many(claims).unwrap().iter().all(Result::is_ok));
+    assert!(Claim::end_many(claims, |_| Outcome::done()).unwrap().iter().all(Result::is_ok));
     assert_eq!(jobs.statistics().unwrap().tasks.done, 9);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -83,10 +85,10 @@ fn claim_has_the_attributes_of_its_task() {
     assert_eq!(task.info.ttr, Some(ms(20)));
     jobs.claimed(id).and_then(|claim| claim.renew(ms(5))).unwrap();
     jobs.claimed(id).and_then(|claim| claim.touch(ms(5))).unwrap();
-    jobs.claimed(id).and_then(|claim| claim.release(Duration::ZERO)).unwrap();
+    jobs.claimed(id).and_then(tubewell::Claim::release).unwrap();
     let (value, claim) = jobs.try_take().unwrap().unwrap().into_parts();
     assert_eq!(value, job(1));
-    claim.release(Duration::ZERO).unwrap();
+    claim.release().unwrap();
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     assert_eq!(deferred.kick(1).wait(), Ok(1));
     assert_eq!(block_on(jobs.to_async().kick(1)), Ok(0));
     let _ = jobs.try_take().unwrap().unwrap().detach();
-    deferred.claimed(ids[2]).wait().unwrap().release(Duration::ZERO).wait().unwrap();
+    deferred.claimed(ids[2]).wait().unwrap().release().wait().unwrap();
     let _ = jobs.try_take().unwrap().unwrap().detach();
     let refused = deferred.claimed(ids[2]).wait().unwrap().touch(ms(1)).wait();
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
@@ -130,12 +132,12 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     deferred.admin().pause_for(ms(9)).wait().unwrap();
     assert_eq!(jobs.info().unwrap().resumes_in, Some(ms(9)));
     jobs.admin().unpause().unwrap();
-    jobs.admin().alter(TubeOptions::new().max_taken(3)).unwrap();
+    jobs.admin().alter(only(TubeOptions::new().max_taken(3))).unwrap();
     assert_eq!(jobs.info().unwrap().max_taken, Some(3));
-    deferred.admin().alter(TubeOptions::new()).wait().unwrap();
+    deferred.admin().alter(only(TubeOptions::new())).wait().unwrap();
     assert!(!jobs.info().unwrap().paused && jobs.info().unwrap().max_taken.is_none());
     assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
-    let of_owner = stores::owner(&store).tube("jobs").unwrap().typed::<Job>();
+    let of_owner = stores::owner(&store).find_tube("jobs").unwrap().typed::<Job>();
     assert!(of_owner.on_task_change(None).unwrap().is_none());
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -238,7 +240,7 @@ fn tickets_of_typed_claims_stand_in_line() {
         let mut last = claims.pop().unwrap();
         let stored = last.checkpoint(job(4));
         assert_eq!(last.value(), &job(4));
-        let (acked, ended) = (Claim::ack_many(claims), last.ack());
+        let (acked, ended) = (Claim::end_many(claims, |_| Outcome::done()), last.ack());
         small.disk.unblock_flushes();
         wait_all(tickets);
         assert!(acked.wait().unwrap().iter().all(Result::is_ok));
@@ -253,7 +255,7 @@ fn waiting_typed_put_is_dropped_with_its_future() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let options = TubeOptions::new().capacity(1);
-        let jobs = store.create_tube("jobs", LIMFIFOTTL, options).unwrap().typed::<Job>();
+        let jobs = store.create_tube("jobs", options.driver(LIMFIFOTTL)).unwrap().typed::<Job>();
         jobs.put(job(0)).unwrap();
         let mut put = jobs.to_async().put_timeout(job(1), Duration::MAX);
         poll_pending(&mut put, Waker::noop());

@@ -124,7 +124,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
         ..Found::default()
     };
     for info in &found.tubes {
-        let tube = store.tube(&info.name)?;
+        let tube = store.find_tube(&info.name)?;
         for state in [
             TaskState::Ready,
             TaskState::Delayed,
@@ -141,11 +141,11 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     }
     let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
-        let tube = store.tube(tube)?;
+        let tube = store.find_tube(tube)?;
         *body = Some(tube.peek(*id)?.body.into());
         found.histories.insert(*id, read(store, tube.name(), *id)?);
         if info.state == TaskState::Done {
-            found.endings.insert(*id, tube.outcome(*id)?);
+            found.endings.insert(*id, tube.ending(*id)?);
         }
     }
     Ok(found)
@@ -219,7 +219,7 @@ fn check_take(
         here.filter(|(_, task)| task.state == TaskState::Ready && !contents.is_busy(task, now));
     let best = ready.min_by_key(|(id, task)| (task.priority, **id));
     let best = best.filter(|_| !contents.tubes[name].is_paused(now));
-    let taken = store.tube(name)?.try_take()?;
+    let taken = store.find_tube(name)?.try_take()?;
     Ok(match (best, taken) {
         (None, None) => Ok(()),
         (Some((id, task)), Some(claim)) if *id == claim.id() && *task.body == *claim.body() => {

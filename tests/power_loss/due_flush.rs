@@ -18,7 +18,7 @@ fn tasks_after_power_cut(disk: &Disk) -> u64 {
     let options = StoreOptions::default().clock(ManualClock::new());
     let store = options.open_on(disk.storage()).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let statistics = store.tube("tube").unwrap().statistics().unwrap();
+    let statistics = store.find_tube("tube").unwrap().statistics().unwrap();
     statistics.tasks.total
 }
 
@@ -32,7 +32,7 @@ fn due_flush_keeps_written_and_relaxed_changes() {
             let disk = Disk::new(Medium::default(), Duration::ZERO);
             let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
             let options = TubeOptions::new().durability(durability);
-            let tube = store.create_tube("tube", FIFO, options).unwrap();
+            let tube = store.create_tube("tube", options.driver(FIFO)).unwrap();
             for round in 0..3 {
                 tube.put_many(["one", "two"]).unwrap();
                 clock.advance(time.checked_sub(TICK).unwrap());

@@ -19,7 +19,7 @@ impl Kind {
 
 /// Reads the history of a task.
 pub fn read(store: &Store, tube: &str, id: u64) -> Result<Vec<HistoryEntry>> {
-    store.tube(tube)?.query().history(id)
+    store.find_tube(tube)?.query().history(id)
 }
 
 impl Contents {

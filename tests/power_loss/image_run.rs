@@ -73,7 +73,7 @@ impl RecoveredStore<'_> {
                 None => continue,
             };
             let issued = self.disk.position();
-            let put = self.store.tube(name)?.put("afterwards")?;
+            let put = self.store.find_tube(name)?.put("afterwards")?;
             if let Err(problem) = self.check_receipt(put, steps.last()) {
                 return Ok(Err(problem));
             }
@@ -151,7 +151,7 @@ impl RecoveredStore<'_> {
         let Some((name, kind)) = limited.filter(|_| !is_overdue) else { return Ok(Ok(())) };
         let (name, kind) = (*name, kind.clone());
         let issued = self.disk.position();
-        let Some(claim) = self.store.tube(name)?.try_take()? else { return Ok(Ok(())) };
+        let Some(claim) = self.store.find_tube(name)?.try_take()? else { return Ok(Ok(())) };
         let task = contents.tasks.get(&claim.id()).cloned();
         contents.count_take(claim.id());
         let counted = task.and_then(|task| task.limit.map(|limit| (task.attempts + 1, limit)));
@@ -182,7 +182,7 @@ impl RecoveredStore<'_> {
     ) -> Result<Arc<Kind>> {
         let kind = Arc::new(Kind::plain(FIFO));
         let issued = self.disk.position();
-        self.store.create_tube(SPARE, FIFO, TubeOptions::new())?;
+        self.store.create_tube(SPARE, TubeOptions::new().driver(FIFO))?;
         contents.tubes.insert(SPARE, kind.clone());
         steps.push(self.step("create spare tube", issued, contents));
         Ok(kind)

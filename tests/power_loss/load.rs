@@ -330,7 +330,7 @@ impl Load {
         let nth = self.rng.index(self.contents.tubes.len());
         let found = self.contents.tubes.iter().nth(nth).map(|(name, kind)| (*name, kind.clone()));
         let Some((name, kind)) = found else { return Ok(None) };
-        Ok(Some((name, kind, self.store.tube(name)?)))
+        Ok(Some((name, kind, self.store.find_tube(name)?)))
     }
 
     /// A stored task, or a detached one, which may have been removed.

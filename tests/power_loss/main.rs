@@ -27,6 +27,8 @@ mod images;
 mod load;
 mod metrics;
 mod moments;
+#[path = "../common/options.rs"]
+mod options;
 mod outcomes;
 mod parents;
 #[path = "../common/rng.rs"]

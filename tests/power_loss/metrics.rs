@@ -97,8 +97,8 @@ impl Run {
         let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
         let options = TubeOptions::new().metrics(u32::try_from(KEPT).unwrap());
         let options = options.durability(durability).max_attempts(1000).count_takes(counting);
-        let tube = store.create_tube("tube", FIFO, options).unwrap();
-        store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("tube", options.driver(FIFO)).unwrap();
+        store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         let (rng, now) = (Rng::new(seed), Duration::ZERO);
         let mut run = Run {
             durability,
@@ -151,7 +151,7 @@ impl Run {
                 let receipt = match self.rng.below(5) {
                     0..=1 => claim.ack(),
                     2..=3 => claim.fail(failure),
-                    _ => claim.bury_with(failure),
+                    _ => claim.bury(failure),
                 };
                 let is_acked = self.tube.peek(receipt.unwrap().id).is_err();
                 self.count(if is_acked { ACKS } else { FAILURES }, 1);
@@ -159,7 +159,7 @@ impl Run {
             }
             12 => {
                 // A commit that no other edit cancels.
-                self.store.tube("other").unwrap().put("x").unwrap();
+                self.store.find_tube("other").unwrap().put("x").unwrap();
                 self.store.flush().unwrap();
                 self.note("flush", issued, true, true);
             }
@@ -282,7 +282,7 @@ impl Ledger {
         let open = || StoreOptions::default().clock(&clock).open_on(disk.storage()).unwrap();
         let store = open();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let Ok(tube) = store.tube("tube") else { return };
+        let Ok(tube) = store.find_tube("tube") else { return };
         let today = store.today().unwrap();
         let found = days_of(&tube, today);
         let mut tasks = BTreeMap::new();
@@ -305,7 +305,7 @@ impl Ledger {
         drop(tube);
         store.close().unwrap();
         let store = open();
-        assert_eq!(days_of(&store.tube("tube").unwrap(), today), counted, "after a close");
+        assert_eq!(days_of(&store.find_tube("tube").unwrap(), today), counted, "after a close");
     }
 }
 

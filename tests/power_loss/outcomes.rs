@@ -220,7 +220,7 @@ impl RecoveredStore<'_> {
         if let Some((id, tube)) = open {
             let issued = self.disk.position();
             let result = b"after recovery".as_slice();
-            let receipt = self.store.tube(tube)?.admin().resolve(id, Some(result))?;
+            let receipt = self.store.find_tube(tube)?.admin().resolve(id, Some(result))?;
             contents.finish(id, Some(result.into()));
             let step = self.step_of(tube, "resolve after recovery", issued, contents);
             steps.push(Step { commit: Some(receipt.commit), ..step });
@@ -228,7 +228,7 @@ impl RecoveredStore<'_> {
         // The resolved task may have taken its place.
         if let Some((id, tube)) = done.filter(|(id, _)| contents.tasks.contains_key(id)) {
             let issued = self.disk.position();
-            let receipt = self.store.tube(tube)?.admin().forget(id)?;
+            let receipt = self.store.find_tube(tube)?.admin().forget(id)?;
             contents.tasks.remove(&id);
             let step = self.step_of(tube, "forget after recovery", issued, contents);
             steps.push(Step { commit: Some(receipt.commit), ..step });

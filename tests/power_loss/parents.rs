@@ -55,8 +55,8 @@ fn tubes(store: &Store) -> Result<Vec<Tube>> {
         ("relaxed", FIFO, Durability::relaxed()),
     ];
     let create = |(name, driver, durability)| {
-        let options = TubeOptions::new().if_not_exists(true).durability(durability);
-        store.create_tube(name, driver, options)
+        let options = TubeOptions::new().durability(durability);
+        store.open_tube(name, options.driver(driver))
     };
     kinds.into_iter().map(create).collect()
 }

@@ -15,7 +15,8 @@ const ROUNDS: u32 = 6;
 fn log_of(durability: Durability) -> Vec<Op> {
     let (clock, disk) = (ManualClock::new(), Disk::new(Medium::default(), Duration::ZERO));
     let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("tube", FIFO, TubeOptions::new().durability(durability)).unwrap();
+    let tube =
+        store.create_tube("tube", TubeOptions::new().durability(durability).driver(FIFO)).unwrap();
     tube.schedule(Schedule::every(HOUR).key("long").put(vec![b'x'; 1500])).unwrap();
     tube.schedule(Schedule::every(HOUR).key("short").times(3).put("x")).unwrap();
     for round in 0..ROUNDS {
@@ -37,7 +38,7 @@ fn runs_in(medium: Medium, advance: bool) -> Option<u64> {
         clock.advance(HOUR);
     }
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("tube").ok()?;
+    let tube = store.find_tube("tube").ok()?;
     let schedules = tube.schedules().list(None, 10).unwrap().items;
     let long = schedules.iter().find(|schedule| schedule.key == "long")?.runs;
     for (key, runs) in [("long", long), ("short", 3)] {
@@ -80,7 +81,7 @@ fn power_cut_neither_loses_nor_doubles_a_run() {
 fn catch_up_after_a_power_cut_puts_each_run_once() {
     let (clock, disk) = (ManualClock::new(), Disk::new(Medium::default(), Duration::ZERO));
     let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("tube", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("tube", TubeOptions::new().driver(FIFO)).unwrap();
     let schedule = Schedule::every(HOUR).key("long").missed(Missed::All).put("x");
     tube.schedule(schedule).unwrap();
     clock.advance(HOUR * ROUNDS);
@@ -93,7 +94,7 @@ fn catch_up_after_a_power_cut_puts_each_run_once() {
         clock.advance(HOUR * ROUNDS);
         let store = StoreOptions::default().clock(&clock).open_on(disk.storage()).unwrap();
         clock.advance(Duration::ZERO);
-        let Ok(tube) = store.tube("tube") else { continue };
+        let Ok(tube) = store.find_tube("tube") else { continue };
         let Some(schedule) = tube.schedules().list(None, 1).unwrap().items.pop() else { continue };
         let ready = tube.statistics().unwrap().tasks.ready;
         assert_eq!((schedule.runs, ready), (u64::from(ROUNDS) + 1, u64::from(ROUNDS) + 1));

@@ -56,8 +56,8 @@ impl Run {
         let store = options.open_on(disk.storage()).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let create = |name, driver| {
-            let options = TubeOptions::new().durability(durability).if_not_exists(true);
-            store.create_tube(name, driver, options).unwrap()
+            let options = TubeOptions::new().durability(durability);
+            store.open_tube(name, options.driver(driver)).unwrap()
         };
         let (jobs, parts) = (create("jobs", FIFOTTL), create("parts", FIFO));
         Run { disk, jobs, parts, store, ledger: Vec::new() }
@@ -79,7 +79,7 @@ impl Run {
                     claim.ack().unwrap();
                     self.note(job, "", What::Acked);
                 }
-                Err(Error::Overloaded) => drop(claim.release(Duration::ZERO).unwrap()),
+                Err(Error::Overloaded) => drop(claim.release().unwrap()),
                 Err(error) => panic!("{error}"),
             }
         }

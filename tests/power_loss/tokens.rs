@@ -40,8 +40,8 @@ impl Run {
         let options = Store::options().clock(&clock).cache_size(CACHE);
         let store = options.open_on(disk.storage()).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let options = TubeOptions::new().durability(durability).if_not_exists(true);
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let options = TubeOptions::new().durability(durability);
+        let tube = store.open_tube("case", options.driver(FIFOTTL)).unwrap();
         Run { disk, clock, store, tube }
     }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::redb::{ReadableTable, TableDefinition};
-use tubewell::{Durability, Error, FIFO, ManualClock, Result, Store, TaskState, Tube, TubeOptions};
+use tubewell::{
+    Durability, Error, FIFO, ManualClock, Outcome, Result, Store, TaskState, Tube, TubeOptions,
+};
 
 use crate::disk::{Disk, Medium};
 use crate::images::crash;
@@ -44,8 +46,8 @@ impl Load {
             [Durability::Flush, Durability::write(), Durability::relaxed()][rng.index(3)];
         let create = |name, durability| {
             let options = TubeOptions::new().durability(durability);
-            match store.create_tube(name, FIFO, options) {
-                Err(Error::TubeExists { .. }) => store.tube(name),
+            match store.create_tube(name, options.driver(FIFO)) {
+                Err(Error::TubeExists { .. }) => store.find_tube(name),
                 created => created,
             }
         };
@@ -77,7 +79,7 @@ impl Load {
             let put = tx.put(&self.next, vec![8; size])?;
             let before = tx.open_table(DONE)?.insert(claim.id(), put)?.map(|row| row.value());
             assert_eq!(before, None, "the task was done before");
-            tx.ack(&claim)?;
+            tx.end(&claim, Outcome::done())?;
             if fails { Err(Error::Overloaded) } else { Ok(()) }
         });
         assert_eq!(ended.is_err(), fails, "{ended:?}");
@@ -102,7 +104,7 @@ fn read(store: &Store) -> BTreeMap<u64, u64> {
     });
     let done = done.unwrap();
     let ready = |name: &str| -> BTreeSet<u64> {
-        let Ok(tube) = store.tube(name) else { return BTreeSet::new() };
+        let Ok(tube) = store.find_tube(name) else { return BTreeSet::new() };
         let page = tube.query().list(TaskState::Ready, None, 10_000).unwrap();
         page.items.iter().map(|task| task.id).collect()
     };

@@ -63,7 +63,7 @@ struct Owner {
 fn owner() -> Owner {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put("taken").unwrap();
     let session = store.session("").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap();
@@ -74,7 +74,7 @@ fn owner() -> Owner {
 
 /// A worker that waits for tasks.
 fn worker(store: &Store) -> WorkerHandle {
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     Worker::new(store).on(&work, |_: &Job| Ok::<(), Error>(())).start().unwrap()
 }
 
@@ -125,8 +125,8 @@ fn calls<'a>(
         ("limits", store.limits().map(drop)),
         ("counters", store.counters().map(drop)),
         ("statistics of the store", store.statistics().map(drop)),
-        ("tube", store.tube("jobs").map(drop)),
-        ("create_tube", store.create_tube("more", FIFOTTL, TubeOptions::new()).map(drop)),
+        ("tube", store.find_tube("jobs").map(drop)),
+        ("create_tube", store.create_tube("more", TubeOptions::new().driver(FIFOTTL)).map(drop)),
         ("drop_tube", store.drop_tube("jobs").map(drop)),
         ("find", store.find(0).map(drop)),
         ("flush", store.flush().map(drop)),
@@ -207,11 +207,11 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     // The file is still locked, its socket still there, and the store as it was.
     assert!(matches!(Store::open(&path), Err(Error::InUse { .. })));
     let remote = connect(&url).unwrap();
-    assert_eq!(remote.tube("jobs").unwrap().put("later").unwrap().id, 2);
+    assert_eq!(remote.find_tube("jobs").unwrap().put("later").unwrap().id, 2);
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
+    assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
     drop(tube);
 }
 
@@ -221,7 +221,7 @@ fn drop_of_the_last_handle_in_a_fork_leaves_the_store_to_its_owner() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = Store::open(&path).unwrap();
-    let tube = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put("one").unwrap();
     let mut all = Some((tube, store));
     let reported = in_fork(|| {
@@ -235,14 +235,14 @@ fn drop_of_the_last_handle_in_a_fork_leaves_the_store_to_its_owner() {
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, 2);
+    assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.total, 2);
 }
 
 #[test]
 fn fork_of_a_connected_process_does_not_share_the_connection() {
     let Owner { store, tube, served, folder, .. } = owner();
     let remote = connect(served.url()).unwrap();
-    let jobs = remote.tube("jobs").unwrap();
+    let jobs = remote.find_tube("jobs").unwrap();
     let session = remote.session("").unwrap();
     let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
     let (events, pending) =
@@ -304,5 +304,5 @@ fn fork_beside_busy_threads_does_not_hang() {
     let puts: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     store.close().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
-    assert_eq!(store.tube("jobs").unwrap().statistics().unwrap().tasks.total, puts + 2);
+    assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.total, puts + 2);
 }

@@ -21,7 +21,8 @@ fn owner(durability: Durability) -> Owner {
     let path = folder.path().join("store");
     let clock = ManualClock::new();
     let store = Store::options().clock(clock.clone()).open(&path).unwrap();
-    let tube = store.create_tube("jobs", FIFO, TubeOptions::new().durability(durability)).unwrap();
+    let tube =
+        store.create_tube("jobs", TubeOptions::new().durability(durability).driver(FIFO)).unwrap();
     tube.put("kept").unwrap();
     Owner { clock, store, tube, path, folder }
 }
@@ -40,7 +41,7 @@ fn assert_says(answer: Result<Receipt>, what: &str) {
 fn bodies_in(path: &Path) -> Vec<String> {
     let store = Store::open(path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("jobs").unwrap();
+    let tube = store.find_tube("jobs").unwrap();
     let claims = tube.take_many(99, Duration::MAX).unwrap();
     claims.iter().map(|claim| String::from_utf8(claim.body().to_vec()).unwrap()).collect()
 }
@@ -179,7 +180,7 @@ fn file_that_is_opened_through_a_link_needs_only_its_own_name() {
     std::os::unix::fs::symlink(&path, &link).unwrap();
     let store = Store::open(&link).unwrap();
     fs::remove_file(&link).unwrap();
-    store.tube("jobs").unwrap().put("after").unwrap();
+    store.find_tube("jobs").unwrap().put("after").unwrap();
     store.close().unwrap();
     assert_eq!(bodies_in(&path), ["kept", "after"]);
 }

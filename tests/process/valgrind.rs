@@ -30,7 +30,7 @@ fn program_with_a_store_runs_under_valgrind() {
 fn store_is_opened_used_and_closed() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
-    let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("work").unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
     store.close().unwrap();

@@ -206,14 +206,14 @@ fn answers_that_the_client_does_not_know_end_only_their_calls() {
     with_owner(welcome(1), &answers, |connected| {
         let store = connected.unwrap();
         for body in unknown {
-            match store.tube("jobs") {
+            match store.find_tube("jobs") {
                 Err(Error::OutcomeUnknown { why }) => {
                     assert!(why.contains("use the same release"), "{why}");
                 }
                 other => panic!("{body:?}: {other:?}"),
             }
         }
-        assert_eq!(store.tube("jobs").unwrap().name(), "jobs");
+        assert_eq!(store.find_tube("jobs").unwrap().name(), "jobs");
         store.close().unwrap();
     });
 }
@@ -228,7 +228,7 @@ fn event_that_the_client_does_not_know_ends_only_its_subscription() {
         let store = connected.unwrap();
         let events = store.events(Filter::new(), 10).unwrap();
         assert_eq!(events.recv(), None);
-        assert_eq!(store.tube("jobs").unwrap().name(), "jobs");
+        assert_eq!(store.find_tube("jobs").unwrap().name(), "jobs");
         drop(events);
         store.close().unwrap();
     });

@@ -44,7 +44,7 @@ impl Owner {
     }
 
     pub fn act(&self, act: &Act) {
-        let info = |tube: &str| -> TubeInfo { self.store.tube(tube).unwrap().info().unwrap() };
+        let info = |tube: &str| -> TubeInfo { self.store.find_tube(tube).unwrap().info().unwrap() };
         match act {
             Act::Advance(time) => self.clock.advance(*time),
             Act::Waiting(tube, count) => wait_until(|| info(tube).waiting == *count),

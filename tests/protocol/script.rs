@@ -88,7 +88,7 @@ impl Script<'_> {
 
     /// A tube of the conversation, without a call that is noted.
     pub fn tube(&self, name: &str) -> Tube {
-        self.store.tube(name).unwrap()
+        self.store.find_tube(name).unwrap()
     }
 
     /// The tube of tasks with all options.

@@ -34,11 +34,15 @@ impl Pair {
     fn new(options: StoreOptions) -> Pair {
         let (folder, disk) = (TempDir::new().unwrap(), Arc::new(Disk::default()));
         let owner = disk.open(options);
-        owner.create_tube("empty", FIFO, TubeOptions::new()).unwrap();
-        owner.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap().put_many(["x"; 3]).unwrap();
+        owner.create_tube("empty", TubeOptions::new().driver(FIFO)).unwrap();
+        owner
+            .create_tube("case", TubeOptions::new().driver(FIFOTTL))
+            .unwrap()
+            .put_many(["x"; 3])
+            .unwrap();
         let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
         let remote = ConnectOptions::new().timeout(CONNECT).connect(served.url()).unwrap();
-        let tube = remote.tube("case").unwrap();
+        let tube = remote.find_tube("case").unwrap();
         Pair { owner, remote, tube, disk, served, _folder: folder }
     }
 
@@ -83,7 +87,7 @@ fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
         assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
         let other = ConnectOptions::new().timeout(CONNECT).connect(pair.served.url()).unwrap();
         // Longer than the timeout.
-        assert!(other.tube("empty").unwrap().take_timeout(CONNECT * 2).unwrap().is_none());
+        assert!(other.find_tube("empty").unwrap().take_timeout(CONNECT * 2).unwrap().is_none());
         assert!(!blocked.is_done() && !put.is_done() && !flush.is_finished());
         pair.assert_takes_and_lists_are_answered();
         pair.disk.unblock_flushes();
@@ -195,7 +199,7 @@ fn connection_is_made_while_the_storage_of_the_owner_fails_and_its_calls_say_so(
             clock.advance(Duration::from_secs(60));
             late.flush().is_ok()
         });
-        late.tube(pair.tube.name()).unwrap().put("y").unwrap();
+        late.find_tube(pair.tube.name()).unwrap().put("y").unwrap();
         pair.assert_sound();
     });
 }

@@ -23,7 +23,7 @@ pub fn run(job: &Job) {
     }
     let url = format!("unix:{}", socket.display());
     let store = ConnectOptions::new().timeout(Duration::from_secs(30)).connect(&url).unwrap();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     match &*job.mode {
         "waits" => {
             drop(tube.take_timeout(Duration::MAX));

@@ -29,12 +29,13 @@ impl Pair {
         let folder = TempDir::new().unwrap();
         let (tunnel, socket) = (folder.path().join("tunnel"), folder.path().join("socket"));
         let owner = Store::options().session_grace(grace).open_in_memory().unwrap();
-        let tube = owner.create_tube("case", FIFO, TubeOptions::new().max_attempts(9)).unwrap();
+        let tube =
+            owner.create_tube("case", TubeOptions::new().max_attempts(9).driver(FIFO)).unwrap();
         owner.serve(ServeOptions::unix(&socket).heartbeat(None)).unwrap();
         let url = format!("unix:{}", tunnel.display());
         let tunnel = Tunnel::start(&tunnel, &socket);
         let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&url).unwrap();
-        let remote_tube = remote.tube("case").unwrap();
+        let remote_tube = remote.find_tube("case").unwrap();
         Pair { owner, tube, remote_tube, tunnel, url, _folder: folder }
     }
 
@@ -55,7 +56,7 @@ fn call_is_made_only_if_all_of_its_frame_has_arrived() {
         let mut tasks = 1;
         for length in 1..=frame {
             // A connection that was made again waits longer and longer for the next one.
-            let tube = tubewell::connect(&pair.url).unwrap().tube("case").unwrap();
+            let tube = tubewell::connect(&pair.url).unwrap().find_tube("case").unwrap();
             pair.tunnel.cut_after(length);
             let put = tube.put("x");
             // The answer to a whole one may be faster than the cut.
@@ -64,7 +65,7 @@ fn call_is_made_only_if_all_of_its_frame_has_arrived() {
             assert!(is_unknown || (is_whole && put.is_ok()), "{length}: {put:?}");
             // It would cut the next connection.
             wait_until(|| !pair.tunnel.is_to_be_cut());
-            let next = tubewell::connect(&pair.url).unwrap().tube("case").unwrap();
+            let next = tubewell::connect(&pair.url).unwrap().find_tube("case").unwrap();
             let total = || next.statistics().unwrap().tasks.total;
             if is_whole {
                 // A busy owner may accept the next connection before it has read all of this one.
@@ -139,8 +140,8 @@ fn worker_that_is_a_future_waits_for_no_answer_on_the_thread_that_polls_it() {
     with_timeout(|| {
         let pair = Pair::new(Duration::ZERO);
         let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&pair.url).unwrap();
-        let of_owner = pair.owner.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
-        let tube = remote.tube("timed").unwrap();
+        let of_owner = pair.owner.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
+        let tube = remote.find_tube("timed").unwrap();
         let worker = Worker::new(&remote).on_async(&tube, |_: AsyncJob| async {});
         let mut worker = worker.max_runtime(HANGS_AFTER).run_async();
         let flag = WakeFlag::raised();

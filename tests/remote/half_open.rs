@@ -28,7 +28,7 @@ impl Pair {
         let folder = TempDir::new().unwrap();
         let (tunnel, socket) = (folder.path().join("tunnel"), folder.path().join("socket"));
         let owner = Store::options().session_grace(grace).open_in_memory().unwrap();
-        let tube = owner.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = owner.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let served = owner.serve(ServeOptions::unix(&socket).heartbeat(heartbeat)).unwrap();
         let url = format!("unix:{}", tunnel.display());
         let tunnel = Tunnel::start(&tunnel, &socket);
@@ -37,7 +37,7 @@ impl Pair {
     }
 
     fn remote_tube(&self) -> Tube {
-        self.remote.tube("case").unwrap()
+        self.remote.find_tube("case").unwrap()
     }
 
     fn waiting(&self) -> u64 {
@@ -54,7 +54,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
         // A process that says that it is there keeps its claim.
         let other = tubewell::connect(&pair.url).unwrap();
         pair.tube.put("kept").unwrap();
-        let kept = other.tube("case").unwrap().try_take().unwrap().unwrap();
+        let kept = other.find_tube("case").unwrap().try_take().unwrap().unwrap();
         pair.tube.put("lost").unwrap();
         let lost = pair.remote_tube().try_take().unwrap().unwrap();
         pair.tunnel.vanish();

@@ -39,7 +39,7 @@ impl Owner {
 
     fn of(store: Store, folder: TempDir, driver: &str, options: TubeOptions) -> Owner {
         let path = folder.path().join("queue");
-        let tube = store.create_tube("case", driver, options).unwrap();
+        let tube = store.create_tube("case", options.driver(driver)).unwrap();
         let serve = ServeOptions::unix(socket_beside(&path)).max_connections(1);
         let url = store.serve(serve).unwrap().url().to_owned();
         Owner { store, tube, path, url, _folder: folder }
@@ -160,7 +160,7 @@ fn reopened(owner: Owner, disk: &Arc<Disk>) -> Vec<Vec<u8>> {
     drop(owner);
     let store = disk.open(Store::options());
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let claims = store.tube("case").unwrap().take_many(usize::MAX, Duration::ZERO).unwrap();
+    let claims = store.find_tube("case").unwrap().take_many(usize::MAX, Duration::ZERO).unwrap();
     claims.iter().map(|claim| claim.body().to_vec()).collect()
 }
 
@@ -261,7 +261,7 @@ fn ledgers_of_clients_agree_with_the_file_of_an_owner_that_is_killed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("queue");
     let store = Store::open(&path).unwrap();
-    store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     store.close().unwrap();
     drop(store);
     let mut clients = Vec::new();
@@ -285,7 +285,7 @@ fn ledgers_of_clients_agree_with_the_file_of_an_owner_that_is_killed() {
     }
     let store = Store::open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let claims = tube.take_many(usize::MAX, Duration::ZERO).unwrap();
     let text = |claim: &tubewell::Claim| String::from_utf8(claim.body().to_vec()).unwrap();
     let left: BTreeSet<String> = claims.iter().map(text).collect();

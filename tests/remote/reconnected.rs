@@ -40,17 +40,17 @@ impl Pair {
         let (folder, disk) = (TempDir::new().unwrap(), Arc::new(Disk::default()));
         let clock = ManualClock::new();
         let owner = disk.open(options.clock(&clock));
-        owner.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        owner.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
         let remote = connect.connect(served.url()).unwrap();
-        let tube = remote.tube("case").unwrap();
+        let tube = remote.find_tube("case").unwrap();
         Pair { owner, remote, tube, clock, disk, served, folder }
     }
 
     /// Breaks all connections, calls `meanwhile`, and serves again at the same address.
     pub fn break_connections(&mut self, meanwhile: impl FnOnce(&Pair)) {
         // What the client has sent has arrived then: without its confirmation a task is taken back.
-        let _ = self.remote.tube("case");
+        let _ = self.remote.find_tube("case");
         self.served.stop();
         meanwhile(self);
         let socket = self.folder.path().join("socket");
@@ -59,11 +59,11 @@ impl Pair {
 
     /// The calls that wait for a task, at the owner.
     fn waiting(&self) -> u64 {
-        self.owner.tube("case").unwrap().info().unwrap().waiting
+        self.owner.find_tube("case").unwrap().info().unwrap().waiting
     }
 
     fn state(&self) -> TaskState {
-        self.owner.tube("case").unwrap().peek(0).unwrap().info.state
+        self.owner.find_tube("case").unwrap().peek(0).unwrap().info.state
     }
 
     fn take(&self) -> Claim {
@@ -188,7 +188,7 @@ fn session_whose_end_was_not_sent_ends_with_its_connection() {
             assert!(matches!(refused, Err(Error::NotConnected { .. })), "{refused:?}");
         });
         // After several attempts the next one may be later than the brief time of a call.
-        wait_until(|| pair.remote.tube("case").is_ok());
+        wait_until(|| pair.remote.find_tube("case").is_ok());
         assert_ended(&pair, id, &tube, &claim);
         pair.assert_sound();
     });
@@ -225,7 +225,7 @@ fn call_in_flight_when_its_connection_breaks_has_an_unknown_outcome() {
         let unknown = ticket.wait();
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         // It was made: the owner had it.
-        wait_until(|| pair.owner.tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
+        wait_until(|| pair.owner.find_tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
         pair.assert_sound();
     });
 }
@@ -244,7 +244,7 @@ fn put_with_a_token_is_made_once_although_its_connection_breaks() {
         let is_known = matches!(first, Ok(_) | Err(Error::OutcomeUnknown { .. }));
         assert!(is_known, "{first:?}");
         assert_eq!(pair.tube.put(put()).unwrap().id, 0);
-        assert_eq!(pair.owner.tube("case").unwrap().statistics().unwrap().tasks.total, 1);
+        assert_eq!(pair.owner.find_tube("case").unwrap().statistics().unwrap().tasks.total, 1);
         pair.assert_sound();
     });
 }
@@ -262,7 +262,7 @@ fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_conne
         let unknown = ticket.wait();
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         pair.disk.unblock_flushes();
-        wait_until(|| pair.owner.tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
+        wait_until(|| pair.owner.find_tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
         pair.assert_sound();
     });
 }
@@ -272,7 +272,7 @@ fn put_with_a_token_that_was_sent_has_an_unknown_outcome_without_a_further_conne
 fn put_with_a_token_that_is_refused_when_it_is_made_again_has_an_unknown_outcome() {
     with_timeout(|| {
         let mut pair = Pair::new(Store::options());
-        let here = pair.owner.tube("case").unwrap();
+        let here = pair.owner.find_tube("case").unwrap();
         let put = || Put::new("x").idempotency_key("once");
         let deferred = pair.tube.to_async();
         let ticket = pair.disk.block_flush_of(|| deferred.put(put()));
@@ -302,7 +302,9 @@ fn change_in_flight_has_an_unknown_outcome_when_its_connection_is_closed() {
             let unknown = ticket.wait();
             assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
             pair.disk.unblock_flushes();
-            wait_until(|| pair.owner.tube("case").unwrap().statistics().unwrap().tasks.ready == 1);
+            wait_until(|| {
+                pair.owner.find_tube("case").unwrap().statistics().unwrap().tasks.ready == 1
+            });
             pair.assert_sound();
         }
     });
@@ -336,7 +338,7 @@ fn connection_does_not_go_on_with_another_store_at_its_address() {
         let claim = pair.take();
         pair.served.stop();
         let other = Store::open(pair.folder.path().join("other")).unwrap();
-        let tube = other.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = other.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put("of the other store").unwrap();
         let socket = pair.folder.path().join("socket");
         let served = other.serve(ServeOptions::unix(socket)).unwrap();
@@ -345,7 +347,7 @@ fn connection_does_not_go_on_with_another_store_at_its_address() {
         pair.tube.put("of the first store").unwrap_err();
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
         // A connection that is new does.
-        let again = tubewell::connect(served.url()).unwrap().tube("case").unwrap();
+        let again = tubewell::connect(served.url()).unwrap().find_tube("case").unwrap();
         assert_eq!(again.try_take().unwrap().unwrap().body(), b"of the other store");
     });
 }
@@ -367,7 +369,7 @@ fn change_that_was_not_sent_changes_nothing() {
         pair.remote.close().unwrap();
         assert_eq!(ticket.wait(), Err(Error::Closed));
         assert_eq!(pair.tube.put("x"), Err(Error::Closed));
-        assert_eq!(pair.owner.tube("case").unwrap().statistics().unwrap().tasks.total, 0);
+        assert_eq!(pair.owner.find_tube("case").unwrap().statistics().unwrap().tasks.total, 0);
     });
 }
 
@@ -397,7 +399,7 @@ fn wait_continues_with_the_next_connection() {
         wait_until(|| pair.waiting() == 1);
         pair.break_connections(|pair| wait_until(|| pair.waiting() == 0));
         wait_until(|| pair.waiting() == 1);
-        let id = pair.owner.tube("case").unwrap().put("x").unwrap().id;
+        let id = pair.owner.find_tube("case").unwrap().put("x").unwrap().id;
         assert_eq!(taker.join().unwrap(), id);
         pair.assert_sound();
     });

@@ -37,7 +37,7 @@ fn end_of_a_job_is_repeated_after_the_reconnection() {
         assert!(matches!(first, Report::Error(Error::NotConnected { .. })), "{first:?}");
         wait_until(|| worker.tally().jobs() == 1);
         assert_eq!(worker.tally().done, 1, "{reports:?}");
-        assert!(pair.owner.tube("case").unwrap().peek(id).is_err());
+        assert!(pair.owner.find_tube("case").unwrap().peek(id).is_err());
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         pair.assert_sound();
@@ -68,7 +68,7 @@ fn worker_ends_when_its_connection_is_refused() {
         let ended = worker.wait();
         assert!(matches!(ended, Err(Error::Refused { .. })), "{ended:?}");
         assert_eq!(worker.tally().not_stored, 1);
-        assert!(matches!(pair.remote.tube("case"), Err(Error::Refused { .. })));
+        assert!(matches!(pair.remote.find_tube("case"), Err(Error::Refused { .. })));
         pair.assert_sound();
     });
 }
@@ -80,7 +80,7 @@ fn job_goes_on_while_its_owner_cannot_be_reached() {
         let connect = ConnectOptions::new().timeout(Duration::from_millis(200));
         let mut pair = Pair::of(Store::options().session_grace(GRACE), connect);
         let once = TubeOptions::new().max_attempts(1);
-        pair.owner.create_tube("once", FIFO, once).unwrap().put("x").unwrap();
+        pair.owner.create_tube("once", once.driver(FIFO)).unwrap().put("x").unwrap();
         let ((begun, has_begun), (broken, is_broken)) = (channel(), channel::<()>());
         let (send, seen) = channel();
         let shared = Mutex::new((begun, is_broken, send));
@@ -93,7 +93,7 @@ fn job_goes_on_while_its_owner_cannot_be_reached() {
             send.send((is_cancelled, job.is_current(), job.check())).unwrap();
             job.check()
         };
-        let tube = pair.remote.tube("once").unwrap();
+        let tube = pair.remote.find_tube("once").unwrap();
         let worker = Worker::new(&pair.remote).on(&tube, handler).start().unwrap();
         has_begun.recv().unwrap();
         pair.break_connections(|_| {
@@ -131,12 +131,12 @@ fn wait_for_the_end_of_a_claim_goes_on_with_the_next_connection() {
         let worker = Worker::new(&pair.remote).on(&pair.tube, handler).start().unwrap();
         has_begun.recv().unwrap();
         pair.break_connections(|pair| {
-            let asked = pair.remote.tube("case").map(drop);
+            let asked = pair.remote.find_tube("case").map(drop);
             assert!(matches!(asked, Err(Error::NotConnected { .. })), "{asked:?}");
         });
         assert!(ended.try_recv().is_err());
-        wait_until(|| pair.remote.tube("case").is_ok());
-        pair.owner.tube("case").unwrap().delete(id).unwrap();
+        wait_until(|| pair.remote.find_tube("case").is_ok());
+        pair.owner.find_tube("case").unwrap().delete(id).unwrap();
         assert_eq!(ended.recv().unwrap(), (true, Ok(false)));
         assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         assert_eq!(worker.tally().lost, 1);

@@ -13,7 +13,7 @@ fn restore_keeps_attempts_and_failures() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let options = TubeOptions::new().max_attempts(5);
-        let tube = store.create_tube("case", driver, options).unwrap();
+        let tube = store.create_tube("case", options.driver(driver)).unwrap();
         let timeout = failure("timeout", "no answer", 3);
         tube.admin()
             .restore_many([
@@ -71,7 +71,7 @@ fn restored_attempts_and_failures_survive_a_restart_and_a_salvage() {
     let clock = ManualClock::new();
     let open = || Store::options().clock(&clock).open(&path).unwrap();
     let store = open();
-    let tube = store.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let task = |id| named("x", id).takes(9).forgiven(2).failure(failure("timeout", "why", 7));
     tube.admin().restore_many([task(3), task(4).buried(true).group("timeout")]).unwrap();
     let infos = |tube: &Tube| [3, 4].map(|id| tube.peek(id).unwrap().info);
@@ -83,12 +83,12 @@ fn restored_attempts_and_failures_survive_a_restart_and_a_salvage() {
         salvaged(&path, &clock).into_iter().map(|(_, task)| task.info).collect();
     assert_eq!(salvaged, before);
     let store = open();
-    assert_eq!(infos(&store.tube("case").unwrap()), before);
+    assert_eq!(infos(&store.find_tube("case").unwrap()), before);
     assert_sound(&store);
 
     // What is salvaged can be restored, and is the same again.
     let other = Store::options().clock(&clock).open_in_memory().unwrap();
-    let tube = other.create_tube("case", UTUBETTL, TubeOptions::new()).unwrap();
+    let tube = other.create_tube("case", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let again = salvaged.into_iter().map(|info| {
         let task = named("x", info.id).takes(info.takes).buried(info.state == TaskState::Buried);
         let task = task.forgiven(info.takes - info.attempts).failure(info.failure.unwrap());
@@ -104,7 +104,7 @@ fn retention_of_a_restored_task_counts_from_its_failure() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
     let options = TubeOptions::new().keep_buried(Keep::new().age(secs(100)));
-    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
     let old = failure("timeout", "", 1);
     tube.admin()
         .restore_many([
@@ -132,7 +132,7 @@ fn restored_tasks_are_trimmed_to_the_newest_that_their_tube_keeps() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
     let options = TubeOptions::new().keep_buried(Keep::new().count(3));
-    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
     let buried = |id: u64| {
         let mut failure = failure("timeout", "", 1);
         failure.ago = secs(100 * (id + 1));
@@ -149,7 +149,7 @@ fn restored_tasks_are_trimmed_to_the_newest_that_their_tube_keeps() {
 #[test]
 fn wrong_attempts_and_failures_refuse_the_whole_call() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let long = "x".repeat(256);
     let mut owner = failure("x", "", 1);
     owner.owner = Some(long.clone());

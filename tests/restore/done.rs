@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use tubewell::{
-    Ending, Error, EventKind, FIFO, FIFOTTL, Filter, Keep, LIMFIFOTTL, ManualClock, Put, Restore,
-    Salvaged, Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
+    Ending, Error, EventKind, FIFO, FIFOTTL, Filter, Keep, LIMFIFOTTL, ManualClock, Outcome, Put,
+    Restore, Salvaged, Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::{DRIVERS, assert_sound, attempts, failure, ids_in_take_order, named, secs};
 
 /// A tube that keeps what is done.
 fn keeping(store: &Store, driver: &str, keep: Keep) -> Tube {
-    store.create_tube("case", driver, TubeOptions::new().keep_done(keep)).unwrap()
+    store.create_tube("case", TubeOptions::new().keep_done(keep).driver(driver)).unwrap()
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "given to and compared with options")]
@@ -57,8 +57,8 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         store.close().unwrap();
 
         let store = open();
-        let tube = store.tube("case").unwrap();
-        let outcomes = [4, 9, 2, 1].map(|id| tube.outcome(id).unwrap().unwrap());
+        let tube = store.find_tube("case").unwrap();
+        let outcomes = [4, 9, 2, 1].map(|id| tube.ending(id).unwrap().unwrap());
         let results = [None, result("two"), result(""), result(&large)];
         assert_eq!(outcomes, results.map(|result| Ending::Done { result }), "{driver}");
         assert_eq!(ids_of(&tube, TaskState::Done), [1, 2, 4, 9]);
@@ -100,7 +100,7 @@ fn restored_done_task_is_kept_for_its_ttl_or_as_long_as_its_tube_says() {
             assert_eq!(tube.statistics().unwrap().tasks.kept, left);
             assert_sound(&store);
         }
-        assert_eq!(tube.outcome(3), Ok(Some(Ending::Gone)));
+        assert_eq!(tube.ending(3), Ok(Some(Ending::Gone)));
     }
 }
 
@@ -109,7 +109,7 @@ fn restored_done_tasks_take_no_place_and_are_trimmed_to_the_newest() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
     let options = TubeOptions::new().capacity(2).keep_done(Keep::new().count(3).age(secs(100)));
-    let tube = store.create_tube("case", LIMFIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(LIMFIFOTTL)).unwrap();
     let done = |id: u64| {
         let left = Put::new("x").ttl(secs(id + 1));
         Restore::new(left).id(id).done(result("y"))
@@ -145,7 +145,7 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
     let store = Store::in_memory().unwrap();
     let none = TubeOptions::new().keep_done(Keep::new().count(0));
     for (name, options) in [("plain", TubeOptions::new()), ("none", none)] {
-        let tube = store.create_tube(name, FIFO, options).unwrap();
+        let tube = store.create_tube(name, options.driver(FIFO)).unwrap();
         let refused =
             tube.admin().restore_many([named("x", 1), named("y", 2).done(None)]).unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
@@ -185,10 +185,10 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
     tube.put_many(["a", "b", "c"]).unwrap();
     // Not in the order of their ids.
     for (id, text) in [(2, "first"), (0, "second"), (1, "third")] {
-        tube.claim(id).unwrap().ack_with(text).unwrap();
+        tube.claim(id).unwrap().end(Outcome::result(text)).unwrap();
         clock.advance(secs(10));
     }
-    let infos = |tube: &Tube| [0, 1, 2].map(|id| (tube.peek(id), tube.outcome(id)));
+    let infos = |tube: &Tube| [0, 1, 2].map(|id| (tube.peek(id), tube.ending(id)));
     let before = infos(&tube);
     store.close().unwrap();
     let mut restored = Vec::new();

@@ -68,7 +68,7 @@ fn restore_keeps_ids_takes_and_states() {
     for driver in DRIVERS {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
         let events = store.events(Filter::new(), 100).unwrap();
         let receipts = tube
             .admin()
@@ -109,7 +109,7 @@ fn restored_delay_and_ttl_elapse() {
     for driver in [FIFOTTL, UTUBETTL, LIMFIFOTTL] {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("case", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
         let soon = Restore::new(Put::new("soon").delay(secs(5)).ttl(secs(60)).priority(9)).id(3);
         let never = Restore::new(Put::new("never").delay(Duration::MAX)).id(1);
         let brief = Restore::new(Put::new("brief").ttl(secs(7))).id(2).buried(true);
@@ -131,7 +131,7 @@ fn restored_delay_and_ttl_elapse() {
 #[test]
 fn restored_tasks_reach_waiting_takers() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     std::thread::scope(|scope| {
         let taker = scope.spawn(|| tube.take().unwrap().ack().unwrap().id);
         while store.tubes().unwrap()[0].waiting == 0 {
@@ -145,8 +145,8 @@ fn restored_tasks_reach_waiting_takers() {
 #[test]
 fn ids_are_restored_in_any_order_and_into_several_tubes() {
     let store = Store::in_memory().unwrap();
-    let one = store.create_tube("one", FIFO, TubeOptions::new()).unwrap();
-    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    let one = store.create_tube("one", TubeOptions::new().driver(FIFO)).unwrap();
+    let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
     one.admin().restore_many([named("x", 100), named("x", 5), named("x", 50)]).unwrap();
     other.admin().restore_many([named("x", 7)]).unwrap();
     one.admin().restore_many([named("x", 6), named("x", 0)]).unwrap();
@@ -168,7 +168,7 @@ fn ids_are_restored_in_any_order_and_into_several_tubes() {
 #[test]
 fn used_id_refuses_the_whole_call_and_changes_nothing() {
     let store = Store::in_memory().unwrap();
-    let tube = store.create_tube("case", FIFOTTL, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.admin().restore_many([named("x", 3)]).unwrap();
     let twice = [named("a", 8), named("b", 9), named("c", 8)];
     assert_eq!(tube.admin().restore_many(twice), Err(Error::IdUsed { id: 8 }));
@@ -187,11 +187,11 @@ fn used_id_refuses_the_whole_call_and_changes_nothing() {
     assert!(matches!(far, Err(Error::Invalid { .. })), "{far:?}");
     let many = tube.admin().restore_many((0..=100_000).map(|id| named("", id)));
     assert!(matches!(many, Err(Error::Invalid { .. })));
-    let plain = store.create_tube("plain", FIFO, TubeOptions::new()).unwrap();
+    let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
     let unsupported = plain.admin().restore_many([Restore::new(Put::new("x").priority(1)).id(8)]);
     assert!(matches!(unsupported, Err(Error::Unsupported { .. })));
     let small = TubeOptions::new().capacity(1);
-    let small = store.create_tube("small", LIMFIFOTTL, small).unwrap();
+    let small = store.create_tube("small", small.driver(LIMFIFOTTL)).unwrap();
     let full = small.admin().restore_many([named("a", 8), named("b", 9).buried(true)]);
     assert!(matches!(full, Err(Error::Full { .. })));
     assert_eq!(tube.admin().restore_many([]).unwrap(), []);
@@ -212,7 +212,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
     let large = "large ".repeat(1000);
     let names = ["a", "b", "c", "d", "e"];
     for (name, driver) in names.into_iter().zip(DRIVERS) {
-        store.create_tube(name, driver, TubeOptions::new()).unwrap();
+        store.create_tube(name, TubeOptions::new().driver(driver)).unwrap();
     }
     for (number, name) in (0_u64..).zip(names) {
         // Ids of all tubes interleave, as those of a store that is in use.
@@ -221,7 +221,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
             let body = if n % 7 == 0 { large.clone() } else { format!("{name}{n}") };
             named(&body, id).takes(u32::try_from(n).unwrap()).buried(n % 5 == 0)
         });
-        let ticket = store.tube(name).unwrap().to_async().admin().restore_many(tasks);
+        let ticket = store.find_tube(name).unwrap().to_async().admin().restore_many(tasks);
         assert_eq!(ticket.wait().unwrap().len(), 50);
     }
     assert_sound(&store);
@@ -238,7 +238,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
     }
     let store = open();
     assert_eq!(store.next_id().unwrap(), next);
-    let tube = store.tube("a").unwrap();
+    let tube = store.find_tube("a").unwrap();
     assert_eq!(tube.admin().restore_many([named("x", 1)]), Err(Error::IdUsed { id: 1 }));
     tube.admin().restore_many([named("x", next + 5)]).unwrap();
     assert_eq!(tube.put("x").unwrap().id, next + 6);
@@ -250,14 +250,15 @@ fn restored_ids_are_never_given_again_after_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
     let relaxed = Durability::Relaxed { max_delay: Duration::MAX };
-    let tube = store.create_tube("case", FIFO, TubeOptions::new().durability(relaxed)).unwrap();
+    let tube =
+        store.create_tube("case", TubeOptions::new().durability(relaxed).driver(FIFO)).unwrap();
     tube.admin().restore_many([named("far", 5_000_000), named("near", 3)]).unwrap();
     // A backup is what a kill at this moment would leave.
     let copy = dir.path().join("copy");
     store.backup(&copy).unwrap();
     let copy = Store::open(copy).unwrap();
     assert_sound(&copy);
-    let tube = copy.tube("case").unwrap();
+    let tube = copy.find_tube("case").unwrap();
     assert!(copy.next_id().unwrap() > 5_000_000);
     assert!(tube.put("new").unwrap().id > 5_000_000);
     assert_eq!(ids_in_take_order(&tube)[..2], [3, 5_000_000]);

@@ -50,9 +50,9 @@ fn open(path: &Path, clock: &ManualClock) -> Store {
 }
 
 fn tubes(store: &Store) -> [Tube; 2] {
-    let options = || TubeOptions::new().if_not_exists(true);
+    let options = || TubeOptions::new();
     [("a", FIFOTTL), ("b", FIFO)]
-        .map(|(name, driver)| store.create_tube(name, driver, options()).unwrap())
+        .map(|(name, driver)| store.open_tube(name, options().driver(driver)).unwrap())
 }
 
 /// A store with a diamond of blocked tasks, a task that was buried with its parent, done parents, and
@@ -99,7 +99,7 @@ fn restored(child: &Child, tube: &Tube, parents: impl IntoIterator<Item = (Tube,
 
 /// Restores the tasks, each after its parents.
 fn restore(tasks: &BTreeMap<u64, Child>, store: &Store) {
-    let tube = |id: &u64| store.tube(&tasks[id].tube).unwrap();
+    let tube = |id: &u64| store.find_tube(&tasks[id].tube).unwrap();
     tubes(store);
     let mut done = Vec::new();
     while done.len() < tasks.len() {
@@ -191,7 +191,7 @@ fn salvage_applies_the_ends_of_parents_of_which_children_were_not_told() {
         let clock = ManualClock::new();
         let store = open(&path, &clock);
         let [a, b] = tubes(&store);
-        let timed = store.create_tube("timed", FIFOTTL, TubeOptions::new()).unwrap();
+        let timed = store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
         a.put("parent").unwrap();
         b.put("other").unwrap();
         // The first children of an acked parent are told at once.

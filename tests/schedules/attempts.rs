@@ -22,7 +22,7 @@ const COUNTED: [Counting; 2] = [Counting::Written, Counting::Flushed];
 
 fn tube(store: &Store, driver: &str, counting: Counting) -> Tube {
     let options = TubeOptions::new().max_attempts(2).count_takes(counting);
-    store.create_tube(driver, driver, options).unwrap()
+    store.create_tube(driver, options.driver(driver)).unwrap()
 }
 
 /// The disk after the crash that this counting survives.

@@ -9,7 +9,7 @@ use crate::support::{Flag, NO_TIMEOUT, manual_clock_store, ms, spawn_with, verif
 
 /// A tube with a capacity of one task that is full, and the id of the task.
 fn full(store: &Store) -> (Tube, u64) {
-    let tube = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+    let tube = store.create_tube("one", TubeOptions::new().capacity(1).driver(LIMFIFOTTL)).unwrap();
     let id = tube.put("0").unwrap().id;
     (tube, id)
 }

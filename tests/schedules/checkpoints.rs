@@ -21,7 +21,7 @@ fn large() -> Vec<u8> {
 fn store_with_full_half(disk: &Arc<Disk>) -> (Store, Tube) {
     let store = disk.open();
     let options = TubeOptions::new().durability(Durability::write());
-    let tube = store.create_tube("written", FIFO, options).unwrap();
+    let tube = store.create_tube("written", options.driver(FIFO)).unwrap();
     for _ in 0..2 {
         tube.put(large()).unwrap();
     }

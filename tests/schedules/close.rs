@@ -15,7 +15,8 @@ fn close_ends_all_waiting_takes_and_puts() {
     explore("close_ends_all_waiting_takes_and_puts", || {
         let (store, _) = manual_clock_store();
         let idle = tube(&store, FIFO);
-        let full = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+        let full =
+            store.create_tube("one", TubeOptions::new().capacity(1).driver(LIMFIFOTTL)).unwrap();
         full.put("0").unwrap();
         let takes =
             spawn_with(&idle, |idle| idle.take_timeout(NO_TIMEOUT).map(|claim| claim.is_some()));
@@ -173,7 +174,7 @@ fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
                 leaves.join().unwrap();
                 time.join().unwrap();
                 let claim = session.tube(FIFO).unwrap().claimed(id).unwrap();
-                claim.release(ms(0)).unwrap();
+                claim.release_in(ms(0)).unwrap();
             }
             Err(error) => assert_eq!(error, Error::SessionUnknown { id: name }),
         }

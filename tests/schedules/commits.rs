@@ -124,7 +124,7 @@ fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
         let disk = Disk::new();
         let store = disk.open();
         let tube = tube(&store, FIFO);
-        let idle = store.create_tube("idle", FIFO, TubeOptions::new()).unwrap();
+        let idle = store.create_tube("idle", TubeOptions::new().driver(FIFO)).unwrap();
         let waits =
             spawn_with(&idle, |idle| idle.take_timeout(NO_TIMEOUT).map(|claim| claim.is_some()));
         let putters = ["a", "b"].map(|text| spawn_with(&tube, move |tube| tube.put(text)));

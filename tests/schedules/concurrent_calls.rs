@@ -24,8 +24,8 @@ fn verify_finds_nothing_while_other_calls_run() {
             tube.take().unwrap().ack().unwrap();
         });
         let buries = spawn_with(&tube, |tube| {
-            tube.take().unwrap().release(ms(0)).unwrap();
-            tube.take().unwrap().bury().unwrap();
+            tube.take().unwrap().release_in(ms(0)).unwrap();
+            tube.take().unwrap().bury(None).unwrap();
         });
         for _ in 0..2 {
             assert_eq!(store.verify().unwrap(), [""; 0]);
@@ -44,8 +44,9 @@ fn take_any_takes_from_temporary_and_durable_tubes() {
     explore("take_any_takes_from_temporary_and_durable_tubes", || {
         let (store, _) = manual_clock_store();
         let kept = tube(&store, FIFO);
-        let temporary =
-            store.create_tube("temporary", FIFO, TubeOptions::new().temporary(true)).unwrap();
+        let temporary = store
+            .create_tube("temporary", TubeOptions::new().temporary(true).driver(FIFO))
+            .unwrap();
         let takers = {
             let (store, kept, temporary) = (store.clone(), kept.clone(), temporary.clone());
             thread::spawn(move || {

@@ -25,7 +25,7 @@ fn small_buffer_store() -> Store {
 
 /// A tube with space for one task, which it has.
 fn full_tube(store: &Store) -> Tube {
-    let tube = store.create_tube("one", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+    let tube = store.create_tube("one", TubeOptions::new().capacity(1).driver(LIMFIFOTTL)).unwrap();
     tube.put("0").unwrap();
     tube
 }
@@ -245,7 +245,7 @@ fn event_delivered_during_a_poll_of_its_stream_wakes_it() {
     explore("event_delivered_during_a_poll_of_its_stream_wakes_it", || {
         let (store, _) = manual_clock_store();
         let options = TubeOptions::new().temporary(true);
-        let tube = store.create_tube("memory", FIFO, options).unwrap();
+        let tube = store.create_tube("memory", options.driver(FIFO)).unwrap();
         tube.put("the first put of a run reserves ids").unwrap();
         let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
         let reader = thread::spawn(move || block_on(next(&mut stream)));

@@ -12,8 +12,8 @@ use crate::support::{manual_clock_store, spawn_with, sweeper_store, verify_and_c
 /// A tube for parents that keeps them when they are done, and one for children.
 fn tubes(store: &Store) -> (Tube, Tube) {
     let keep = TubeOptions::new().keep_done(Keep::new());
-    let parents = store.create_tube("parents", FIFO, keep).unwrap();
-    (parents, store.create_tube("children", FIFO, TubeOptions::new()).unwrap())
+    let parents = store.create_tube("parents", keep.driver(FIFO)).unwrap();
+    (parents, store.create_tube("children", TubeOptions::new().driver(FIFO)).unwrap())
 }
 
 fn child_of(parents: &Tube, parent: u64) -> Put {

@@ -35,7 +35,7 @@ pub fn options() -> StoreOptions {
 }
 
 pub fn tube(store: &Store, driver: &str) -> Tube {
-    store.create_tube(driver, driver, TubeOptions::new()).unwrap()
+    store.create_tube(driver, TubeOptions::new().driver(driver)).unwrap()
 }
 
 /// Spawns a thread that runs with its own handle of the tube.

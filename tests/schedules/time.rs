@@ -96,7 +96,7 @@ fn relaxed_put_is_flushed_after_max_delay() {
     explore("relaxed_put_is_flushed_after_max_delay", || {
         let store = sweeper_store();
         let options = TubeOptions::new().durability(Durability::Relaxed { max_delay: ms(50) });
-        let tube = store.create_tube("relaxed", FIFO, options).unwrap();
+        let tube = store.create_tube("relaxed", options.driver(FIFO)).unwrap();
         let before = store.flush().unwrap();
         let other = spawn_with(&tube, |tube| tube.put("a").unwrap().commit);
         let last = tube.put("b").unwrap().commit.max(other.join().unwrap());
@@ -115,7 +115,7 @@ fn advance_returns_after_due_flush_is_done() {
     explore("advance_returns_after_due_flush_is_done", || {
         let (store, clock) = manual_clock_store();
         let options = TubeOptions::new().durability(Durability::Relaxed { max_delay: ms(50) });
-        let tube = store.create_tube("relaxed", FIFO, options).unwrap();
+        let tube = store.create_tube("relaxed", options.driver(FIFO)).unwrap();
         tube.put("a").unwrap();
         let before = store.counters().unwrap().flushes;
         clock.advance(ms(50));

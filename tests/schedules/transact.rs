@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shuttle::thread;
 use tubewell::redb::{ReadableTable, TableDefinition};
-use tubewell::{Error, FIFO, Result, Store};
+use tubewell::{Error, FIFO, Outcome, Result, Store};
 
 use crate::disk::Disk;
 use crate::explore::{explore, explore_few};
@@ -44,7 +44,9 @@ fn transactions_and_commits_take_turns() {
             let store = store.clone();
             thread::spawn(move || count(&store).unwrap())
         };
-        store.transact(|tx| tx.put(&work, "c").and_then(|_| tx.ack(&claim))).unwrap();
+        store
+            .transact(|tx| tx.put(&work, "c").and_then(|_| tx.end(&claim, Outcome::done())))
+            .unwrap();
         assert_eq!(work.statistics().unwrap().calls.ack, 1);
         putter.join().unwrap();
         other.join().unwrap();

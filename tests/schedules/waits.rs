@@ -15,7 +15,8 @@ use crate::support::{
 fn put_reaches_waiting_take_at_every_durability() {
     explore("put_reaches_waiting_take_at_every_durability", || {
         let store = Disk::new().open_with_manual_clock();
-        let make = |name, options| store.create_tube(name, FIFO, options).unwrap();
+        let make =
+            |name, options: TubeOptions| store.create_tube(name, options.driver(FIFO)).unwrap();
         let tubes = [
             make("flushed", TubeOptions::new()),
             make("written", TubeOptions::new().durability(Durability::write())),
@@ -122,7 +123,7 @@ fn take_at_its_timeout_returns_task_or_leaves_it_to_next_taker() {
             let done = done.clone();
             move |tube| {
                 let claim = tube.take_timeout(ms(10)).unwrap();
-                let id = claim.map(|claim| claim.release(ms(0)).unwrap().id);
+                let id = claim.map(|claim| claim.release_in(ms(0)).unwrap().id);
                 done.raise();
                 id
             }
@@ -174,7 +175,7 @@ fn freed_sub_queue_serves_its_waiting_taker() {
             spawn_with(&tube, move |tube| {
                 let claim = tube.take().unwrap();
                 if release {
-                    claim.release(ms(0)).unwrap();
+                    claim.release_in(ms(0)).unwrap();
                     tube.take().unwrap().ack().unwrap().id
                 } else {
                     claim.ack().unwrap().id

@@ -9,8 +9,8 @@ use shuttle::future::block_on;
 use shuttle::sync::Mutex;
 use shuttle::sync::mpsc::channel;
 use shuttle::thread;
-use tubewell::worker::{AsyncJob, Job, Outcome, Worker};
-use tubewell::{Error, FIFO, FIFOTTL, Store, TaskState, Tube, TubeOptions};
+use tubewell::worker::{AsyncJob, Job, Worker};
+use tubewell::{Error, FIFO, FIFOTTL, Outcome, Store, TaskState, Tube, TubeOptions};
 
 use crate::explore::{explore, explore_few};
 use crate::support::{
@@ -19,7 +19,7 @@ use crate::support::{
 
 /// A tube whose tasks have one attempt, so that a test sees whether one was counted.
 fn strict_tube(store: &Store) -> Tube {
-    store.create_tube(FIFOTTL, FIFOTTL, TubeOptions::new().max_attempts(1)).unwrap()
+    store.create_tube(FIFOTTL, TubeOptions::new().max_attempts(1).driver(FIFOTTL)).unwrap()
 }
 
 /// The tasks of a tube that are done, and that are ready.
@@ -260,7 +260,7 @@ fn worker_ends_beside_the_close_of_its_store() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         tube.put_many(["x", "y"]).unwrap();
-        let worker = Worker::new(&store).on(&tube, |_: &Job| Outcome::Done).concurrency(2);
+        let worker = Worker::new(&store).on(&tube, |_: &Job| Outcome::done()).concurrency(2);
         let worker = worker.start().unwrap();
         let closes = thread::spawn(move || store.close());
         let tally = worker.wait().unwrap();

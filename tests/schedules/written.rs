@@ -15,7 +15,7 @@ use crate::support::{is_closed, ms, spawn_with, tube, verify_and_close};
 /// A written tube. The first put of a run waits for a flush, which reserves ids: it is done.
 fn written_tube(store: &Store) -> Tube {
     let options = TubeOptions::new().durability(Durability::write());
-    let tube = store.create_tube("written", FIFO, options).unwrap();
+    let tube = store.create_tube("written", options.driver(FIFO)).unwrap();
     tube.put("the first").unwrap();
     tube
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Result, TaskInfo, TaskState,
-    Tube, TubeOptions,
+    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Outcome, Result, TaskInfo,
+    TaskState, Tube, TubeOptions,
 };
 
 use crate::model::Micros;
@@ -182,11 +182,11 @@ impl Simulation {
         let forgiven = if delay > 0 { Status::Delayed(now + delay) } else { Status::Ready };
         let (name, answer, status) = match rng.below(9) {
             0 => ("ack", claim.ack(), None),
-            1 => ("snooze", claim.snooze(wait), Some(forgiven)),
+            1 => ("snooze", claim.end(Outcome::snooze(wait)), Some(forgiven)),
             2 => ("revoke", self.tube(nth).admin().revoke(claim.id()), Some(Status::Ready)),
-            3 => ("bury_with", claim.bury_with(failure), Some(Status::Buried)),
-            4 => ("release", claim.release(wait), Some(after(delay))),
-            5 => ("fail_in", claim.fail_in(wait, failure), Some(after(delay))),
+            3 => ("bury_with", claim.bury(failure), Some(Status::Buried)),
+            4 => ("release", claim.release_in(wait), Some(after(delay))),
+            5 => ("fail_in", claim.end(Outcome::fail_in(wait, failure)), Some(after(delay))),
             6 => {
                 drop(claim);
                 if is_held {

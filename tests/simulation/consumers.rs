@@ -112,7 +112,7 @@ impl Simulator {
         }
         let expected: Vec<Expected> = mine.iter().map(|held| self.if_claimed(held, None)).collect();
         let claims = mine.iter_mut().filter_map(|held| held.claim.take()).collect();
-        let answers = Claim::ack_many(claims).unwrap();
+        let answers = Claim::end_many(claims, |_| tubewell::Outcome::done()).unwrap();
         for ((held, expected), answer) in mine.iter().zip(expected).zip(answers) {
             self.finish_claim("ack", held, expected, "ack_many", answer);
         }
@@ -157,9 +157,9 @@ impl Simulator {
             self.model.stored(held.seq).map(|stored| delayed(stored, self.model.now, delay));
         let expected = self.if_claimed(&held, after);
         let answer = match held.claim.take() {
-            Some(claim) => claim.release(delay),
+            Some(claim) => claim.release_in(delay),
             None => match self.tube(no, held.session) {
-                Some(tube) => tube.claimed(held.id).and_then(|claim| claim.release(delay)),
+                Some(tube) => tube.claimed(held.id).and_then(|claim| claim.release_in(delay)),
                 None => return self.claims.push(held),
             },
         };
@@ -179,7 +179,7 @@ impl Simulator {
         let stored = self.model.stored(held.seq);
         let expected =
             self.if_claimed(&held, stored.map(|it| Stored { state: StoredState::Buried, ..it }));
-        self.finish_claim("bury", &held, expected, "bury", claim.bury());
+        self.finish_claim("bury", &held, expected, "bury", claim.bury(None));
     }
 
     pub fn touch(&mut self, rng: &mut Rng) {

@@ -183,7 +183,7 @@ impl Simulator {
         let mut found = Found::default();
         for info in self.store().tubes().unwrap() {
             found.tubes.insert(info.name.clone());
-            let tube = self.store().tube(&info.name).unwrap();
+            let tube = self.store().find_tube(&info.name).unwrap();
             for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
             {
                 for task in tube.query().list(state, None, 1000).unwrap().items {
@@ -218,7 +218,7 @@ impl Simulator {
     pub fn check_all(&mut self) {
         for no in self.model.names.values().copied().collect::<Vec<_>>() {
             let name = self.model.tubes[&no].name.clone();
-            let tube = self.store().tube(&name).unwrap();
+            let tube = self.store().find_tube(&name).unwrap();
             let mut found = Vec::new();
             for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
             {
@@ -290,7 +290,7 @@ impl Simulator {
 
     fn drain_tube(&mut self, no: u64) {
         let name = self.model.tubes[&no].name.clone();
-        let tube = self.store().tube(&name).unwrap();
+        let tube = self.store().find_tube(&name).unwrap();
         tube.kick(1000).unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             if let Some(stored) = &mut task.stored

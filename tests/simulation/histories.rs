@@ -156,7 +156,7 @@ impl Simulation {
         let (ready, buried, done) = (TaskState::Ready, TaskState::Buried, TaskState::Done);
         let (verb, what, state, answer) = match rng.below(5) {
             0 | 1 => ("ack", EventKind::Ack, done, claim.ack()),
-            2 => ("bury", EventKind::Bury, buried, claim.bury()),
+            2 => ("bury", EventKind::Bury, buried, claim.bury(None)),
             3 => {
                 let answer = claim.fail(Failure::new("crash", "it fails"));
                 ("fail", EventKind::Fail, ready, answer)

@@ -9,7 +9,9 @@ mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tubewell::{Claim, Durability, Error, Finish, Keep, OnKey, Put, Result, TubeOptions, UTUBETTL};
+use tubewell::{
+    Claim, Durability, Error, Keep, OnKey, Outcome, Put, Result, TubeOptions, UTUBETTL,
+};
 
 use crate::model::Micros;
 use crate::rng::Rng;
@@ -212,7 +214,7 @@ impl Simulation {
             0 => self.change("ack", claim.ack(), id, Task { status: kept, ..old }),
             1 => {
                 let buried = Task { status: Some(Status::Buried), ..old };
-                self.change("bury", claim.bury(), id, buried)
+                self.change("bury", claim.bury(None), id, buried)
             }
             2 => {
                 drop(claim);
@@ -231,9 +233,10 @@ impl Simulation {
         let (to, beside) = ((old.tube + 1) % TUBES, rng.index(TUBES));
         let (put, advanced) = self.new_task(to, None, rng);
         let (put_beside, task_beside) = self.new_task(beside, None, rng);
-        let finish = Finish::new().put(&self.world.tubes[beside], put_beside);
+        let outcome = Outcome::advance(&self.world.tubes[to], put)
+            .and_put(&self.world.tubes[beside], put_beside);
         let new = self.world.store.next_id().unwrap();
-        let answer = claim.finish(finish.advance(&self.world.tubes[to], put));
+        let answer = claim.end(outcome);
         let is_answered = answer.is_ok();
         let is_applied = self.change("finish", answer, id, Task { key: old.key, ..advanced });
         if is_answered {

@@ -223,12 +223,12 @@ impl Simulation {
             0 | 1 => self.change("ack", claim.ack(), id, None),
             2 => {
                 let buried = Task { status: Status::Buried, ..old };
-                self.change("bury", claim.bury(), id, Some(buried))
+                self.change("bury", claim.bury(None), id, Some(buried))
             }
             3 => {
                 let delay = Duration::from_micros(5 * MS);
                 let delayed = Task { delayed_until: now + delay, ..released };
-                self.change("release later", claim.release(delay), id, Some(delayed))
+                self.change("release later", claim.release_in(delay), id, Some(delayed))
             }
             _ => {
                 drop(claim);

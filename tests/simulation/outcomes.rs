@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, Failure, Keep, Receipt, Result, TaskState, Tube, TubeOptions,
+    Claim, Durability, FIFO, Failure, Keep, Outcome, Receipt, Result, TaskState, Tube, TubeOptions,
 };
 
 use crate::model::Micros;
@@ -146,11 +146,11 @@ impl Simulation {
                 self.ended(nth, id, "ack", answer, Status::Done(self.world.now, false))
             }
             1..4 => {
-                let answer = claim.ack_with(result(id));
+                let answer = claim.end(Outcome::result(result(id)));
                 self.ended(nth, id, "ack_with", answer, Status::Done(self.world.now, true))
             }
             _ => {
-                let answer = claim.bury_with(failure(id));
+                let answer = claim.bury(failure(id));
                 self.ended(nth, id, "bury_with", answer, Status::Buried(self.world.now))
             }
         };

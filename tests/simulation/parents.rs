@@ -169,7 +169,7 @@ impl Simulation {
         }
         let is_parent = !self.model.children(id).is_empty();
         if rng.one_in(4) {
-            if self.done("bury", claim.bury()).is_some() {
+            if self.done("bury", claim.bury(None)).is_some() {
                 self.model.end(id, End::Buried);
             }
             return;

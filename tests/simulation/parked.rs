@@ -202,7 +202,7 @@ impl Simulation {
         let Some(claim) = self.random_claim(rng) else { return };
         let id = claim.id();
         let is_ack = rng.one_in(2);
-        let answer = if is_ack { claim.ack() } else { claim.release(Duration::ZERO) };
+        let answer = if is_ack { claim.ack() } else { claim.release() };
         let answer = match answer {
             Err(Error::NotTaken { .. }) if self.world.is_unsure => return,
             answer => answer,

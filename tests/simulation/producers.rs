@@ -162,7 +162,7 @@ impl Simulator {
         };
         let no = self.next_number();
         self.model.tubes.insert(no, tube);
-        let answer = self.store().create_tube(&name, driver, options);
+        let answer = self.store().create_tube(&name, options.driver(driver));
         self.check_flushed_change("create", expected.map(|()| vec![Edit::Tube(no, true)]), answer);
     }
 

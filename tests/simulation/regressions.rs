@@ -20,7 +20,7 @@ fn dropped_claim_releases_task_when_storage_fails() {
     let (clock, disk) = (ManualClock::new(), Disk::new());
     let options = Store::options().clock(&clock).cache_size(1 << 14);
     let store = options.open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     // More than the cache and the journal can hold, so that the release has to read the disk.
     let bodies: Vec<_> = (0..400).map(|n| format!("{n} {}", "x".repeat(900))).collect();
     tube.put_many(bodies).unwrap();
@@ -41,12 +41,12 @@ fn waiting_taker_gets_no_task_with_unreserved_id() {
         let disk = Disk::new();
         let options = TubeOptions::new().durability(durability);
         let store = Store::options().open_on(disk.storage()).unwrap();
-        store.create_tube("jobs", FIFO, options).unwrap();
+        store.create_tube("jobs", options.driver(FIFO)).unwrap();
         let disk = disk.after_crash(Crash::PowerCut);
         drop(store);
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
-        let tube = store.tube("jobs").unwrap();
+        let tube = store.find_tube("jobs").unwrap();
         let mut waiting = tube.to_async().take_timeout(Duration::MAX);
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
@@ -65,7 +65,7 @@ fn failed_verify_reopens_storage() {
     let (clock, disk) = (ManualClock::new(), Disk::new());
     let options = || Store::options().clock(&clock).cache_size(1 << 14);
     let store = options().open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("jobs", UTUBE, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(UTUBE)).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     for nth in 1.. {
         let disk = disk.after_crash(Crash::Kill);
@@ -79,7 +79,7 @@ fn failed_verify_reopens_storage() {
         }
         assert!(verified.is_err(), "{verified:?}");
         clock.advance(Duration::from_secs(30));
-        let taken = store.tube("jobs").unwrap().try_take();
+        let taken = store.find_tube("jobs").unwrap().try_take();
         assert!(taken.is_ok(), "verify failed at read {nth}, then take: {taken:?}");
     }
 }
@@ -92,7 +92,7 @@ fn attempt_counts_when_storage_fails_as_its_claim_ends() {
         let options = Store::options().clock(&clock).cache_size(1 << 14);
         let store = options.open_on(disk.storage()).unwrap();
         let counted = TubeOptions::new().max_attempts(limit).count_takes(Counting::Flushed);
-        let tube = store.create_tube("jobs", FIFO, counted).unwrap();
+        let tube = store.create_tube("jobs", counted.driver(FIFO)).unwrap();
         // As above.
         let bodies: Vec<_> = (0..400).map(|n| format!("{n} {}", "x".repeat(900))).collect();
         tube.put_many(bodies).unwrap();

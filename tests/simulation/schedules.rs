@@ -197,7 +197,7 @@ impl Simulation {
         let (id, key) = (claim.id(), claim.key().unwrap().to_owned());
         let run = self.model.open[&key].clone();
         if rng.one_in(4) {
-            if self.done("bury", claim.bury()).is_some() {
+            if self.done("bury", claim.bury(None)).is_some() {
                 self.model.open.remove(&key);
                 self.model.buried.insert(key, run);
             }

@@ -168,7 +168,7 @@ impl Simulator {
         let name = self.model.tubes[&no].name.clone();
         let found = match self.sessions.get(&session) {
             Some(session) => session.tube(&name),
-            None => self.store().tube(&name),
+            None => self.store().find_tube(&name),
         };
         let Outcome::Done(tube) = self.check_answer("tube", Ok(Vec::new()), found) else {
             return None;

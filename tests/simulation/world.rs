@@ -68,8 +68,9 @@ impl World {
         let (clock, disk) = (ManualClock::new(), Disk::new());
         let store = open(&clock, &disk);
         let numbered = options.into_iter().enumerate();
-        let create =
-            |(nth, options): (usize, _)| store.create_tube(&nth.to_string(), driver, options);
+        let create = |(nth, options): (usize, TubeOptions)| {
+            store.create_tube(&nth.to_string(), options.driver(driver))
+        };
         let tubes = numbered.map(|tube| create(tube).unwrap()).collect();
         store.flush().unwrap();
         World {
@@ -178,7 +179,8 @@ impl World {
         self.advance(closed_for);
         self.store = open(&self.clock, &self.disk);
         self.store.flush().unwrap();
-        self.tubes = (0..count).map(|nth| self.store.tube(&nth.to_string()).unwrap()).collect();
+        self.tubes =
+            (0..count).map(|nth| self.store.find_tube(&nth.to_string()).unwrap()).collect();
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Counting, Durability, Error, FIFO, Failure, Receipt, Store, TaskState, Ticket, Tube,
+    Counting, Durability, Error, FIFO, Failure, Outcome, Receipt, Store, TaskState, Ticket, Tube,
     TubeOptions,
 };
 
@@ -28,8 +28,8 @@ fn limited(counting: Counting) -> TubeOptions {
 fn store(counting: Counting) -> (Arc<Disk>, Store, Tube, Tube) {
     let disk = Arc::new(Disk::default());
     let store = stores::serve(disk.open(Store::options()));
-    let tube = store.create_tube("work", FIFO, limited(counting)).unwrap();
-    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", limited(counting).driver(FIFO)).unwrap();
+    let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("task").unwrap();
     (disk, store, tube, other)
 }
@@ -121,7 +121,7 @@ fn close_during_count_of_take_counts_it() {
             };
             drop((tube, other, store));
             let store = stores::serve(disk.open(Store::options()));
-            let (state, count) = attempts(&store.tube("work").unwrap());
+            let (state, count) = attempts(&store.find_tube("work").unwrap());
             assert_eq!((state, count), (TaskState::Ready, 1), "handed out: {is_handed_out}");
             assert_eq!(store.verify().unwrap(), [""; 0]);
         });
@@ -139,7 +139,7 @@ fn no_task_is_handed_out_more_often_than_its_attempts() {
         (Counting::Flushed, Durability::relaxed()),
     ] {
         let FileStore { store, folder, .. } = &FileStore::with_durability(durability);
-        let tube = store.create_tube("work", FIFO, limited(counting)).unwrap();
+        let tube = store.create_tube("work", limited(counting).driver(FIFO)).unwrap();
         tube.put_many((0..TASKS).map(|n| n.to_string())).unwrap();
         let hand_outs = Mutex::new(BTreeMap::<(u64, u32), u64>::new());
         let forgiven = AtomicU64::new(0);
@@ -159,7 +159,7 @@ fn no_task_is_handed_out_more_often_than_its_attempts() {
                 let ended = match turn % 7 {
                     0 if turn < 20 * WORKERS => {
                         forgiven.fetch_add(1, Ordering::SeqCst);
-                        claim.snooze(ms(0)).map(drop)
+                        claim.end(Outcome::snooze(ms(0))).map(drop)
                     }
                     0..2 => claim.ack().map(drop),
                     2..4 => {

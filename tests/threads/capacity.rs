@@ -13,7 +13,7 @@ fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
     const EACH: usize = 25;
     let file = FileStore::new();
     let bounded = TubeOptions::new().capacity(CAPACITY);
-    let tube = file.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
+    let tube = file.store.create_tube("bounded", bounded.driver(LIMFIFOTTL)).unwrap();
     let most = AtomicU64::new(0);
     let look = || {
         let tasks = tube.statistics().unwrap().tasks;
@@ -50,7 +50,7 @@ fn bounded_tube_never_exceeds_capacity_and_serves_all_waiting_puts() {
 fn waiting_puts_are_served_in_order_of_arrival() {
     let file = FileStore::new();
     let bounded = TubeOptions::new().capacity(1);
-    let tube = file.store.create_tube("bounded", LIMFIFOTTL, bounded).unwrap();
+    let tube = file.store.create_tube("bounded", bounded.driver(LIMFIFOTTL)).unwrap();
     tube.put("first").unwrap();
     thread::scope(|scope| {
         let putters: Vec<_> = (0..6_u32)

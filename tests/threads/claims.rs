@@ -16,7 +16,7 @@ use crate::stores;
 fn store(durability: Durability) -> (Arc<Disk>, Store, Tube) {
     let disk = Arc::new(Disk::default());
     let store = stores::serve(disk.open(Store::options().durability(durability)));
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     // The first put of a run reserves ids, with a flush.
     tube.put("first").unwrap();
     (disk, store, tube)
@@ -80,7 +80,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
             let [dropped, first, second] = claims;
             drop(dropped);
             // The task of another put is claimed meanwhile.
-            tube.claim(0).unwrap().release(ms(0)).unwrap();
+            tube.claim(0).unwrap().release_in(ms(0)).unwrap();
             unblock(&disk);
             let claim = block_on(pin!(first)).unwrap();
             assert_eq!((claim.id(), claim.body()), (id, &b"second"[..]));
@@ -151,7 +151,7 @@ fn claim_after_release_gets_new_body_after_its_flush() {
         let mut claim = tube.claim(0).unwrap().into_async();
         let body = vec![7; 5000];
         let ticket = disk.block_flush_of(|| claim.checkpoint(body.clone()));
-        claim.release(ms(0)).wait().unwrap();
+        claim.release_in(ms(0)).wait().unwrap();
         assert!(tube.try_take().unwrap().is_none(), "a take got a body that is not flushed");
         let mut next = tube.to_async().claim(0);
         poll_pending(&mut next, Waker::noop());

@@ -50,7 +50,7 @@ fn dropping_last_handle_ends_all_threads() {
         // The file is free and sound.
         let store = stores::open(&path);
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        store.tube("work").unwrap().admin().truncate().unwrap();
+        store.find_tube("work").unwrap().admin().truncate().unwrap();
         stores::close(&store);
         eventually("the threads have ended", || threads() == before);
     }
@@ -66,8 +66,8 @@ fn dropping_last_handle_ends_all_threads() {
 #[cfg(target_os = "linux")]
 fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let store = stores::open(path);
-    let options = TubeOptions::new().if_not_exists(true);
-    let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+    let options = TubeOptions::new();
+    let tube = store.open_tube("work", options.driver(FIFOTTL)).unwrap();
     tube.on_task_change(Some(Arc::new(|_: &tubewell::Event| {}))).unwrap();
     let session = store.session("").unwrap();
     tube.put("held").unwrap();
@@ -109,5 +109,5 @@ fn last_handle_may_be_dropped_by_a_callback() {
     sender.send(()).unwrap();
     is_closed.recv_timeout(HANGS_AFTER).unwrap();
     let store = stores::open(folder.path().join("store.tubewell"));
-    assert_eq!(store.tube(FIFO).unwrap().statistics().unwrap().tasks.ready, 1);
+    assert_eq!(store.find_tube(FIFO).unwrap().statistics().unwrap().tasks.ready, 1);
 }

@@ -55,7 +55,7 @@ fn hundreds_of_deferred_calls_share_commits() {
 fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
     let gate = Arc::new(SyncGate::default());
     let store = gate.open_store(10_000);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let ready = tube.put("ready").unwrap().id;
     let deferred = tube.to_async();
     gate.shut();
@@ -69,7 +69,7 @@ fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
         move || {
             let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             sender.send(claim.id()).unwrap();
-            claim.release(Duration::ZERO).unwrap();
+            claim.release().unwrap();
             let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             sender.send(claim.detach().info.id).unwrap();
             sender.send(tube.statistics().unwrap().tasks.total).unwrap();
@@ -91,7 +91,7 @@ fn deferred_puts_share_next_flush_and_takes_do_not_wait_for_it() {
 fn changes_stand_in_line_or_are_refused_when_write_buffer_is_full() {
     let gate = Arc::new(SyncGate::default());
     let store = gate.open_store(20);
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let (refuses, blocks) = (tube.to_async().refuse_when_full(), tube.to_async());
     let fill = || {
         gate.shut();
@@ -135,7 +135,7 @@ fn changes_stand_in_line_or_are_refused_when_write_buffer_is_full() {
         ticket.wait().unwrap();
     }
     let store = gate.open_store(20);
-    let tube = store.tube("work").unwrap();
+    let tube = store.find_tube("work").unwrap();
     assert_eq!(drain(&tube).len(), put + accepted);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, Error, FIFO, TaskState, UTUBETTL};
+use tubewell::{Claim, Durability, Error, FIFO, Outcome, TaskState, UTUBETTL};
 
 use super::support::{
     ALL_DRIVERS, FileStore, HANGS_AFTER, SUB_QUEUE_DRIVERS, all_durabilities, blocking, body,
@@ -72,7 +72,7 @@ fn every_task_is_acked_exactly_once() {
             "{driver}, {durability}"
         );
         file.reopen();
-        assert_eq!(file.store.tube(driver).unwrap().statistics().unwrap().tasks.total, 0);
+        assert_eq!(file.store.find_tube(driver).unwrap().statistics().unwrap().tasks.total, 0);
     }
 }
 
@@ -169,7 +169,7 @@ fn close_under_load(durability: Durability) {
     }
     file.reopen();
     file.assert_verified();
-    let found = drain(&file.store.tube(UTUBETTL).unwrap());
+    let found = drain(&file.store.find_tube(UTUBETTL).unwrap());
     assert_eq!(found.len(), left.len());
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), left);
 }
@@ -204,7 +204,7 @@ fn ack_many_acks_current_claims_and_refuses_stale_ones() {
             scope.spawn(|| tube.bury(ids[2]).unwrap());
             scope.spawn(|| tube.delete(ids[5]).unwrap());
         });
-        let answers = Claim::ack_many(claims).unwrap();
+        let answers = Claim::end_many(claims, |_| Outcome::done()).unwrap();
         let mut commits = BTreeSet::new();
         for (answer, id) in answers.iter().zip(&ids) {
             match answer {

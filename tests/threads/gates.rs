@@ -8,6 +8,7 @@ use tubewell::{FIFO, Put, Rate, Store, Tube, TubeOptions, UTUBE};
 
 use super::executor::with_timeout;
 use super::support::{HANGS_AFTER, ms};
+use crate::options::only;
 use crate::stores;
 
 const TASKS: u64 = 600;
@@ -29,7 +30,7 @@ fn take_all(tube: &Tube, change: impl Fn(&Tube, u64) + Sync) -> u64 {
                     thread::yield_now();
                     taken.fetch_sub(1, Ordering::SeqCst);
                     if claim.id() % 5 == 0 && claim.takes() == 1 {
-                        claim.release(Duration::ZERO).unwrap();
+                        claim.release().unwrap();
                     } else {
                         claim.ack().unwrap();
                         done.fetch_add(1, Ordering::SeqCst);
@@ -51,7 +52,7 @@ fn take_all(tube: &Tube, change: impl Fn(&Tube, u64) + Sync) -> u64 {
 }
 
 fn tube(store: &Store, driver: &str, options: TubeOptions) -> Tube {
-    let tube = store.create_tube("work", driver, options).unwrap();
+    let tube = store.create_tube("work", options.driver(driver)).unwrap();
     let put = |n: u64| {
         let put = Put::new(n.to_string());
         if driver == UTUBE { put.sub_queue((n % 20).to_string()) } else { put }
@@ -83,9 +84,9 @@ fn takers_get_all_tasks_while_gates_open_and_shut() {
         let change = |tube: &Tube, n: u64| match n % 5 {
             0 => tube.admin().pause().unwrap(),
             1 => tube.admin().unpause().unwrap(),
-            2 => tube.admin().alter(TubeOptions::new().max_taken(1 + n % 4)).unwrap(),
+            2 => tube.admin().alter(only(TubeOptions::new().max_taken(1 + n % 4))).unwrap(),
             3 => tube.admin().pause_for(Duration::from_micros(200)).unwrap(),
-            _ => tube.admin().alter(TubeOptions::new().rate(Rate::per(50, ms(1)))).unwrap(),
+            _ => tube.admin().alter(only(TubeOptions::new().rate(Rate::per(50, ms(1))))).unwrap(),
         };
         take_all(&tube, change);
         tube.admin().unpause().unwrap();
@@ -99,11 +100,11 @@ fn takers_get_all_tasks_while_gates_open_and_shut() {
 fn blocked_takers_are_served_when_a_pause_or_a_rate_ends() {
     with_timeout(|| {
         let store = stores::in_memory();
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many(["a", "b", "c"]).unwrap();
         tube.admin().pause_for(ms(30)).unwrap();
         assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 0);
-        tube.admin().alter(TubeOptions::new().rate(Rate::per(1, ms(30)))).unwrap();
+        tube.admin().alter(only(TubeOptions::new().rate(Rate::per(1, ms(30))))).unwrap();
         assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 1);
         assert_eq!(tube.take_timeout(HANGS_AFTER).unwrap().unwrap().detach().info.id, 2);
     });

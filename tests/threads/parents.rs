@@ -37,7 +37,7 @@ fn children_are_told_beside_callers(end: impl Fn(&Tube) + Send + 'static, ready:
     with_timeout(move || {
         let file = FileStore::new();
         let [parents, tube, busy] = ["parents", "children", "busy"]
-            .map(|name| file.store.create_tube(name, FIFO, TubeOptions::new()).unwrap());
+            .map(|name| file.store.create_tube(name, TubeOptions::new().driver(FIFO)).unwrap());
         parents.put("parent").unwrap();
         let child = |_| Put::new("child").after(&parents, [0]).on_parent(OnParent::Bury);
         tube.put_many((0..CHILDREN).map(child)).unwrap();
@@ -58,7 +58,7 @@ fn children_become_free_with_commits_of_calls_that_never_pause() {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options()));
         let [tube, busy] = ["children", "busy"]
-            .map(|name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap());
+            .map(|name| store.create_tube(name, TubeOptions::new().driver(FIFO)).unwrap());
         tube.put("parent").unwrap();
         tube.put_many((0..600).map(|_| Put::new("child").after(&tube, [0]))).unwrap();
         let (claim, calls) = (tube.claim(0).unwrap(), busy.to_async());

@@ -1,7 +1,6 @@
 //! The commit that the receipt of a change in memory only names: the last one that is flushed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tubewell::{Durability, FIFO, Receipt, Store, TaskState, Tube, TubeOptions};
 
@@ -13,9 +12,9 @@ use crate::stores;
 /// Makes the changes in memory only: the release of a claim, and the bury of a buried task.
 fn change_memory_only(tube: &Tube, buried: u64) -> [Receipt; 3] {
     let [claim, by_id] = [(); 2].map(|()| tube.try_take().unwrap().unwrap());
-    let released = claim.release(Duration::ZERO).unwrap();
+    let released = claim.release().unwrap();
     let id = by_id.detach().info.id;
-    let by_id = tube.claimed(id).and_then(|claim| claim.release(Duration::ZERO)).unwrap();
+    let by_id = tube.claimed(id).and_then(tubewell::Claim::release).unwrap();
     [released, by_id, tube.bury(buried).unwrap()]
 }
 
@@ -32,9 +31,9 @@ fn name_the_last_flushed_commit(durability: Durability) {
     let clock = stores::ManualClock::new();
     let options = Store::options().clock(&clock).durability(durability);
     let store = stores::serve(disk.open(options));
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let flushed = TubeOptions::new().durability(Durability::Flush);
-    let flushed = store.create_tube("flushed", FIFO, flushed).unwrap();
+    let flushed = store.create_tube("flushed", flushed.driver(FIFO)).unwrap();
     tube.put_many(["one", "two"]).unwrap();
     let buried = tube.put("buried").unwrap().id;
     assert_eq!(tube.bury(buried).unwrap().state, TaskState::Buried);

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Claim, Counting, Durability, FIFO, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Claim, Counting, Durability, FIFO, Outcome, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, with_timeout};
@@ -26,7 +26,7 @@ fn takes_do_not_wait_for_blocked_write_or_flush() {
 fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     let disk = Arc::new(Disk::default());
     let store = stores::serve(disk.open(Store::options().durability(durability)));
-    let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let ready = [tube.put("one").unwrap().id, tube.put("two").unwrap().id];
     let put = || tube.to_async().put("three");
     let ticket = if blocks_write { disk.block_write_of(put) } else { disk.block_flush_of(put) };
@@ -37,7 +37,7 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
         move || {
             let claim = tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
             let first = claim.id();
-            claim.release(Duration::ZERO).unwrap();
+            claim.release().unwrap();
             let claims = [(); 2].map(|()| tube.take_timeout(HANGS_AFTER).unwrap().unwrap());
             let taken = tube.statistics().unwrap().tasks.taken;
             sender.send((first, [claims[0].id(), claims[1].id()], taken)).unwrap();
@@ -64,11 +64,11 @@ fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options()));
-        let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
+        let flushed = store.create_tube("flushed", TubeOptions::new().driver(FIFO)).unwrap();
         let written = TubeOptions::new().durability(Durability::write());
         let counted = written.clone().max_attempts(2).count_takes(Counting::Written);
-        let written = store.create_tube("written", FIFO, written).unwrap();
-        let counted = store.create_tube("counted", FIFO, counted).unwrap();
+        let written = store.create_tube("written", written.driver(FIFO)).unwrap();
+        let counted = store.create_tube("counted", counted.driver(FIFO)).unwrap();
         counted.put("the first put of a run reserves ids").unwrap();
         let leader = disk.block_flush_of(|| flushed.to_async().put("flushed"));
         let deferred = written.to_async();
@@ -94,10 +94,10 @@ fn deferred_written_calls_are_answered_during_a_flush_and_a_checkpoint() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options()));
-        let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
+        let flushed = store.create_tube("flushed", TubeOptions::new().driver(FIFO)).unwrap();
         let later = Durability::Write { flush_within: Duration::from_secs(3600) };
         let written = TubeOptions::new().durability(later);
-        let written = store.create_tube("written", FIFO, written).unwrap();
+        let written = store.create_tube("written", written.driver(FIFO)).unwrap();
         written.put("the first put of a run reserves ids").unwrap();
         // More than one half of the journal has space for, and less than both: its checkpoint begins.
         let batch = vec![[7; 128].as_slice(); 500];
@@ -125,8 +125,8 @@ fn advance_returns_after_a_due_flush_that_another_thread_has_begun() {
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let within = Duration::from_millis(50);
         let relaxed = TubeOptions::new().durability(Durability::Relaxed { max_delay: within });
-        let relaxed = store.create_tube("relaxed", FIFO, relaxed).unwrap();
-        let flushed = store.create_tube("flushed", FIFO, TubeOptions::new()).unwrap();
+        let relaxed = store.create_tube("relaxed", relaxed.driver(FIFO)).unwrap();
+        let flushed = store.create_tube("flushed", TubeOptions::new().driver(FIFO)).unwrap();
         clock.advance(Duration::ZERO); // nothing else is due
         relaxed.put("due in 50 ms").unwrap();
         let put = || flushed.to_async().put("now");
@@ -155,8 +155,8 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
     with_timeout(|| {
         let disk = Arc::new(Disk::default());
         let store = stores::serve(disk.open(Store::options().durability(Durability::write())));
-        let tube = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-        let busy = store.create_tube("busy", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
+        let busy = store.create_tube("busy", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many(vec![[7; 128].as_slice(); STEPS * TAKES]).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let writer = thread::spawn({
@@ -201,6 +201,6 @@ fn put_and_ack_until(stop: &AtomicBool, tube: &Tube) {
     while !stop.load(Ordering::SeqCst) {
         tube.put_many(vec![[7; 128].as_slice(); 300]).unwrap();
         let claims = tube.take_many(100, Duration::ZERO).unwrap();
-        Claim::ack_many(claims).unwrap();
+        Claim::end_many(claims, |_| Outcome::done()).unwrap();
     }
 }

@@ -70,7 +70,7 @@ impl FileStore {
     }
 
     pub fn tube(&self, driver: &str) -> Tube {
-        self.store.create_tube(driver, driver, TubeOptions::new()).unwrap()
+        self.store.create_tube(driver, TubeOptions::new().driver(driver)).unwrap()
     }
 
     /// How many takes wait in this tube.

@@ -52,7 +52,7 @@ fn dropped_take_future_passes_its_task_to_next_waiting_taker() {
     let tubes = [
         (file.tube(FIFO), 40),
         (file.tube(UTUBE), 40),
-        (file.store.create_tube("memory", FIFO, temporary).unwrap(), 300),
+        (file.store.create_tube("memory", temporary.driver(FIFO)).unwrap(), 300),
     ];
     for (tube, rounds) in &tubes {
         for _ in 0..*rounds {
@@ -84,7 +84,7 @@ fn dropped_take_future_passes_its_task_to_next_waiting_taker() {
 fn task_put_as_a_wait_times_out_is_taken_or_stays_ready() {
     let file = FileStore::new();
     let temporary = TubeOptions::new().temporary(true);
-    let tube = file.store.create_tube("memory", UTUBETTL, temporary).unwrap();
+    let tube = file.store.create_tube("memory", temporary.driver(UTUBETTL)).unwrap();
     let mut taken = 0;
     let mut spins = 100_u64;
     for _ in 0..300 {
@@ -193,7 +193,7 @@ fn close_wakes_every_waiter() {
     let file = FileStore::new();
     let (a, b) = (file.tube(FIFO), file.tube(UTUBETTL));
     let full = TubeOptions::new().capacity(1);
-    let full = file.store.create_tube("full", LIMFIFOTTL, full).unwrap();
+    let full = file.store.create_tube("full", full.driver(LIMFIFOTTL)).unwrap();
     full.put("fills the tube").unwrap();
     let held = full.try_take().unwrap().unwrap();
     let events = file.store.events(Filter::new(), 10).unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::redb::{MultimapTableDefinition, ReadableTable};
 use tubewell::{
-    Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL, ManualClock, Put, Result,
-    Store, TaskState, TubeOptions, UTUBE,
+    Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL, ManualClock, Outcome, Put,
+    Result, Store, TaskState, TubeOptions, UTUBE,
 };
 
 use super::support::{SERVED, serve, served};
@@ -14,15 +14,15 @@ use super::support::{SERVED, serve, served};
 #[test]
 fn effects_of_tables_and_calls_are_visible_together() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    let next = store.create_tube("next", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
+    let next = store.create_tube("next", TubeOptions::new().driver(FIFO)).unwrap();
     work.put("ann").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     let id = store
         .transact(|tx| -> Result<u64> {
             serve(tx, "ann")?;
             let id = tx.put(&next, "to: ann")?;
-            tx.ack(&claim)?;
+            tx.end(&claim, Outcome::done())?;
             assert_eq!(served(&store, "ann"), 0);
             assert_eq!(next.statistics().unwrap().tasks.ready, 0);
             assert_eq!(work.statistics().unwrap().tasks.taken, 1);
@@ -41,14 +41,14 @@ fn effects_of_tables_and_calls_are_visible_together() {
 #[test]
 fn error_of_the_closure_takes_everything_back() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put("ann").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     for _ in 0..2 {
         let failed = store.transact(|tx| -> std::result::Result<(), Box<dyn std::error::Error>> {
             serve(tx, "ann")?;
             tx.put(&work, "bob")?;
-            tx.ack(&claim)?;
+            tx.end(&claim, Outcome::done())?;
             Err("no".into())
         });
         assert_eq!(failed.unwrap_err().to_string(), "no");
@@ -57,20 +57,20 @@ fn error_of_the_closure_takes_everything_back() {
         assert_eq!(work.statistics().unwrap().tasks.total, 1);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
-    store.transact(|tx| tx.ack(&claim)).unwrap();
+    store.transact(|tx| tx.end(&claim, Outcome::done())).unwrap();
     assert_eq!(work.statistics().unwrap().tasks.total, 0);
 }
 
 #[test]
 fn panic_of_the_closure_takes_everything_back_and_goes_on() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put("ann").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         store.transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
-            tx.ack(&claim)?;
+            tx.end(&claim, Outcome::done())?;
             let _open = tx.open_table(SERVED)?;
             panic!("a defect of the application")
         })
@@ -89,13 +89,13 @@ fn panic_of_the_closure_takes_everything_back_and_goes_on() {
 fn caught_panic_inside_redb_takes_everything_back() {
     let dir = tempfile::tempdir().unwrap();
     for store in [Store::in_memory().unwrap(), Store::open(dir.path().join("store")).unwrap()] {
-        let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         work.put("ann").unwrap();
         store.transact(|tx| serve(tx, "bob")).unwrap();
         let claim = work.try_take().unwrap().unwrap();
         let refused = store.transact(|tx| {
             serve(tx, "ann")?;
-            tx.ack(&claim)?;
+            tx.end(&claim, Outcome::done())?;
             let mut table = tx.open_table(SERVED)?;
             let caught =
                 catch_unwind(AssertUnwindSafe(|| table.retain(|_, _| panic!("in a predicate"))));
@@ -105,7 +105,9 @@ fn caught_panic_inside_redb_takes_everything_back() {
         assert!(matches!(refused, Err(Error::Table { .. })), "{refused:?}");
         assert_eq!((served(&store, "ann"), served(&store, "bob")), (0, 1));
         assert!(claim.is_current().unwrap());
-        store.transact(|tx| serve(tx, "ann").and_then(|()| tx.ack(&claim))).unwrap();
+        store
+            .transact(|tx| serve(tx, "ann").and_then(|()| tx.end(&claim, Outcome::done())))
+            .unwrap();
         assert_eq!(served(&store, "ann"), 1);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
@@ -115,14 +117,14 @@ fn caught_panic_inside_redb_takes_everything_back() {
 #[test]
 fn claim_that_ends_meanwhile_takes_everything_back() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put_many(["ann", "bob"]).unwrap();
     let claims = work.take_many(2, Duration::MAX).unwrap();
     let refused = store.transact(|tx| {
         serve(tx, "ann")?;
         tx.put(&work, "carl")?;
-        tx.ack(&claims[0])?;
-        tx.ack(&claims[1])?;
+        tx.end(&claims[0], Outcome::done())?;
+        tx.end(&claims[1], Outcome::done())?;
         std::thread::scope(|scope| {
             // The end of a claim changes memory only, so this call does not wait.
             scope.spawn(|| work.admin().revoke_all().unwrap()).join().unwrap();
@@ -141,11 +143,11 @@ fn expired_claim_is_refused() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
     let options = TubeOptions::new().ttr(Duration::from_secs(1));
-    let work = store.create_tube("work", FIFOTTL, options).unwrap();
+    let work = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
     work.put("ann").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     let refused = store.transact(|tx| {
-        tx.ack(&claim)?;
+        tx.end(&claim, Outcome::done())?;
         clock.advance(Duration::from_secs(1));
         serve(tx, "ann")
     });
@@ -158,7 +160,7 @@ fn expired_claim_is_refused() {
 fn refused_put_takes_everything_back() {
     let store = Store::in_memory().unwrap();
     let full = TubeOptions::new().capacity(2);
-    let full = store.create_tube("full", LIMFIFOTTL, full).unwrap();
+    let full = store.create_tube("full", full.driver(LIMFIFOTTL)).unwrap();
     full.put("one").unwrap();
     let refused = store.transact(|tx| {
         serve(tx, "ann")?;
@@ -183,18 +185,18 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
     let options = TubeOptions::new().keep_done(Keep::new().count(2)).max_attempts(9);
-    let work = store.create_tube("work", FIFOTTL, options).unwrap();
+    let work = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
     let ids: Vec<u64> =
         work.put_many(["a", "b", "c", "d", "e", "f"]).unwrap().iter().map(|put| put.id).collect();
     let claims = work.take_many(6, Duration::MAX).unwrap();
     store
         .transact(|tx| -> Result<()> {
-            tx.ack_with(&claims[0], "result")?;
-            tx.release(&claims[1], Duration::from_secs(9))?;
-            tx.snooze(&claims[2], Duration::ZERO)?;
-            tx.fail(&claims[3], Failure::new("timeout", "no answer"))?;
-            tx.bury(&claims[4])?;
-            tx.bury_with(&claims[5], Failure::new("broken", "unreadable"))
+            tx.end(&claims[0], Outcome::result("result"))?;
+            tx.end(&claims[1], Outcome::release_in(Duration::from_secs(9)))?;
+            tx.end(&claims[2], Outcome::snooze(Duration::ZERO))?;
+            tx.end(&claims[3], Outcome::fail(Failure::new("timeout", "no answer")))?;
+            tx.end(&claims[4], Outcome::bury(None))?;
+            tx.end(&claims[5], Outcome::bury(Failure::new("broken", "unreadable")))
         })
         .unwrap();
     let states: Vec<TaskState> = ids.iter().map(|id| work.peek(*id).unwrap().info.state).collect();
@@ -208,7 +210,7 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
     ];
     assert_eq!(states, expected);
     let result = Some(b"result".to_vec());
-    assert_eq!(work.outcome(ids[0]).unwrap(), Some(Ending::Done { result }));
+    assert_eq!(work.ending(ids[0]).unwrap(), Some(Ending::Done { result }));
     assert_eq!(work.query().groups().unwrap().len(), 1);
     let attempts = [2, 3].map(|task| work.peek(ids[task]).unwrap().info.attempts);
     assert_eq!(attempts, [0, 1]);
@@ -226,13 +228,13 @@ fn tubes_of_any_durability_and_driver_take_part() {
         ("relaxed", Durability::relaxed()),
     ] {
         let options = TubeOptions::new().durability(durability);
-        let tube = store.create_tube(name, UTUBE, options).unwrap();
+        let tube = store.create_tube(name, options.driver(UTUBE)).unwrap();
         let before = tube.put(Put::new("a").sub_queue("x")).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!(claim.id(), before);
         let id = store
             .transact(|tx| -> Result<u64> {
-                tx.ack(&claim)?;
+                tx.end(&claim, Outcome::done())?;
                 serve(tx, name)?;
                 tx.put(&tube, Put::new("b").sub_queue("x"))
             })

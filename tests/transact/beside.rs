@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use std::thread::{scope, spawn};
 
-use tubewell::{Durability, Error, FIFO, Result, Store, TubeOptions};
+use tubewell::{Durability, Error, FIFO, Outcome, Result, Store, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::support::{serve, served};
@@ -29,8 +29,8 @@ fn other_callers_commit_beside_the_closure() {
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
     for durability in [Durability::Flush, Durability::write(), Durability::relaxed()] {
-        let options = TubeOptions::new().durability(durability).if_not_exists(true);
-        let work = store.create_tube(&durability.to_string(), FIFO, options).unwrap();
+        let options = TubeOptions::new().durability(durability);
+        let work = store.open_tube(&durability.to_string(), options.driver(FIFO)).unwrap();
         while_closure_runs(&store, || {
             work.put("a").unwrap();
             let claim = work.take().unwrap();
@@ -53,11 +53,11 @@ fn other_callers_commit_beside_the_closure() {
 fn other_callers_commit_beside_the_first_transaction_after_a_kill() {
     let disk = Arc::new(Disk::default());
     let store = disk.open(Store::options());
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put("a").unwrap();
     std::mem::forget((store, work));
     let store = disk.open(Store::options());
-    let work = store.tube("work").unwrap();
+    let work = store.find_tube("work").unwrap();
     while_closure_runs(&store, || {
         work.put("b").unwrap();
     });
@@ -70,7 +70,7 @@ fn other_callers_commit_beside_the_first_transaction_after_a_kill() {
 fn commit_that_needs_the_database_waits_for_the_closure() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let (began, is_begun) = channel();
     scope(|scope| {
         let put = store
@@ -97,7 +97,7 @@ fn full_journal_waits_for_the_closure() {
     with_timeout(|| {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("store")).unwrap();
-        let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+        let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         assert_eq!(store.counters().unwrap().journal_waits, 0);
         scope(|scope| {
             let puts = store
@@ -128,7 +128,7 @@ fn transaction_and_flushes_of_many_callers_take_turns() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let barrier = Barrier::new(6);
     scope(|scope| {
         for thread in 0..6 {
@@ -147,7 +147,7 @@ fn transaction_and_flushes_of_many_callers_take_turns() {
                             if round % 2 == 0 {
                                 tx.put(work, "again")?;
                             }
-                            tx.ack(&claim)
+                            tx.end(&claim, Outcome::done())
                         })
                         .unwrap();
                 }
@@ -159,19 +159,21 @@ fn transaction_and_flushes_of_many_callers_take_turns() {
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
     assert_eq!((served(&store, "ann"), store.verify().unwrap()), (120, Vec::new()));
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.ready, 60);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 60);
 }
 
 #[test]
 fn takers_do_not_wait_for_the_commit() {
     let disk = Arc::new(Disk::default());
     let store = disk.open(Store::options());
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put_many(["a", "b"]).unwrap();
     let claim = work.try_take().unwrap().unwrap();
     let committing = disk.block_flush_of(|| {
         let store = store.clone();
-        spawn(move || store.transact(|tx| serve(tx, "ann").and_then(|()| tx.ack(&claim))))
+        spawn(move || {
+            store.transact(|tx| serve(tx, "ann").and_then(|()| tx.end(&claim, Outcome::done())))
+        })
     });
     let other = work.try_take().unwrap().unwrap();
     assert_eq!(other.body(), b"b");
@@ -190,7 +192,7 @@ fn close_waits_for_the_closure() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     scope(|scope| {
         let mut closing = None;
         let refused = store.transact(|tx| {
@@ -225,7 +227,7 @@ fn transactions_of_two_threads_run_one_after_the_other() {
 fn verify_and_backup_wait_for_the_closure() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let copy = dir.path().join("copy");
     scope(|scope| {
         let mut others = Vec::new();
@@ -243,7 +245,7 @@ fn verify_and_backup_wait_for_the_closure() {
     });
     let copy = Store::open(&copy).unwrap();
     assert_eq!((served(&copy, "ann"), copy.verify().unwrap()), (1, Vec::new()));
-    assert_eq!(copy.tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
+    assert_eq!(copy.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
 }
 
 /// Reads of a view go on while the store works, and fail when it is closed.

@@ -3,7 +3,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::redb::TableDefinition;
-use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Put, Result, Store, TaskState, TubeOptions};
+use tubewell::{
+    Error, FIFO, FIFOTTL, ManualClock, Outcome, Put, Result, Store, TaskState, TubeOptions,
+};
 
 use super::support::{SERVED, serve};
 
@@ -54,13 +56,13 @@ fn table_of_other_types_is_refused() {
 fn temporary_tubes_are_refused() {
     let store = Store::in_memory().unwrap();
     let options = TubeOptions::new().temporary(true);
-    let temporary = store.create_tube("temporary", FIFO, options).unwrap();
+    let temporary = store.create_tube("temporary", options.driver(FIFO)).unwrap();
     temporary.put("a").unwrap();
     let claim = temporary.try_take().unwrap().unwrap();
     store
         .transact(|tx| -> Result<()> {
             assert!(matches!(tx.put(&temporary, "b"), Err(Error::Invalid { .. })));
-            assert!(matches!(tx.ack(&claim), Err(Error::Invalid { .. })));
+            assert!(matches!(tx.end(&claim, Outcome::done()), Err(Error::Invalid { .. })));
             serve(tx, "ann")
         })
         .unwrap();
@@ -71,7 +73,7 @@ fn temporary_tubes_are_refused() {
 #[test]
 fn token_of_a_put_is_refused() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let put = || Put::new("a").idempotency_key("t");
     let refused = store.transact(|tx| tx.put(&work, put()).map(drop));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
@@ -95,7 +97,7 @@ fn view_of_a_table_that_does_not_exist_is_none() {
 #[test]
 fn dropped_tube_and_closed_store_are_refused() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     store.drop_tube("work").unwrap();
     let refused = store.transact(|tx| tx.put(&work, "a").map(drop));
     assert_eq!(refused, Err(Error::TubeDropped { name: "work".into() }));
@@ -110,7 +112,7 @@ fn put_and_release_of_a_transaction_wait_for_their_moments() {
     let hour = Duration::from_secs(3600);
     let clock = ManualClock::at(START + hour);
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let moment = UNIX_EPOCH + START + hour;
     let put = || Put::new("x").not_before(moment);
     work.put(put()).unwrap();
@@ -119,7 +121,7 @@ fn put_and_release_of_a_transaction_wait_for_their_moments() {
     store
         .transact(|tx| -> Result<()> {
             tx.put(&work, put())?;
-            tx.release(&claim, Duration::ZERO)?;
+            tx.end(&claim, Outcome::release())?;
             serve(tx, "ann")
         })
         .unwrap();
@@ -129,4 +131,64 @@ fn put_and_release_of_a_transaction_wait_for_their_moments() {
     clock.advance(hour);
     assert_eq!([0, 1].map(states), [TaskState::Ready; 2]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn end_of_a_claim_puts_tasks_in_the_transaction() {
+    let store = Store::in_memory().unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
+    let mail = store.create_tube("mail", TubeOptions::new().driver(FIFO)).unwrap();
+    work.put_many(["a", "b", "c"]).unwrap();
+    let claims = work.take_many(3, Duration::ZERO).unwrap();
+    store
+        .transact(|tx| -> Result<()> {
+            serve(tx, "ann")?;
+            tx.end(&claims[0], Outcome::result("R").and_put(&mail, "to: ann"))?;
+            tx.end(&claims[1], Outcome::release().and_put(&mail, "to: bob").and_put(&mail, "x"))?;
+            tx.end(&claims[2], Err::<(), _>("it failed".to_owned()))
+        })
+        .unwrap();
+    let tasks = work.statistics().unwrap().tasks;
+    assert_eq!((tasks.ready, tasks.taken, tasks.done), (2, 0, 1));
+    assert_eq!(work.peek(2).unwrap().info.failure.unwrap().message, "it failed");
+    assert_eq!(mail.statistics().unwrap().tasks.ready, 3);
+    assert_eq!(store.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn refused_end_of_a_claim_leaves_nothing_of_it_in_the_transaction() {
+    let store = Store::in_memory().unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
+    let options = TubeOptions::new().capacity(1);
+    let next = store.create_tube("next", options.driver(tubewell::LIMFIFOTTL)).unwrap();
+    work.put("a").unwrap();
+    let claim = work.try_take().unwrap().unwrap();
+    let large = vec![0; tubewell::MAX_BODY + 1];
+    store
+        .transact(|tx| -> Result<()> {
+            let done = Outcome::done;
+            for refused in [
+                tx.end(&claim, Outcome::advance(&next, "b")),
+                tx.end(&claim, Outcome::detach()),
+                tx.end(&claim, Outcome::result(large.clone())),
+                tx.end(&claim, done().and_put(&work, large.clone())),
+                tx.end(&claim, done().and_put(&work, Put::new("b").idempotency_key("t"))),
+                tx.end(
+                    &claim,
+                    done().and_put(&work, "b").and_put(&work, Put::new("b").after(&work, [0])),
+                ),
+            ] {
+                assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+            }
+            let full = tx.end(&claim, done().and_put(&next, "b").and_put(&next, "c"));
+            assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+            let late = tx.end(&claim, Outcome::release_in(Duration::from_secs(1)));
+            assert!(matches!(late, Err(Error::Unsupported { .. })), "{late:?}");
+            tx.end(&claim, done().and_put(&next, "b"))?;
+            assert_eq!(tx.end(&claim, done()), Err(Error::NotTaken { id: 0 }));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(work.statistics().unwrap().tasks.total, 0);
+    assert_eq!(next.statistics().unwrap().tasks.ready, 1);
 }

@@ -1,7 +1,7 @@
 //! The application's tables in the file: open, backup, compact, salvage, and older releases.
 
 use tubewell::redb::{Database, MultimapTableDefinition, TableDefinition};
-use tubewell::{Error, FIFO, Result, Salvaged, Store, TubeOptions};
+use tubewell::{Error, FIFO, Outcome, Result, Salvaged, Store, TubeOptions};
 
 use super::support::{serve, served};
 
@@ -11,16 +11,16 @@ fn own_tables_and_calls_are_in_the_file() {
     let path = dir.path().join("store");
     for round in 1..4 {
         let store = Store::open(&path).unwrap();
-        let options = TubeOptions::new().if_not_exists(true);
-        let work = store.create_tube("work", FIFO, options).unwrap();
+        let options = TubeOptions::new();
+        let work = store.open_tube("work", options.driver(FIFO)).unwrap();
         let id = store.transact(|tx| serve(tx, "ann").and_then(|()| tx.put(&work, "a"))).unwrap();
         store.close().unwrap();
         let store = Store::open(&path).unwrap();
         assert_eq!((served(&store, "ann"), store.verify().unwrap()), (round, Vec::new()));
-        let work = store.tube("work").unwrap();
+        let work = store.find_tube("work").unwrap();
         assert_eq!(work.peek(id).unwrap().body, b"a");
         let claim = work.try_take().unwrap().unwrap();
-        store.transact(|tx| tx.ack(&claim)).unwrap();
+        store.transact(|tx| tx.end(&claim, Outcome::done())).unwrap();
         drop((work, claim));
         store.close().unwrap();
     }
@@ -30,14 +30,14 @@ fn own_tables_and_calls_are_in_the_file() {
 fn transaction_has_one_flush_and_none_of_its_calls_has_another() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put_many((0..12).map(|_| "task")).unwrap();
     let transact = || {
         let claim = work.try_take().unwrap().unwrap();
         let ended = store.transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
             tx.put(&work, "next")?;
-            tx.ack(&claim)
+            tx.end(&claim, Outcome::done())
         });
         ended.unwrap();
     };
@@ -128,7 +128,7 @@ fn compact_keeps_the_own_tables() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put_many((0..500).map(|_| vec![7; 9000])).unwrap();
     store.transact(|tx| serve(tx, "ann")).unwrap();
     store.drop_tube("work").unwrap();
@@ -146,7 +146,7 @@ fn salvage_reads_the_tasks_of_a_file_with_own_tables() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     store.transact(|tx| serve(tx, "ann").and_then(|()| tx.put(&work, "a"))).unwrap();
     drop(work);
     store.close().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Result, Store, TubeOptions};
+use tubewell::{Error, FIFO, FIFOTTL, ManualClock, Outcome, Result, Store, TubeOptions};
 
 use super::support::{serve, served};
 
@@ -10,7 +10,7 @@ use super::support::{serve, served};
 fn calls_that_may_wait_for_a_commit_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path().join("store")).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put_many(["a", "b"]).unwrap();
     let held = work.try_take().unwrap().unwrap();
     let ticket = work.to_async().put("c");
@@ -29,15 +29,20 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             assert_eq!(work.to_async().put("d").wait().map(drop), refused);
             assert_eq!(work.to_async().refuse_when_full().put("d").wait().map(drop), refused);
             assert_eq!(
-                work.claimed(held.id()).and_then(|claim| claim.release(Duration::ZERO)).map(drop),
+                work.claimed(held.id()).and_then(tubewell::Claim::release).map(drop),
                 refused
             );
             assert_eq!(
-                work.claimed(held.id()).and_then(|claim| claim.snooze(Duration::ZERO)).map(drop),
+                work.claimed(held.id())
+                    .and_then(|claim| claim.end(Outcome::snooze(Duration::ZERO)))
+                    .map(drop),
                 refused
             );
             assert_eq!(held.steps().map(drop), refused);
-            assert_eq!(store.create_tube("new", FIFO, TubeOptions::new()).map(drop), refused);
+            assert_eq!(
+                store.create_tube("new", TubeOptions::new().driver(FIFO)).map(drop),
+                refused
+            );
             assert_eq!(store.drop_tube("work"), refused);
             assert_eq!(store.flush().map(drop), refused);
             assert_eq!(store.catch_up(), refused);
@@ -59,10 +64,10 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
 #[test]
 fn calls_that_do_not_block_work() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     work.put_many(["a", "b"]).unwrap();
     let [one, two] = work.take_many(2, Duration::MAX).unwrap().try_into().unwrap();
-    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
     other.put("c").unwrap();
     let three = other.try_take().unwrap().unwrap();
     let three_id = three.id();
@@ -71,7 +76,7 @@ fn calls_that_do_not_block_work() {
             serve(tx, "ann")?;
             assert_eq!(work.statistics()?.tasks.taken, 2);
             assert_eq!(work.query().list(tubewell::TaskState::Taken, None, 9)?.items.len(), 2);
-            assert_eq!(store.tube("work")?.name(), "work");
+            assert_eq!(store.find_tube("work")?.name(), "work");
             assert_eq!(served(&store, "ann"), 0);
             one.renew(Duration::from_secs(60))?;
             one.progress(1, 2)?;
@@ -83,7 +88,7 @@ fn calls_that_do_not_block_work() {
             let client = store.session("").unwrap();
             client.tube("work")?;
             client.end()?;
-            tx.ack(&one)
+            tx.end(&one, Outcome::done())
         })
         .unwrap();
     assert_eq!(work.statistics().unwrap().tasks.ready, 1);
@@ -94,14 +99,17 @@ fn calls_that_do_not_block_work() {
 #[test]
 fn call_that_repeats_another_one_is_refused() {
     let store = Store::in_memory().unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     work.put("a").unwrap();
     let claim = work.try_take().unwrap().unwrap();
     store
         .transact(|tx| -> Result<()> {
-            tx.ack(&claim)?;
-            assert_eq!(tx.ack(&claim), Err(Error::NotTaken { id: claim.id() }));
-            assert_eq!(tx.bury(&claim), Err(Error::NotTaken { id: claim.id() }));
+            tx.end(&claim, Outcome::done())?;
+            assert_eq!(tx.end(&claim, Outcome::done()), Err(Error::NotTaken { id: claim.id() }));
+            assert_eq!(
+                tx.end(&claim, Outcome::bury(None)),
+                Err(Error::NotTaken { id: claim.id() })
+            );
             let _open = tx.open_table(super::support::SERVED)?;
             assert!(matches!(serve(tx, "ann"), Err(Error::Table { .. })));
             Ok(())
@@ -115,7 +123,7 @@ fn call_that_repeats_another_one_is_refused() {
 fn manual_clock_may_be_advanced_inside() {
     let clock = ManualClock::new();
     let store = Store::options().clock(&clock).open_in_memory().unwrap();
-    let work = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let second = Duration::from_secs(1);
     work.put(tubewell::Put::new("late").delay(second)).unwrap();
     store
@@ -133,7 +141,7 @@ fn manual_clock_may_be_advanced_inside() {
 #[test]
 fn two_stores_may_be_nested() {
     let [outer, inner] = [(); 2].map(|()| Store::in_memory().unwrap());
-    let work = inner.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    let work = inner.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     outer
         .transact(|tx| -> Result<()> {
             serve(tx, "ann")?;
@@ -143,6 +151,6 @@ fn two_stores_may_be_nested() {
         .unwrap();
     assert_eq!(work.statistics().unwrap().tasks.ready, 1);
     let claim = work.try_take().unwrap().unwrap();
-    let refused = outer.transact(|tx| tx.ack(&claim));
+    let refused = outer.transact(|tx| tx.end(&claim, Outcome::done()));
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }

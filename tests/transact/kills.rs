@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tubewell::redb::{ReadableTable, TableDefinition};
-use tubewell::{FIFO, Result, Store, TubeOptions};
+use tubewell::{FIFO, Outcome, Result, Store, TubeOptions};
 
 /// How often each task was served, and the task that was put for it.
 const DONE: TableDefinition<u64, (u64, u64)> = TableDefinition::new("done");
@@ -17,7 +17,7 @@ const TASKS: u64 = 600;
 fn worker_process() {
     let Some(path) = std::env::var_os(STORE) else { return };
     let store = Store::open(path).unwrap();
-    let (work, next) = (store.tube("work").unwrap(), store.tube("next").unwrap());
+    let (work, next) = (store.find_tube("work").unwrap(), store.find_tube("next").unwrap());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -28,7 +28,7 @@ fn worker_process() {
                             let before = done.get(claim.id())?.map_or(0, |row| row.value().0);
                             let put = tx.put(&next, vec![8; 500])?;
                             done.insert(claim.id(), (before + 1, put))?;
-                            tx.ack(&claim)
+                            tx.end(&claim, Outcome::done())
                         })
                         .unwrap();
                     println!("done {}", claim.id());
@@ -81,8 +81,8 @@ fn killed_processes_serve_each_task_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store");
     let store = Store::open(&path).unwrap();
-    let work = store.create_tube("work", FIFO, TubeOptions::new()).unwrap();
-    store.create_tube("next", FIFO, TubeOptions::new()).unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
+    store.create_tube("next", TubeOptions::new().driver(FIFO)).unwrap();
     work.put_many((0..TASKS).map(|_| vec![7; 300])).unwrap();
     drop(work);
     store.close().unwrap();
@@ -103,7 +103,7 @@ fn killed_processes_serve_each_task_once() {
 /// What a process has reported is in the file, and everything in the file agrees.
 fn check(store: &Store, served: &[u64]) {
     assert_eq!(store.verify().unwrap(), [""; 0]);
-    let next = store.tube("next").unwrap();
+    let next = store.find_tube("next").unwrap();
     let done = store.view(|view| -> Result<u64> {
         let table = view.open_table(DONE)?.unwrap();
         for id in served {
@@ -121,5 +121,5 @@ fn check(store: &Store, served: &[u64]) {
     });
     let done = done.unwrap();
     assert_eq!(next.statistics().unwrap().tasks.total, done);
-    assert_eq!(store.tube("work").unwrap().statistics().unwrap().tasks.total, TASKS - done);
+    assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.total, TASKS - done);
 }

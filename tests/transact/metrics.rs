@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, Failure, ManualClock, Put, Store, TubeOptions};
+use tubewell::{FIFO, Failure, ManualClock, Outcome, Put, Store, TubeOptions};
 
 use super::support::serve;
 use crate::disk::Disk;
@@ -16,7 +16,7 @@ const RETRY_TIME: Duration = Duration::from_secs(30);
 fn run(plan: Option<Plan>) -> (bool, bool) {
     let (disk, clock) = (Disk::new(None), ManualClock::new());
     let store = Store::options().clock(&clock).cache_size(0).open_on(disk.storage()).unwrap();
-    let tube = store.create_tube("work", FIFO, TubeOptions::new().metrics(3)).unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().metrics(3).driver(FIFO)).unwrap();
     tube.put_many(["a", "b"].map(|body| Put::new(body.repeat(700)))).unwrap();
     let [acked, buried] = tube.take_many(2, Duration::ZERO).unwrap().try_into().unwrap();
     store.transact(|tx| serve(tx, "bob")).unwrap();
@@ -30,8 +30,8 @@ fn run(plan: Option<Plan>) -> (bool, bool) {
     }
     let answer = store.transact(|tx| {
         serve(tx, "ann")?;
-        tx.ack(&acked)?;
-        tx.bury_with(&buried, Failure::new("bad", "why"))?;
+        tx.end(&acked, Outcome::done())?;
+        tx.end(&buried, Outcome::bury(Failure::new("bad", "why")))?;
         tx.put(&tube, "c").map(drop)
     });
     let has_failed = disk.has_failed();

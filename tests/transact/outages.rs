@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Filter, Keep, ManualClock, Put,
-    Result, Storage, Store, TaskState, Tube, TubeOptions, UTUBE,
+    Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Filter, Keep, ManualClock, Outcome,
+    Put, Result, Storage, Store, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use super::support::{serve, served};
@@ -44,7 +44,7 @@ impl Run {
             ("sub", UTUBE, TubeOptions::new()),
             ("broken", FIFOTTL, TubeOptions::new().keep_buried(Keep::new().count(1))),
         ] {
-            let tube = store.create_tube(name, driver, options.history(4)).unwrap();
+            let tube = store.create_tube(name, options.history(4).driver(driver)).unwrap();
             let put = |body: &str| {
                 let put = Put::new(body.repeat(700)).tag("all").tag(name);
                 if driver == UTUBE { put.sub_queue("one") } else { put }
@@ -52,30 +52,30 @@ impl Run {
             tube.put_many(["a", "b", "c"].map(put)).unwrap();
             let first = tube.try_take().unwrap().unwrap();
             match name {
-                "kept" => drop(first.ack_with("first").unwrap()),
-                "broken" => drop(first.bury_with(Failure::new("first", "")).unwrap()),
-                _ => drop(first.release(Duration::ZERO).unwrap()),
+                "kept" => drop(first.end(Outcome::result("first")).unwrap()),
+                "broken" => drop(first.bury(Failure::new("first", "")).unwrap()),
+                _ => drop(first.release().unwrap()),
             }
             claims.push(tube.try_take().unwrap().unwrap());
         }
-        store.create_tube("next", UTUBE, relaxed.history(4)).unwrap();
+        store.create_tube("next", relaxed.history(4).driver(UTUBE)).unwrap();
         store.transact(|tx| serve(tx, "bob")).unwrap();
         // The journal has edits that the database has not.
-        store.tube("plain").unwrap().put("d").unwrap();
+        store.find_tube("plain").unwrap().put("d").unwrap();
         Run { disk, clock, store, claims, put: None }
     }
 
     fn transact(&mut self) -> Result<()> {
         let [plain, kept, late, sub, broken] = &self.claims[..] else { unreachable!() };
-        let next = self.store.tube("next").unwrap();
+        let next = self.store.find_tube("next").unwrap();
         let put = &mut self.put;
         self.store.transact(|tx| {
             serve(tx, "ann")?;
-            tx.ack(plain)?;
-            tx.ack_with(kept, "second")?;
-            tx.release(late, HOUR)?;
-            tx.ack(sub)?;
-            tx.bury_with(broken, Failure::new("second", "no answer"))?;
+            tx.end(plain, Outcome::done())?;
+            tx.end(kept, Outcome::result("second"))?;
+            tx.end(late, Outcome::release_in(HOUR))?;
+            tx.end(sub, Outcome::done())?;
+            tx.end(broken, Outcome::bury(Failure::new("second", "no answer")))?;
             *put = Some(
                 tx.put(&next, Put::new(vec![7; 3000]).sub_queue("one").tag("all").tag("new"))?,
             );
@@ -89,7 +89,7 @@ impl Run {
         assert_eq!(store.verify().unwrap(), [""; 0], "{what}");
         let all = served(store, "ann") == 1;
         assert_eq!(served(store, "bob"), 1, "{what}");
-        let tube = |name: &str| store.tube(name).unwrap();
+        let tube = |name: &str| store.find_tube(name).unwrap();
         let state = |claim: &Claim| tube(claim.tube()).peek(claim.id()).map(|it| it.info.state);
         let [plain, kept, late, sub, broken] = &self.claims[..] else { unreachable!() };
         for gone in [plain, sub] {
@@ -99,7 +99,7 @@ impl Run {
         let body = tube("plain").peek(plain.id()).map(|it| it.body == b"a".repeat(700));
         assert!(body.unwrap_or(all), "{what}: the body of a task");
         let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
-        assert_eq!(tube("kept").outcome(kept.id()).unwrap() == result, all, "{what}");
+        assert_eq!(tube("kept").ending(kept.id()).unwrap() == result, all, "{what}");
         assert_eq!(state(late) == Ok(TaskState::Delayed), all, "{what}");
         for (claim, ended) in
             [(kept, TaskState::Done), (late, TaskState::Delayed), (broken, TaskState::Buried)]
@@ -148,7 +148,7 @@ fn run(plan: Plan, with_later_call: bool) -> Shown {
     }
     if with_later_call {
         // Refused, or decided above the transaction.
-        let _ = run.store.tube("plain").and_then(|plain| plain.put("later"));
+        let _ = run.store.find_tube("plain").and_then(|plain| plain.put("later"));
     }
     for (copy, kind) in [(run.disk.after_kill(), "kill"), (run.disk.after_power_cut(), "cut")] {
         let clock = ManualClock::new();
@@ -187,17 +187,19 @@ fn run(plan: Plan, with_later_call: bool) -> Shown {
 fn goes_on(mut run: Run, has: bool, what: &str) {
     let store = &run.store.clone();
     if !has && !run.claims[0].is_current().unwrap() {
-        let again = store.tube("plain").unwrap().try_take().unwrap().unwrap();
+        let again = store.find_tube("plain").unwrap().try_take().unwrap().unwrap();
         assert_eq!((again.id(), again.takes()), (run.claims[0].id(), 3), "{what}");
-        store.transact(|tx| serve(tx, "carl").and_then(|()| tx.ack(&again))).unwrap();
+        store
+            .transact(|tx| serve(tx, "carl").and_then(|()| tx.end(&again, Outcome::done())))
+            .unwrap();
         assert_eq!(served(store, "carl"), 1, "{what}");
-        let sub = store.tube("sub").unwrap().try_take().unwrap().unwrap();
+        let sub = store.find_tube("sub").unwrap().try_take().unwrap().unwrap();
         assert_eq!(sub.id(), run.claims[3].id(), "{what}: its sub-queue is free");
         sub.ack().unwrap();
     }
     run.claims.clear();
     for name in ["plain", "kept", "late", "sub", "broken", "next"] {
-        let tube = store.tube(name).unwrap();
+        let tube = store.find_tube(name).unwrap();
         let put = Put::new("more");
         tube.put(if matches!(name, "sub" | "next") { put.sub_queue("one") } else { put }).unwrap();
         while let Some(claim) = tube.try_take().unwrap() {
@@ -372,17 +374,18 @@ pub fn resume(store: &Store, clock: &ManualClock) {
 fn calls_decided_above_a_failed_transaction_stand() {
     let Blocked { disk, clock, store, armed, has_begun, go_on, .. } = Blocked::begin();
     let relaxed = || TubeOptions::new().durability(Durability::relaxed());
-    let sub = store.create_tube("sub", UTUBE, relaxed()).unwrap();
-    let kept = store.create_tube("kept", FIFO, relaxed().keep_done(Keep::new().count(1))).unwrap();
-    let gone = store.create_tube("gone", FIFO, relaxed()).unwrap();
+    let sub = store.create_tube("sub", relaxed().driver(UTUBE)).unwrap();
+    let kept =
+        store.create_tube("kept", relaxed().keep_done(Keep::new().count(1)).driver(FIFO)).unwrap();
+    let gone = store.create_tube("gone", relaxed().driver(FIFO)).unwrap();
     let one = |body: &'static str| Put::new(body).sub_queue("one");
     sub.put_many([one("a"), one("b")]).unwrap();
     kept.put_many(["a", "b", "c"]).unwrap();
     gone.put("a").unwrap();
-    let late = store.create_tube("late", FIFOTTL, relaxed()).unwrap();
+    let late = store.create_tube("late", relaxed().driver(FIFOTTL)).unwrap();
     late.put_many(["a", "b"]).unwrap();
     let take = |tube: &Tube| tube.try_take().unwrap().unwrap();
-    take(&kept).ack_with("first").unwrap();
+    take(&kept).end(Outcome::result("first")).unwrap();
     let claims = [take(&sub), take(&kept), take(&gone)];
     let released = [take(&late), take(&late)];
     store.flush().unwrap();
@@ -394,8 +397,8 @@ fn calls_decided_above_a_failed_transaction_stand() {
                 put = Some(tx.put(&sub, one("never"))?);
                 // Only the commit writes: the engine keeps pages in memory until then.
                 armed.store(true, Ordering::SeqCst);
-                released.iter().try_for_each(|claim| tx.release(claim, HOUR))?;
-                claims.iter().try_for_each(|claim| tx.ack_with(claim, "second"))
+                released.iter().try_for_each(|claim| tx.end(claim, Outcome::release_in(HOUR)))?;
+                claims.iter().try_for_each(|claim| tx.end(claim, Outcome::result("second")))
             })
         });
         has_begun.recv().unwrap();
@@ -403,7 +406,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
         sub.put(one("later")).unwrap();
         sub.put(Put::new("later").sub_queue("two")).unwrap();
         let other = take(&kept);
-        other.ack_with("third").unwrap();
+        other.end(Outcome::result("third")).unwrap();
         gone.put("later").unwrap();
         late.delete(released[0].id()).unwrap();
         drop(gone.to_async().admin().truncate());
@@ -438,7 +441,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     let Blocked { disk, clock, store, armed, has_begun, go_on, .. } = Blocked::begin();
     let tube = |name: &str| {
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        store.create_tube(name, FIFO, relaxed).unwrap()
+        store.create_tube(name, relaxed.driver(FIFO)).unwrap()
     };
     let (work, other) = (tube("work"), tube("other"));
     let moved = work.put(Put::new("moved").tag("all")).unwrap().id;
@@ -451,8 +454,8 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
             store.transact(|tx| -> Result<()> {
                 serve(tx, "ann")?;
                 armed.store(true, Ordering::SeqCst);
-                tx.release(&claims[0], Duration::ZERO)?;
-                tx.ack(&claims[1])
+                tx.end(&claims[0], Outcome::release())?;
+                tx.end(&claims[1], Outcome::done())
             })
         });
         has_begun.recv().unwrap();

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, Failure, Keep, OnParent, Put, Result, Store, TaskState,
-    Transaction, Tube, TubeOptions,
+    Claim, Durability, FIFO, FIFOTTL, Failure, Keep, OnParent, Outcome, Put, Result, Store,
+    TaskState, Transaction, Tube, TubeOptions,
 };
 
 use crate::outages::{Blocked, resume};
@@ -26,7 +26,7 @@ impl Tubes {
     fn create(store: &Store, options: TubeOptions) -> Tubes {
         let tube = |name, driver, options: TubeOptions| {
             let options = options.durability(Durability::relaxed());
-            store.create_tube(name, driver, options).unwrap()
+            store.create_tube(name, options.driver(driver)).unwrap()
         };
         Tubes {
             work: tube("work", FIFOTTL, options),
@@ -159,7 +159,7 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
         for fails in [false, true] {
             let (blocked, tubes, claim) = with_taken_parent(options.clone());
             let parent = claim.id();
-            let calls = |tx: &Transaction<'_>| tx.ack(&claim);
+            let calls = |tx: &Transaction<'_>| tx.end(&claim, Outcome::done());
             let (children, added) = beside_commit(&blocked, fails, calls, || {
                 let children = tubes.put_children(parent);
                 let added = tubes.children.put("added").unwrap().id;
@@ -185,7 +185,7 @@ fn children_of_an_acked_task_follow_their_rules_if_its_tube_was_truncated() {
     for fails in [false, true] {
         let (blocked, tubes, claim) = with_taken_parent(TubeOptions::new());
         let parent = claim.id();
-        let calls = |tx: &Transaction<'_>| tx.ack(&claim);
+        let calls = |tx: &Transaction<'_>| tx.end(&claim, Outcome::done());
         let children = beside_commit(&blocked, fails, calls, || {
             let children = tubes.put_children(parent);
             drop(tubes.work.to_async().admin().truncate());
@@ -216,7 +216,7 @@ fn children_of_a_released_task_wait_for_it() {
     for beside in besides {
         let (blocked, tubes, claim) = with_taken_parent(TubeOptions::new());
         let parent = claim.id();
-        let calls = |tx: &Transaction<'_>| tx.release(&claim, Duration::ZERO);
+        let calls = |tx: &Transaction<'_>| tx.end(&claim, Outcome::release());
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
             beside(&tubes, parent);
@@ -236,7 +236,7 @@ fn task_that_was_resolved_above_a_failed_release_stays_done() {
     for options in [TubeOptions::new(), kept] {
         let (blocked, tubes, claim) = with_taken_parent(options);
         let parent = claim.id();
-        let calls = |tx: &Transaction<'_>| tx.release(&claim, Duration::ZERO);
+        let calls = |tx: &Transaction<'_>| tx.end(&claim, Outcome::release());
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
             drop(tubes.work.to_async().admin().resolve(parent, None));
@@ -270,7 +270,8 @@ fn bury_of_a_transaction_forgets_no_task_with_edges() {
             let claim = take(&tubes.work);
             let ends = parent_is_acked.then(|| take(&tubes.other));
             blocked.store.flush().unwrap();
-            let calls = |tx: &Transaction<'_>| tx.bury_with(&claim, Failure::new("g", "m"));
+            let calls =
+                |tx: &Transaction<'_>| tx.end(&claim, Outcome::bury(Failure::new("g", "m")));
             beside_commit(&blocked, fails, calls, || {
                 if let Some(claim) = ends {
                     claim.ack().unwrap();

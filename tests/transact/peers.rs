@@ -21,9 +21,9 @@ fn transaction_and_view_of_a_peer_are_refused() {
 fn calls_of_peers_are_answered_while_a_closure_of_the_owner_runs() {
     let folder = tempfile::tempdir().unwrap();
     let owner = Store::open(folder.path().join("store")).unwrap();
-    owner.create_tube("work", FIFO, TubeOptions::new()).unwrap();
+    owner.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let listening = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
-    let work = connect(listening.url()).unwrap().tube("work").unwrap();
+    let work = connect(listening.url()).unwrap().find_tube("work").unwrap();
     owner
         .transact(|tx| -> Result<()> {
             serve(tx, "ann")?;

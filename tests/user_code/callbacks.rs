@@ -30,14 +30,14 @@ fn counting_callback(count: &Arc<AtomicU64>) -> Callback {
 
 fn create_tube(store: &Store, name: &str, callback: Callback) -> Tube {
     let options = TubeOptions::new().on_task_change(move |event| callback(event));
-    store.create_tube(name, FIFO, options).unwrap()
+    store.create_tube(name, options.driver(FIFO)).unwrap()
 }
 
 #[test]
 fn refused_callback_releases_claim_that_it_owns() {
     with_timeout(|| {
         let (_disk, store, tube) = new_store();
-        let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+        let dropped = store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
         store.drop_tube("dropped").unwrap();
         let callback = callback_owning(put_and_take(&tube));
         let refused = dropped.on_task_change(Some(callback)).map(drop);
@@ -94,7 +94,7 @@ fn events_are_delivered_after_callback_panics_on_drop() {
             let (_, is_finished) = &owned;
             is_finished.lock().unwrap().recv().unwrap();
         });
-        let bad = store.create_tube("bad", FIFO, TubeOptions::new()).unwrap();
+        let bad = store.create_tube("bad", TubeOptions::new().driver(FIFO)).unwrap();
         bad.on_task_change(Some(callback)).unwrap();
         let good = create_tube(&store, "good", counting_callback(&delivered));
         bad.put("x").unwrap();

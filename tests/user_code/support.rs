@@ -17,7 +17,7 @@ pub fn new_store() -> (Arc<Disk>, Store, Tube) {
 }
 
 pub fn create_tube(store: &Store, name: &str) -> Tube {
-    store.create_tube(name, FIFO, TubeOptions::new()).unwrap()
+    store.create_tube(name, TubeOptions::new().driver(FIFO)).unwrap()
 }
 
 /// A value whose drop panics, except during a panic.

@@ -124,7 +124,7 @@ fn waker_run_by_truncate_may_wait_for_a_commit() {
     with_timeout(|| {
         let (_disk, store, log) = new_store();
         let options = TubeOptions::new().temporary(true).capacity(1);
-        let full = store.create_tube("full", LIMFIFOTTL, options).unwrap();
+        let full = store.create_tube("full", options.driver(LIMFIFOTTL)).unwrap();
         full.put("taken").unwrap();
         let _taken = full.try_take().unwrap().unwrap();
         let mut take = full.to_async().take_timeout(Duration::MAX);
@@ -148,7 +148,7 @@ fn waker_run_by_manual_clock_may_wait_for_a_commit() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let log = create_tube(&store, "log");
-        let delayed = store.create_tube("delayed", FIFOTTL, TubeOptions::new()).unwrap();
+        let delayed = store.create_tube("delayed", TubeOptions::new().driver(FIFOTTL)).unwrap();
         for millis in [1000, 1050] {
             delayed.put(Put::new("later").delay(Duration::from_millis(millis))).unwrap();
         }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tubewell::worker::{Ended, Job, Outcome};
+use tubewell::worker::{Ended, Job};
 use tubewell::{
-    Backoff, EventKind, FIFOTTL, Failure, Filter, OnKey, Put, Receipt, Result, TaskState, Tube,
-    TubeOptions,
+    Backoff, EventKind, FIFOTTL, Failure, Filter, OnKey, Outcome, Put, Receipt, Result, TaskState,
+    Tube, TubeOptions,
 };
 
 use super::support::*;
@@ -122,7 +122,7 @@ fn task_of_an_unknown_type_waits_buried_for_a_worker_that_knows_the_type() {
 /// Retries a known error, and nothing else.
 fn retry_known(job: &Job) -> Result<Outcome, Failure> {
     match job.body() {
-        b"good" => Ok(Outcome::Done),
+        b"good" => Ok(Outcome::done()),
         b"known" => Err(Failure::new("known", "try again")),
         _ => Ok(Outcome::bury(Failure::new("unknown", "no retry helps"))),
     }
@@ -206,7 +206,7 @@ fn handler_can_compute_the_delay_of_the_next_attempt() {
     in_every_form(|form| {
         let fail = |job: &Job| {
             let delay = secs(2 * u64::from(job.attempt()));
-            Ok(Outcome::FailIn(delay, Failure::new("group", "message")))
+            Ok(Outcome::fail_in(delay, Failure::new("group", "message")))
         };
         let options = TubeOptions::new().backoff(Backoff::constant(secs(60)));
         assert_eq!(delays(form, options, fail), [2_000, 4_000, 6_000, 8_000, 10_000]);
@@ -220,11 +220,11 @@ fn release_or_fail(job: &Job<[u32; 2]>) -> Result<Outcome> {
     let mut counts = *job.value();
     let error = job.takes() as usize % 2;
     if counts[error] == 3 {
-        return Ok(Outcome::Fail(Failure::new(GROUPS[error], "still")));
+        return Ok(Outcome::fail(Failure::new(GROUPS[error], "still")));
     }
     counts[error] += 1;
     job.checkpoint(counts)?;
-    Ok(Outcome::Release(secs(10 + u64::from(job.takes()) * 7 % 11)))
+    Ok(Outcome::release_in(secs(10 + u64::from(job.takes()) * 7 % 11)))
 }
 
 /// Q331
@@ -254,7 +254,8 @@ fn longest_delay_is_accepted() {
     in_every_form(|form| {
         let case = Case::new();
         let id = case.put("x");
-        let (tally, _) = form.work(&case, &case.tube, 1, |_: &Job| Outcome::Release(Duration::MAX));
+        let (tally, _) =
+            form.work(&case, &case.tube, 1, |_: &Job| Outcome::release_in(Duration::MAX));
         assert_eq!((tally.released, case.state(id)), (1, Some(TaskState::Delayed)));
     });
 }

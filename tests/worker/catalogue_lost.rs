@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome, Report, Worker};
-use tubewell::{Error, FIFOTTL, Put, TaskState, TubeOptions};
+use tubewell::worker::{Job, Report, Worker};
+use tubewell::{Error, FIFOTTL, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::gate::Gate;
@@ -219,14 +219,14 @@ fn wall_clock_that_jumps_back_changes_nothing_for_a_worker() {
         let clock = case.clock.clone();
         let jump = move |job: &Job| {
             if job.body() == b"later" {
-                return Outcome::Done;
+                return Outcome::done();
             }
             clock.set_wall(Duration::ZERO);
             clock.advance(secs(9));
             assert!(job.is_current().unwrap());
             clock.advance(secs(1));
             assert!(!job.is_current().unwrap());
-            Outcome::Done
+            Outcome::done()
         };
         let worker = form.on(Worker::new(&case.store), &case.tube, jump);
         let worker = form.start(worker.max_runtime(secs(10)).limit(2));

@@ -3,9 +3,10 @@
 use std::sync::mpsc::Receiver;
 use std::thread;
 
-use tubewell::worker::{Ended, Job, Outcome, Worker};
+use tubewell::worker::{Ended, Job, Worker};
 use tubewell::{
-    ClaimToken, Ending, Error, FIFO, FIFOTTL, Failure, Keep, Result, Store, TaskState, TubeOptions,
+    ClaimToken, Ending, Error, FIFO, FIFOTTL, Failure, Keep, Outcome, Result, Store, TaskState,
+    TubeOptions,
 };
 
 use super::executor::{wait_until, with_timeout};
@@ -18,10 +19,10 @@ fn park_films() -> (impl Fn(&Job) -> Result<Outcome> + Send + Sync + 'static, Re
     let (send, tokens) = shared_channel();
     let handler = move |job: &Job| {
         if job.body() != b"film" {
-            return Ok(Outcome::Done);
+            return Ok(Outcome::done());
         }
         send.lock().unwrap().send(job.park(secs(3600))?).unwrap();
-        Ok(Outcome::Detached)
+        Ok(Outcome::detach())
     };
     (handler, tokens)
 }
@@ -92,13 +93,13 @@ fn child_ends_the_task_of_its_parent_with_a_result_or_a_failure() {
         let store = case.store.clone();
         let child = thread::spawn(move || -> Result<()> {
             let resume = |token: ClaimToken| store.resume_claim(&token);
-            resume(tokens.recv().unwrap())?.ack_with("two hours")?;
+            resume(tokens.recv().unwrap())?.end(Outcome::result("two hours"))?;
             resume(tokens.recv().unwrap())?.fail(Failure::new("codec", "no such codec"))?;
             Ok(())
         });
         child.join().unwrap().unwrap();
         let result = Some(b"two hours".to_vec());
-        assert_eq!(case.tube.outcome(ids[0]).unwrap(), Some(Ending::Done { result }));
+        assert_eq!(case.tube.ending(ids[0]).unwrap(), Some(Ending::Done { result }));
         let failure = case.tube.peek(ids[1]).unwrap().info.failure.unwrap();
         assert_eq!((&*failure.group, &*failure.message), ("codec", "no such codec"));
         assert_eq!(case.state(ids[1]), Some(TaskState::Buried));
@@ -116,11 +117,11 @@ fn next_run_works_on_what_was_not_parked() {
         let clock = ManualClock::new();
         let open = || stores::open_with(&path, Store::options().clock(&clock));
         let store = open();
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many(["film", "book"]).unwrap();
         let (handler, tokens) = park_films();
         let keep_books = move |job: &Job| match job.body() {
-            b"book" => Ok(Outcome::Detached),
+            b"book" => Ok(Outcome::detach()),
             _ => handler(job),
         };
         let worker = Worker::new(&store).on(&tube, keep_books).start().unwrap();
@@ -129,7 +130,7 @@ fn next_run_works_on_what_was_not_parked() {
         stores::close(&store);
         drop((worker, store, tube));
         let store = open();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let work = |body: &'static [u8]| {
             let handler = move |job: &Job| assert_eq!(job.body(), body);
             Worker::new(&store).on(&tube, handler).run_until_idle().unwrap().done

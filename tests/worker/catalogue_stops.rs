@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::worker::{AsyncJob, Job, Outcome, Report, Worker};
+use tubewell::worker::{AsyncJob, Job, Report, Worker};
 use tubewell::{
-    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Store, Subscription, TaskState,
-    TubeOptions,
+    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Outcome, Store, Subscription,
+    TaskState, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -178,7 +178,7 @@ fn worker_whose_takes_fail_reports_it_and_goes_on() {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let options = TubeOptions::new().max_attempts(5).count_takes(Counting::Flushed);
-        let tube = store.create_tube("case", FIFO, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
         tube.put_many(["one", "two", "three"]).unwrap();
         let (reports, watch) = reports();
         disk.fail_flushes(true);
@@ -204,7 +204,7 @@ fn stop_during_an_outage_of_the_storage_waits_for_no_job() {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let options = TubeOptions::new().max_attempts(1).count_takes(Counting::Flushed);
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
         tube.put_many(["runs", "waits"]).unwrap();
         let (gate, (reports, watch)) = (Gate::default(), reports());
         let wait = gate.clone();

@@ -23,7 +23,7 @@ fn worker_goes_on_without_a_dropped_tube_until_none_is_left() {
             let names: &[&str] =
                 if job.body() == b"one" { &["first"] } else { &["second", "case"] };
             if names.len() == 2 {
-                store.tube("case")?.delete(job.id())?;
+                store.find_tube("case")?.delete(job.id())?;
             }
             names.iter().try_for_each(|name| store.drop_tube(name))
         };
@@ -51,7 +51,7 @@ fn worker_goes_on_after_an_outage_of_the_storage() {
     in_every_form(|form| {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put_many(["one", "two", "three"]).unwrap();
         let (reports, watch) = reports();
         disk.fail_flushes(true);
@@ -84,7 +84,7 @@ fn attempt_that_fails_because_a_touch_met_an_outage_does_not_count() {
         let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
         let store = stores::serve(disk.open(Store::options().clock(&clock)));
         let options = TubeOptions::new().max_attempts(1).ttl(secs(1 << 30));
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
         let id = tube.put("job").unwrap().id;
         let of_job = disk.clone();
         // The type of the error is lost, as it is with anyhow.
@@ -117,7 +117,7 @@ fn waiting(store: &Store, name: &str) -> u64 {
 fn worker_ends_when_the_store_is_closed() {
     in_every_form(|form| {
         let store = stores::in_memory();
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let (reports, watch) = reports();
         let worker = form.on(Worker::new(&store), &tube, |_: &Job| ()).concurrency(3);
         let worker = form.start(worker.watch(watch));

@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{Ending, Error, FIFO, FIFOTTL, Failure, Keep, Store, TaskState, Tube, TubeOptions};
+use tubewell::worker::{Ended, Job, Report, Worker};
+use tubewell::{
+    Ending, Error, FIFO, FIFOTTL, Failure, Keep, Outcome, Store, TaskState, Tube, TubeOptions,
+};
 
 use super::executor::wait_until;
 use super::small_disk::Disk;
@@ -24,8 +26,8 @@ fn full_disk(driver: &str, options: TubeOptions) -> (Case, Arc<Disk>, Tube) {
     let (disk, clock) = (Disk::with_capacity(4 * MIB), ManualClock::new());
     let of_store = Store::options().cache_size(1 << 20).disk_reserve(MIB / 4).clock(&clock);
     let store = stores::serve(of_store.open_on(Disk::storage(&disk)).unwrap());
-    let tube = store.create_tube("case", driver, options).unwrap();
-    let other = store.create_tube("other", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", options.driver(driver)).unwrap();
+    let other = store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("job").unwrap();
     let body = "x".repeat(3000);
     let refused = std::iter::repeat_with(|| other.put(body.as_str())).find_map(Result::err);
@@ -136,7 +138,7 @@ fn end_that_meets_a_full_disk_is_repeated_while_the_claim_is_held() {
         wait_until(|| case.state(0) != Some(TaskState::Taken));
         let tally = worker.stop().unwrap();
         assert_eq!((tally.done, tally.jobs(), calls.load(Ordering::SeqCst)), (1, 1, 1));
-        match case.tube.outcome(0).unwrap() {
+        match case.tube.ending(0).unwrap() {
             Some(Ending::Done { result: Some(result) }) => assert_eq!(result.len(), LARGE),
             other => panic!("{other:?}"),
         }

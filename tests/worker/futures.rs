@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::thread;
 
-use tubewell::worker::{AsyncJob, Outcome, Worker};
-use tubewell::{FIFOTTL, TaskState, TubeOptions};
+use tubewell::worker::{AsyncJob, Worker};
+use tubewell::{FIFOTTL, Outcome, TaskState, TubeOptions};
 
 use super::executor::{
     block_on, eventually_ready, poll, poll_pending, wait_until, waker_calling, with_timeout,
@@ -204,7 +204,7 @@ fn handlers_that_are_futures_run_on_threads_too() {
             yield_once().await;
             assert_ne!(job.body(), b"b");
             yield_once().await;
-            Outcome::Done
+            Outcome::done()
         };
         let worker = Worker::new(&case.store).on_async(&case.tube, slow).concurrency(2).limit(3);
         let worker = worker.start().unwrap();

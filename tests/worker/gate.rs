@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use tubewell::Tube;
-use tubewell::worker::{AsyncJob, IntoOutcome, Job, Worker};
+use tubewell::worker::{AsyncJob, Job, Worker};
+use tubewell::{IntoOutcome, Tube};
 
 use super::executor::block_on;
 use super::support::Form;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Error, FIFO, Failure, OnParent, Put, Rate, TaskState, TubeOptions, UTUBE};
+use tubewell::worker::{Job, Worker};
+use tubewell::{Error, FIFO, Failure, OnParent, Outcome, Put, Rate, TaskState, TubeOptions, UTUBE};
 
 use super::executor::with_timeout;
 use super::support::*;
@@ -79,7 +79,7 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
             let (owners, tube) = (owners.clone(), case.tube.clone());
             move |job: &Job| {
                 owners.lock().unwrap().push(tube.query().owner(job.id()).unwrap().unwrap().label);
-                Outcome::Detached
+                Outcome::detach()
             }
         };
         let worker = Worker::new(&case.store).name("unused").session(&session);

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
-use tubewell::{Error, FIFOTTL, Failure, Filter, Put, Result, TaskState, Tube, TubeOptions};
+use tubewell::worker::{Ended, Job, Report, Worker};
+use tubewell::{
+    Error, FIFOTTL, Failure, Filter, Outcome, Put, Result, TaskState, Tube, TubeOptions,
+};
 
 use super::executor::{eventually_ready, poll_pending, wait_until, with_timeout};
 use super::gate::Gate;
@@ -24,17 +26,17 @@ fn end_at_random(job: &Job, tube: &Tube) -> Result<Outcome> {
         tube.put("child")?;
     }
     Ok(match rng.below(12) {
-        0 => Outcome::Release(Duration::ZERO),
+        0 => Outcome::release(),
         1 => Outcome::snooze(Duration::ZERO),
-        2 | 3 => Outcome::Fail(Failure::new("group", "message")),
+        2 | 3 => Outcome::fail(Failure::new("group", "message")),
         4 => Outcome::bury(Failure::new("group", "message")),
         5 => resume_unwind(Box::new("panic")),
         6 => {
             tube.delete(job.id())?;
-            Outcome::Done
+            Outcome::done()
         }
         7 => return Err(Error::Overloaded),
-        _ => Outcome::Done,
+        _ => Outcome::done(),
     })
 }
 
@@ -129,7 +131,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         assert_eq!(worker.wait().unwrap().panicked, 1);
         let claim = eventually_ready(&mut taker).unwrap().unwrap();
         assert_eq!((claim.id(), claim.attempt(), claim.attempts_left()), (id, 2, Some(0)));
-        claim.snooze(Duration::ZERO).wait().unwrap();
+        claim.end(Outcome::snooze(Duration::ZERO)).wait().unwrap();
         // The last attempt buries the task, and wakes no taker.
         assert_eq!(start().wait().unwrap().panicked, 1);
         assert_eq!(case.state(id), Some(TaskState::Buried));

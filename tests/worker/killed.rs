@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
+use tubewell::worker::{Ended, Job, Report, Worker};
 use tubewell::{
-    Counting, FIFO, FIFOTTL, Failure, Finish, Result, Store, TaskState, Tube, TubeOptions,
+    Counting, FIFO, FIFOTTL, Failure, Outcome, Result, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::gate::Gate;
@@ -31,7 +31,7 @@ pub fn run(job: &process::Job) {
     let store = stores::open(&job.path);
     let (mode, form) = job.mode.split_once(':').unwrap();
     let form = FORMS.into_iter().find(|known| format!("{known:?}") == form).unwrap();
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let worker = Worker::new(&store).concurrency(3);
     let worker = match mode {
         "hang" => hang(form, worker, &tube, reports),
@@ -62,10 +62,10 @@ fn end_at_random(form: Form, worker: Worker, tube: &Tube, reports: Arc<ReportWri
     form.on(worker, tube, move |job: &Job| {
         report_attempt(&reports, job);
         match Rng::new(job.id() * 100 + u64::from(job.attempt())).below(5) {
-            0 => Outcome::Release(Duration::ZERO),
-            1 => Outcome::Fail(Failure::new("group", "message")),
+            0 => Outcome::release(),
+            1 => Outcome::fail(Failure::new("group", "message")),
             2 => resume_unwind(Box::new("panic")),
-            _ => Outcome::Done,
+            _ => Outcome::done(),
         }
     })
 }
@@ -73,9 +73,10 @@ fn end_at_random(form: Form, worker: Worker, tube: &Tube, reports: Arc<ReportWri
 /// Passes each task on to the tube `next`, puts its child into the tube `children`, and reports
 /// that once it is stored.
 fn finish(form: Form, worker: Worker, store: &Store, reports: Arc<ReportWriter>) -> Worker {
-    let [case, next, children] = ["case", "next", "children"].map(|it| store.tube(it).unwrap());
+    let [case, next, children] =
+        ["case", "next", "children"].map(|it| store.find_tube(it).unwrap());
     let worker = form.on(worker, &case, move |job: &Job| {
-        Outcome::Finish(Finish::new().advance(&next, job.body()).put(&children, job.body()))
+        Outcome::advance(&next, job.body()).and_put(&children, job.body())
     });
     worker.watch(move |report: &Report| match report {
         Report::Ended { id, end: Ended::Advanced, .. } => reports.write(&id.to_string()),
@@ -109,9 +110,9 @@ impl StoreFile {
         let path = folder.path().join("queue");
         let store = stores::open(&path);
         for name in tubes {
-            store.create_tube(name, driver, options.clone()).unwrap();
+            store.create_tube(name, options.clone().driver(driver)).unwrap();
         }
-        let tube = store.tube(tubes[0]).unwrap();
+        let tube = store.find_tube(tubes[0]).unwrap();
         tube.put_many((0..tasks).map(|n| n.to_string())).unwrap();
         stores::close(&store);
         StoreFile { _folder: folder, path }
@@ -163,7 +164,7 @@ fn only_attempt_of_a_killed_worker_process_is_not_repeated() {
                     assert!(attempt == 1 && begun.insert(id), "{report}");
                 }
                 let store = file.open();
-                let tube = store.tube("case").unwrap();
+                let tube = store.find_tube("case").unwrap();
                 assert!(ids(&tube, TaskState::Buried).into_iter().eq(begun.iter().copied()));
                 for id in &begun {
                     let info = tube.peek(*id).unwrap().info;
@@ -171,7 +172,7 @@ fn only_attempt_of_a_killed_worker_process_is_not_repeated() {
                 }
             }
             let store = file.open();
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             let worker = Worker::new(&store).on(&tube, |_: &Job| ());
             assert_eq!(worker.run_until_idle().unwrap().jobs(), 0);
             assert_eq!(begun.len(), 5);
@@ -194,7 +195,7 @@ fn no_task_is_attempted_too_often_by_killed_worker_processes() {
                 assert!(attempt > before && attempt <= LIMIT, "task {id}: {before}, {attempt}");
             }
             let store = file.open();
-            let tube = store.tube("case").unwrap();
+            let tube = store.find_tube("case").unwrap();
             for (id, attempt) in &attempts {
                 if let Ok(task) = tube.peek(*id) {
                     assert!((*attempt..=LIMIT).contains(&task.info.attempts), "task {id}");
@@ -202,12 +203,12 @@ fn no_task_is_attempted_too_often_by_killed_worker_processes() {
             }
         }
         let store = file.open();
-        let tube = store.tube("case").unwrap();
+        let tube = store.find_tube("case").unwrap();
         let counted = attempts.clone();
         let fail = move |job: &Job| {
             let before = counted.get(&job.id()).copied().unwrap_or(0);
             assert!(job.attempt() > before && job.attempt() <= LIMIT);
-            Outcome::Fail(Failure::new("last", "message"))
+            Outcome::fail(Failure::new("last", "message"))
         };
         Worker::new(&store).on(&tube, fail).concurrency(2).run_until_idle().unwrap();
         let tasks = tube.statistics().unwrap().tasks;
@@ -224,7 +225,7 @@ fn task_and_its_child_are_both_stored_or_neither_when_the_worker_process_is_kill
         let file = StoreFile::new(FIFO, &["case", "next", "children"], &TubeOptions::new(), TASKS);
         let check = |stored: &BTreeSet<u64>| {
             let store = file.open();
-            let tube = |name: &str| store.tube(name).unwrap();
+            let tube = |name: &str| store.find_tube(name).unwrap();
             let [left, next] = ["case", "next"].map(|name| ids(&tube(name), TaskState::Ready));
             assert_eq!(left.len() + next.len(), TASKS as usize);
             assert!(stored.iter().all(|id| next.contains(id)));
@@ -256,11 +257,11 @@ fn task_and_its_child_are_both_stored_or_neither_when_the_worker_process_is_kill
 fn task_of_a_killed_worker_process_is_ready_unless_it_was_parked() -> Result<()> {
     for form in FORMS {
         let file = StoreFile::new(FIFO, &["case"], &TubeOptions::new().max_attempts(3), 1);
-        let film = file.open().tube("case")?.put("film")?.id;
+        let film = file.open().find_tube("case")?.put("film")?.id;
         let reports = file.kill_after("park", form, 2);
         let token = reports.iter().find_map(|report| report.strip_prefix("film ")).unwrap();
         let store = file.open();
-        let tube = store.tube("case")?;
+        let tube = store.find_tube("case")?;
         assert_eq!(ids(&tube, TaskState::Taken), [film]);
         let work = || {
             let once = |job: &Job| assert_eq!(job.attempt(), 2);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::Barrier;
 
-use tubewell::worker::{Job, Outcome, Report, Worker};
-use tubewell::{FIFO, FIFOTTL, Put, TaskState, TubeOptions};
+use tubewell::worker::{Job, Report, Worker};
+use tubewell::{FIFO, FIFOTTL, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::support::*;
@@ -86,8 +86,8 @@ fn worker_that_ends_when_idle_waits_for_tasks_that_its_jobs_give_back() {
         let case = Case::new();
         case.tube.put_many(["a", "b"]).unwrap();
         let retry = |job: &Job| match job.attempt() {
-            1..4 => Outcome::Release(secs(0)),
-            _ => Outcome::Done,
+            1..4 => Outcome::release_in(secs(0)),
+            _ => Outcome::done(),
         };
         let worker = Worker::new(&case.store).on(&case.tube, retry).concurrency(3);
         let tally = worker.run_until_idle().unwrap();
@@ -143,7 +143,7 @@ fn job_is_lost_after_the_longest_time_that_it_may_run() {
             assert!(job.is_current().unwrap());
             clock.advance(secs(1));
             assert!(!job.is_current().unwrap());
-            Outcome::Done
+            Outcome::done()
         };
         let worker = form.on(Worker::new(&case.store), &case.tube, hang).watch(watch);
         let tally = form.start(worker.max_runtime(secs(10)).limit(2)).wait().unwrap();
@@ -174,7 +174,7 @@ fn ended_worker_leaves_no_session() {
     in_every_form(|form| {
         let case = Case::new();
         case.put("x");
-        form.work(&case, &case.tube, 1, |_: &Job| Outcome::Detached);
+        form.work(&case, &case.tube, 1, |_: &Job| Outcome::detach());
         wait_until(|| case.store.owners().unwrap().is_empty());
         assert_eq!(case.tube.statistics().unwrap().tasks.ready, 1);
     });

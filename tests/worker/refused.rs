@@ -35,7 +35,7 @@ fn worker_that_could_do_nothing_is_refused() {
         });
         assert_refused(&case, "label", || with(&case.tube).name("x".repeat(10_000)));
         let other = stores::in_memory();
-        let foreign = other.create_tube("foreign", FIFO, TubeOptions::new()).unwrap();
+        let foreign = other.create_tube("foreign", TubeOptions::new().driver(FIFO)).unwrap();
         assert_refused(&case, "another store", || with(&foreign));
     });
 }
@@ -56,7 +56,7 @@ fn worker_of_a_dropped_tube_or_a_closed_store_is_refused() {
     case.store.drop_tube("other").unwrap();
     assert!(matches!(worker().start(), Err(Error::TubeDropped { .. })));
     let store = stores::in_memory();
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     stores::close(&store);
     let refused = Worker::new(&store).on(&tube, |_: &Job| ()).start();
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");

@@ -28,7 +28,7 @@ struct Outage {
 fn outage(form: Form) -> (Outage, Running) {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
     let store = stores::serve(disk.open(Store::options().clock(&clock)));
-    let tube = store.create_tube("case", FIFO, TubeOptions::new().max_attempts(1)).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().max_attempts(1).driver(FIFO)).unwrap();
     tube.put("runs").unwrap();
     let (gate, (reports, watch)) = (Gate::default(), reports());
     let calls = Arc::<AtomicUsize>::default();

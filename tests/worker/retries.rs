@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome, Worker};
-use tubewell::{Backoff, ClaimToken, FIFO, FIFOTTL, Failure, TaskState, TubeOptions};
+use tubewell::worker::{Job, Worker};
+use tubewell::{Backoff, ClaimToken, FIFO, FIFOTTL, Failure, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -26,9 +26,9 @@ fn retry_timeouts(job: &Job) -> Outcome {
         _ => Ok(()),
     };
     match fetched {
-        Ok(()) => Outcome::Done,
+        Ok(()) => Outcome::done(),
         Err(error @ PageError::Timeout) => {
-            Outcome::Fail(Failure::new("timeout", error.to_string()))
+            Outcome::fail(Failure::new("timeout", error.to_string()))
         }
         Err(error) => Outcome::bury(Failure::of(&error)),
     }
@@ -90,7 +90,7 @@ fn error_can_say_when_to_come_back() {
         let id = case.put("busy");
         let come_back = |job: &Job| {
             let failure = Failure::new("busy", "503");
-            Outcome::FailIn(secs(30) * job.attempt(), failure)
+            Outcome::fail_in(secs(30) * job.attempt(), failure)
         };
         form.work(&case, &case.tube, 1, come_back);
         case.clock.advance(secs(29));
@@ -109,9 +109,9 @@ fn tasks_of_a_worker_that_died_come_first() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
     let store = stores::open(&path);
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let ids = tube.put_many(["old", "young"]).unwrap();
-    let leave = |_: &Job| Outcome::Detached;
+    let leave = |_: &Job| Outcome::detach();
     let worker = Worker::new(&store).on(&tube, leave).limit(1).start().unwrap();
     assert_eq!(worker.wait().unwrap().detached, 1);
     assert_eq!(tube.peek(ids[0].id).unwrap().info.state, TaskState::Taken);
@@ -119,7 +119,7 @@ fn tasks_of_a_worker_that_died_come_first() {
     stores::close(&store);
     drop((worker, tube, store));
     let store = stores::open(&path);
-    let tube = store.tube("case").unwrap();
+    let tube = store.find_tube("case").unwrap();
     let (send, receive) = shared_channel();
     let tell = move |job: &Job| send.lock().unwrap().send(job.id()).unwrap();
     Worker::new(&store).on(&tube, tell).run_until_idle().unwrap();
@@ -134,12 +134,12 @@ fn runner_resumes_the_tasks_of_child_processes_that_outlived_the_last_runner() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
     let store = stores::open(&path);
-    let tube = store.create_tube("films", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("films", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(["one", "two", "three"]).unwrap();
     let (send, tokens) = shared_channel();
     let start_child = move |job: &Job| {
         send.lock().unwrap().send(job.park(secs(3600))?.to_string()).unwrap();
-        Ok::<_, tubewell::Error>(Outcome::Detached)
+        Ok::<_, tubewell::Error>(Outcome::detach())
     };
     let worker = Worker::new(&store).on(&tube, start_child).limit(2);
     assert_eq!(worker.run_until_idle().unwrap().detached, 2);
@@ -147,7 +147,7 @@ fn runner_resumes_the_tasks_of_child_processes_that_outlived_the_last_runner() {
     drop((tube, store));
 
     let store = stores::open(&path);
-    let tube = store.tube("films").unwrap();
+    let tube = store.find_tube("films").unwrap();
     let tokens: Vec<ClaimToken> = tokens.iter().map(|token| token.parse().unwrap()).collect();
     let worker = || Worker::new(&store).on(&tube, |_: &Job| ()).run_until_idle().unwrap();
     assert_eq!((tokens.len(), worker().done), (2, 1));

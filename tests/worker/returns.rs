@@ -3,9 +3,9 @@
 use std::error::Error as StdError;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tubewell::worker::{Ended, Job, Outcome, Report, Worker};
+use tubewell::worker::{Ended, Job, Report, Worker};
 use tubewell::{
-    Ending, Error, FIFO, Failure, Finish, Keep, LIMFIFOTTL, Put, TaskState, TubeOptions,
+    Ending, Error, FIFO, Failure, Keep, LIMFIFOTTL, Outcome, Put, TaskState, TubeOptions,
 };
 
 use super::support::*;
@@ -18,9 +18,8 @@ fn task_is_done_when_its_handler_returns_normally() {
         let case = Case::new();
         let ids = [case.put("unit"), case.put("outcome"), case.put("result")];
         let (tally, reports) = form.work(&case, &case.tube, 3, |job: &Job| match job.body() {
-            b"outcome" => Ok(Outcome::Done),
             b"result" => Ok::<_, Error>(Outcome::result("4")),
-            _ => Ok(Outcome::default()),
+            _ => Ok(Outcome::done()),
         });
         assert_eq!(tally.done, 3);
         for (id, report) in ids.into_iter().zip(&reports) {
@@ -38,7 +37,7 @@ fn result_is_kept_with_the_task() {
         let id = case.put("2 + 2");
         form.work(&case, &case.tube, 1, |_: &Job| Outcome::result("4"));
         let result = Some(b"4".to_vec());
-        assert_eq!(case.tube.outcome(id).unwrap(), Some(Ending::Done { result }));
+        assert_eq!(case.tube.ending(id).unwrap(), Some(Ending::Done { result }));
     });
 }
 
@@ -63,14 +62,14 @@ fn outcome_decides_what_becomes_of_the_task() {
             let (_, reports) = form.work(&case, &case.tube, 1, move |job: &Job| {
                 let failure = Failure::new("group", "message");
                 match job.body() {
-                    b"release" => Outcome::Release(secs(9)),
+                    b"release" => Outcome::release_in(secs(9)),
                     b"snooze" => Outcome::snooze(secs(9)),
-                    b"fail" => Outcome::Fail(failure),
-                    b"fail in" => Outcome::FailIn(secs(9), failure),
+                    b"fail" => Outcome::fail(failure),
+                    b"fail in" => Outcome::fail_in(secs(9), failure),
                     b"bury" => Outcome::bury(failure),
                     b"advance" => Outcome::advance(&to, "advanced"),
-                    b"finish" => Outcome::Finish(Finish::new().put(&to, "put")),
-                    _ => Outcome::Detached,
+                    b"finish" => Outcome::done().and_put(&to, "put"),
+                    _ => Outcome::detach(),
                 }
             });
             let has_failure = matches!(body, "fail" | "fail in" | "bury");
@@ -287,8 +286,10 @@ fn task_that_its_handler_has_ended_is_not_ended_again() {
 fn refused_outcome_fails_the_attempt() {
     in_every_form(|form| {
         let case = Case::with(FIFO, TubeOptions::new().max_attempts(2));
-        let full =
-            case.store.create_tube("full", LIMFIFOTTL, TubeOptions::new().capacity(1)).unwrap();
+        let full = case
+            .store
+            .create_tube("full", TubeOptions::new().capacity(1).driver(LIMFIFOTTL))
+            .unwrap();
         full.put("x").unwrap();
         let id = case.put("x");
         let (tally, reports) =
@@ -387,16 +388,16 @@ fn task_survives_with_the_end_of_its_job() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("queue");
     let store = stores::open(&path);
-    let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+    let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(["done", "buried", "ready"]).unwrap();
     let handler = |job: &Job| match job.body() {
-        b"done" => Outcome::Done,
+        b"done" => Outcome::done(),
         _ => Outcome::bury(Failure::new("group", "message")),
     };
     Worker::new(&store).on(&tube, handler).limit(2).run_until_idle().unwrap();
     stores::close(&store);
     drop((store, tube));
     let store = stores::open(&path);
-    let tasks = store.tube("case").unwrap().statistics().unwrap().tasks;
+    let tasks = store.find_tube("case").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.buried, tasks.total), (1, 1, 2));
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tubewell::worker::{AsyncJob, Ended, Job, Outcome, Worker};
-use tubewell::{Error, FIFOTTL, Put, Result, Store, TaskState, Tube, TubeOptions, Update};
+use tubewell::worker::{AsyncJob, Ended, Job, Worker};
+use tubewell::{Error, FIFOTTL, Outcome, Put, Result, Store, TaskState, Tube, TubeOptions, Update};
 
 use super::support::*;
 use crate::stores::{self, ManualClock};
@@ -159,7 +159,7 @@ fn job_that_ignores_a_join_ends_nothing() {
             assert!(job.join("parts", &to, &[part]).is_err());
             assert!(!job.is_current().unwrap() && job.check().is_err());
             assert_eq!(job.progress(1, 1), Err(Error::NotTaken { id: job.id() }));
-            Outcome::Done
+            Outcome::done()
         });
         assert_eq!((tally.suspended, case.state(id)), (1, Some(TaskState::Blocked)));
     });
@@ -237,9 +237,9 @@ fn job_goes_on_after_its_store_is_opened_again() {
     let mut ends = Vec::new();
     for _ in 0..10 {
         let store = stores::open_with(&path, Store::options().clock(&clock));
-        let options = || TubeOptions::new().if_not_exists(true).max_attempts(2);
-        let jobs = store.create_tube("jobs", FIFOTTL, options()).unwrap();
-        let parts = store.create_tube("parts", FIFOTTL, options()).unwrap();
+        let options = || TubeOptions::new().max_attempts(2);
+        let jobs = store.open_tube("jobs", options().driver(FIFOTTL)).unwrap();
+        let parts = store.open_tube("parts", options().driver(FIFOTTL)).unwrap();
         if ends.is_empty() {
             jobs.put("x").unwrap();
         }

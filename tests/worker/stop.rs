@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::worker::{AsyncJob, Job, Outcome, Report, Worker, WorkerHandle};
-use tubewell::{Counting, Error, FIFOTTL, Put, Store, TaskState, TubeOptions};
+use tubewell::worker::{AsyncJob, Job, Report, Worker, WorkerHandle};
+use tubewell::{Counting, Error, FIFOTTL, Outcome, Put, Store, TaskState, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{HANGS_AFTER, block_on, wait_until, with_timeout};
@@ -119,7 +119,7 @@ fn hanging() -> Hanging {
     let hang = move |job: &Job| {
         let _ = wait.lock().unwrap().recv();
         let _ = tell.lock().unwrap().send(job.progress(1, 1));
-        Outcome::Done
+        Outcome::done()
     };
     let (reports, watch) = reports();
     let worker = Worker::new(&case.store).on(&case.tube, hang).concurrency(2).watch(watch);
@@ -277,7 +277,7 @@ fn stop_of_a_stuck_worker(time: Duration) -> Duration {
     let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
     let store = stores::serve(disk.open(Store::options().clock(&clock)));
     let options = TubeOptions::new().max_attempts(9).count_takes(Counting::Flushed);
-    let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
     tube.put("runs").unwrap();
     tube.put(Put::new("taken").delay(secs(60))).unwrap();
     let gate = Gate::default();

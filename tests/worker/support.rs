@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tubewell::worker::{Ended, IntoOutcome, Job, Report, Stopper, Tally, Worker, WorkerHandle};
-use tubewell::{FIFOTTL, Result, Store, TaskState, Tube, TubeOptions};
+use tubewell::worker::{Ended, Job, Report, Stopper, Tally, Worker, WorkerHandle};
+use tubewell::{FIFOTTL, IntoOutcome, Result, Store, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use crate::stores::{self, ManualClock};
@@ -38,12 +38,12 @@ impl Case {
     pub fn with(driver: &str, options: TubeOptions) -> Case {
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock));
-        let tube = store.create_tube("case", driver, options).unwrap();
+        let tube = store.create_tube("case", options.driver(driver)).unwrap();
         Case { store, clock, tube }
     }
 
     pub fn another(&self, name: &str) -> Tube {
-        self.store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap()
+        self.store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap()
     }
 
     pub fn put(&self, body: &str) -> u64 {

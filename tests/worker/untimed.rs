@@ -9,8 +9,8 @@ use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tubewell::worker::{AsyncJob, Job, Outcome, Worker};
-use tubewell::{FIFO, Failure, TaskState, TubeOptions};
+use tubewell::worker::{AsyncJob, Job, Worker};
+use tubewell::{FIFO, Failure, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores::ManualClock;
@@ -63,8 +63,8 @@ fn snoozed_task_is_held_for_the_delay_and_keeps_its_attempts() {
         let case = Case::with(FIFO, TubeOptions::new().max_attempts(2));
         let id = case.put("x");
         let outcome = |attempt| match attempt {
-            5 => Outcome::Done,
-            _ => Outcome::Snooze(secs(30)),
+            5 => Outcome::done(),
+            _ => Outcome::snooze(secs(30)),
         };
         let gaps = gaps(form, &case, outcome, 5);
         assert!(gaps.iter().all(|gap| *gap >= secs(30)), "{gaps:?}");
@@ -78,9 +78,9 @@ fn failed_and_released_tasks_are_held_for_the_delay_but_for_the_last_attempt() {
         let case = Case::with(FIFO, TubeOptions::new().max_attempts(3));
         let id = case.put("x");
         let outcome = |attempt| match attempt {
-            1 => Outcome::Release(secs(20)),
-            2 => Outcome::FailIn(secs(40), Failure::new("busy", "come back later")),
-            _ => Outcome::FailIn(1000 * DAY, Failure::new("busy", "no attempt is left")),
+            1 => Outcome::release_in(secs(20)),
+            2 => Outcome::fail_in(secs(40), Failure::new("busy", "come back later")),
+            _ => Outcome::fail_in(1000 * DAY, Failure::new("busy", "no attempt is left")),
         };
         let gaps = gaps(form, &case, outcome, 3);
         assert!(gaps[0] >= secs(20) && gaps[1] >= secs(40), "{gaps:?}");
@@ -112,7 +112,7 @@ fn stop_ends_the_time_for_which_a_task_is_held() {
         let (sender, called) = channel();
         let snooze = move |_: &Job| {
             sender.send(()).unwrap();
-            Outcome::Snooze(DAY)
+            Outcome::snooze(DAY)
         };
         let running = form.start(form.on(Worker::new(&case.store), &case.tube, snooze));
         called.recv().unwrap();
@@ -131,7 +131,7 @@ fn dropped_worker_gives_back_a_snoozed_task_that_it_holds() {
     let counted = calls.clone();
     let worker = Worker::new(&case.store).on_async(&case.tube, move |_: AsyncJob| {
         counted.fetch_add(1, Ordering::SeqCst);
-        async { Outcome::Snooze(DAY) }
+        async { Outcome::snooze(DAY) }
     });
     {
         let mut worker = pin!(worker.run_async());

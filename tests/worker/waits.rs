@@ -102,7 +102,7 @@ fn job_that_waits_is_woken_when_its_worker_stops() {
 fn job_that_waits_is_woken_when_the_store_is_closed() {
     in_every_form(|form| {
         let store = stores::in_memory();
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put("x").unwrap();
         let (worker, told) = waiting_job(form, Worker::new(&store), &tube);
         wait_until(|| tube.statistics().unwrap().tasks.taken == 1);
@@ -166,7 +166,7 @@ fn overdue_claim_wakes_its_job_when_the_reclaim_delay_has_elapsed() {
         let clock = ManualClock::new();
         let store = stores::in_memory_with(Store::options().clock(&clock));
         let options = TubeOptions::new().max_runtime(secs(10)).reclaim_delay(secs(5));
-        let tube = store.create_tube("case", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("case", options.driver(FIFOTTL)).unwrap();
         tube.put("x").unwrap();
         let (tell, told) = channel();
         let tell = Mutex::new(tell);

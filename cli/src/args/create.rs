@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use tubewell::{
-    Backoff, Counting, Durability, FIFO, FIFOTTL, Keep, LIMFIFOTTL, Rate, TubeOptions, UTUBE,
-    UTUBETTL,
+    Backoff, Counting, Durability, Error, FIFO, FIFOTTL, Keep, LIMFIFOTTL, OptionValue, Rate,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
 use super::{number, priority, whole};
@@ -61,20 +61,18 @@ fn rates() -> Vec<CompletionCandidate> {
 pub struct Create {
     /// The tube
     pub tube: String,
-    /// The driver of the tube: the order of its tasks and their options
-    #[arg(long, default_value = FIFOTTL, value_name = "NAME", value_parser = driver())]
-    pub driver: String,
+    /// The driver of the tube: the order of its tasks and their options. Default:
+    /// fifottl, or that of the tube that exists
+    #[arg(long, value_name = "NAME", value_parser = driver())]
+    pub driver: Option<String>,
     #[command(flatten)]
     pub options: Options,
     /// Keep the tasks in memory only: for a tube that an application fills
     #[arg(long, conflicts_with = "durability")]
     pub temporary: bool,
-    /// Succeed if a tube of this name, driver and options already exists
+    /// If the tube exists already, give it the options that are named here
     #[arg(long)]
     pub if_not_exists: bool,
-    /// Give a tube of this name and driver that already exists these options, see below
-    #[arg(long)]
-    pub or_alter: bool,
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +82,9 @@ pub struct Alter {
     pub tube: String,
     #[command(flatten)]
     pub options: Options,
+    /// Set this option back to its default: --default max-taken
+    #[arg(long = "default", value_name = "OPTION")]
+    pub defaults: Vec<String>,
 }
 
 /// Declares the flags of options. Each has the name of its option, and gives it its value.
@@ -181,11 +182,32 @@ flags! {
     }
 }
 
+impl Alter {
+    /// The options that are named.
+    pub fn options(&self) -> tubewell::Result<TubeOptions> {
+        let named = self.options.over(TubeOptions::new());
+        let given: Vec<&str> = named.given().map(|(name, _)| name).collect();
+        self.defaults.iter().map(|name| name.replace('-', "_")).try_fold(named, |options, name| {
+            if given.contains(&&*name) {
+                let what = format!("{name} has a value and --default: leave one of them out");
+                return Err(Error::Invalid { what });
+            }
+            options.set(&name, OptionValue::Without("the default"))
+        })
+    }
+}
+
 impl Create {
     /// The options of the tube.
     pub fn options(&self) -> TubeOptions {
-        let options = TubeOptions::new().temporary(self.temporary);
-        self.options.over(options.if_not_exists(self.if_not_exists).or_alter(self.or_alter))
+        let mut options = TubeOptions::new();
+        if self.temporary {
+            options = options.temporary(true);
+        }
+        if let Some(driver) = &self.driver {
+            options = options.driver(driver);
+        }
+        self.options.over(options)
     }
 }
 
@@ -199,7 +221,8 @@ mod tests {
     #[test]
     fn every_option_of_a_tube_has_a_flag() {
         let store = Store::in_memory().unwrap();
-        let tube = store.create_tube("jobs", super::FIFO, super::TubeOptions::new()).unwrap();
+        let tube =
+            store.create_tube("jobs", super::TubeOptions::new().driver(super::FIFO)).unwrap();
         let command = Cli::command();
         let flags = |of: &str| -> Vec<String> {
             let arguments = command.find_subcommand(of).unwrap().get_arguments();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tubewell::{Claim, ClaimToken, Error, Receipt, Store, TaskState};
+use tubewell::{Claim, ClaimToken, Error, Outcome, Receipt, Store, TaskState};
 
 use super::pop::{Popped, next_task};
 use crate::args::{Ack, Bury, ClaimTask, Fail, Release, Renew, Snooze};
@@ -83,7 +83,7 @@ pub fn print(
 
 /// Ends a claim whose token was not printed. The attempt does not count.
 pub fn give_back(store: &Store, token: &ClaimToken) -> CommandResult {
-    resume(store, token)?.snooze(Duration::ZERO)?;
+    resume(store, token)?.end(Outcome::snooze(Duration::ZERO))?;
     Ok(())
 }
 
@@ -92,7 +92,7 @@ pub fn ack(store: &Store, args: &Ack, output: &mut Output) -> CommandResult {
     let claim = resume(store, &args.token)?;
     let receipt = match result {
         None => claim.ack(),
-        Some(result) => claim.ack_with(result),
+        Some(result) => claim.end(Outcome::result(result)),
     };
     print_end(&args.token, receipt?, "acked", output)
 }
@@ -100,7 +100,7 @@ pub fn ack(store: &Store, args: &Ack, output: &mut Output) -> CommandResult {
 pub fn release(store: &Store, args: &Release, output: &mut Output) -> CommandResult {
     let delay = args.delay.unwrap_or_default();
     check_delay(store, &args.token, "--delay", delay)?;
-    let receipt = resume(store, &args.token)?.release(delay)?;
+    let receipt = resume(store, &args.token)?.release_in(delay)?;
     print_end(&args.token, receipt, "released", output)
 }
 
@@ -110,7 +110,7 @@ pub fn fail(store: &Store, args: &Fail, output: &mut Output) -> CommandResult {
         None => resume(store, &args.token)?.fail(failure),
         Some(delay) => {
             check_delay(store, &args.token, "--delay", delay)?;
-            resume(store, &args.token)?.fail_in(delay, failure)
+            resume(store, &args.token)?.end(Outcome::fail_in(delay, failure))
         }
     };
     print_end(&args.token, receipt?, "failed", output)
@@ -118,7 +118,7 @@ pub fn fail(store: &Store, args: &Fail, output: &mut Output) -> CommandResult {
 
 pub fn snooze(store: &Store, args: &Snooze, output: &mut Output) -> CommandResult {
     check_delay(store, &args.token, "DELAY", args.delay)?;
-    let receipt = resume(store, &args.token)?.snooze(args.delay)?;
+    let receipt = resume(store, &args.token)?.end(Outcome::snooze(args.delay))?;
     print_end(&args.token, receipt, "snoozed", output)
 }
 
@@ -127,8 +127,8 @@ pub fn bury(store: &Store, args: &Bury, output: &mut Output) -> CommandResult {
     let token = args.tube.parse()?;
     let claim = resume(store, &token)?;
     let receipt = match &args.group {
-        None => claim.bury(),
-        Some(group) => claim.bury_with(reported(group, args.message.as_ref())),
+        None => claim.bury(None),
+        Some(group) => claim.bury(reported(group, args.message.as_ref())),
     };
     print_end(&token, receipt?, "buried", output)
 }

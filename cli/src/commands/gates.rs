@@ -16,7 +16,7 @@ use crate::{moment, store};
 /// Changes the options that are given.
 pub fn alter(store: &Store, args: &Alter, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
-    tube.admin().alter(args.options.over(tube.info()?.options())).map_err(unsupported)?;
+    tube.admin().alter(args.options()?).map_err(unsupported)?;
     let info = tube.info()?;
     if output.json {
         return output.object(&TubeRecord::new(&info, tube.statistics()?.tasks));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Put, Receipt, Store, TaskState, Tube};
+use tubewell::{Outcome, Put, Receipt, Store, TaskState, Tube};
 
 use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
@@ -36,7 +36,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
     let id = claim.detach().info.id;
-    let advanced = from.claimed(id).and_then(|claim| claim.advance(&to, task));
+    let advanced = from.claimed(id).and_then(|claim| claim.end(Outcome::advance(&to, task)));
     let receipt = advanced.inspect_err(|_| park_again(&from, id))?;
     print(args, receipt, output).map_err(Failure::after_the_change)
 }

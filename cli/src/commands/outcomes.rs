@@ -25,7 +25,7 @@ struct OutcomeRecord<'a> {
 pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandResult {
     let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
-    let ending = tube.outcome(id).map_err(|error| Failure::of_task(error, name, id))?;
+    let ending = tube.ending(id).map_err(|error| Failure::of_task(error, name, id))?;
     let none = |why: &str| Failure::new(Exit::NoTask, format!("task {id} of {name} {why}"));
     let (ended, result, failure) = match ending {
         Some(Ending::Done { result }) => (TaskState::Done, result, None),

@@ -50,7 +50,7 @@ fn list(
     let mut tubes = vec![tube];
     for info in store.tubes()? {
         if info.name != task.tube {
-            tubes.extend(store.tube(&info.name));
+            tubes.extend(store.find_tube(&info.name));
         }
     }
     let mut rows = Vec::new();

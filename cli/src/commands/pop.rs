@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tubewell::{Claim, Store, TaskCounts, TubeInfo};
+use tubewell::{Claim, Outcome, Store, TaskCounts, TubeInfo};
 
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, json};
@@ -60,7 +60,7 @@ pub fn run(store: &Store, args: &args::Pop, output: &mut Output) -> CommandResul
             if claim.attempts_left().is_some() {
                 // The failure of the output is no attempt. If it counts all the same, since the store
                 // fails too, the task may be buried.
-                let _ = claim.snooze(Duration::ZERO);
+                let _ = claim.end(Outcome::snooze(Duration::ZERO));
             }
             return Err(not_removed(failure, id));
         }

@@ -1,7 +1,7 @@
 //! `create`, `drop`, `truncate`, `tubes` and `stats`.
 
 use serde_json::json;
-use tubewell::{Error, Store, TubeInfo};
+use tubewell::{Error, Store, Tube, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
@@ -22,25 +22,25 @@ pub fn create(place: Place<'_>, cli: &Cli, args: &Create, output: &mut Output) -
         create_tube(&Store::in_memory()?, args)?;
     }
     let store = store::open_or_create(place, cli)?;
-    let existed = store.tube(&args.tube).is_ok();
+    let existed = store.find_tube(&args.tube).is_ok();
     // Printed before the close: the tube is created even if the close fails.
-    let created = create_tube(&store, args).and_then(|()| {
+    let created = create_tube(&store, args).and_then(|tube| {
+        let (name, driver) = (&args.tube, tube.driver());
         if output.json {
             return output.object(&json!({
-                "tube": args.tube, "driver": args.driver, "tube_created": !existed,
-                "store_created": is_new,
+                "tube": name, "driver": driver, "tube_created": !existed, "store_created": is_new,
             }));
         }
-        if existed && args.or_alter {
-            return output.line(format!("tube {} ({}) has these options", args.tube, args.driver));
+        if existed && args.options().given().next().is_some() {
+            return output.line(format!("tube {name} ({driver}) has these options"));
         }
         if existed {
-            return output.line(format!("tube {} ({}) already exists", args.tube, args.driver));
+            return output.line(format!("tube {name} ({driver}) already exists"));
         }
         if is_new {
             output.line(format!("created store {place}"))?;
         }
-        output.line(format!("created tube {} ({})", args.tube, args.driver))
+        output.line(format!("created tube {name} ({driver})"))
     });
     created.and(store::close(&store))
 }
@@ -145,11 +145,13 @@ pub fn stats(
     Ok(())
 }
 
-fn create_tube(store: &Store, args: &Create) -> CommandResult {
-    match store.create_tube(&args.tube, &args.driver, args.options()) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(unsupported(error)),
-    }
+fn create_tube(store: &Store, args: &Create) -> CommandResult<Tube> {
+    let created = if args.if_not_exists {
+        store.open_tube(&args.tube, args.options())
+    } else {
+        store.create_tube(&args.tube, args.options())
+    };
+    created.map_err(unsupported)
 }
 
 /// The failure of a call with an option that the driver of the tube does not support.

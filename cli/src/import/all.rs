@@ -1,6 +1,6 @@
 //! The lines of an export.
 
-use tubewell::{Error, OnKey, SpawnedBy, Tube};
+use tubewell::{Error, OnKey, SpawnedBy, Store, Tube, TubeOptions};
 
 use super::batches::{Import, Target, Task};
 use super::exported::{self, Exported, ExportedTask};
@@ -40,10 +40,33 @@ impl Import<'_> {
 
     fn create_tube(&self, tube: ExportedTube) -> tubewell::Result<Tube> {
         let ExportedTube { name, driver, options, pause, paused_sub_queues } = tube;
-        let tube = self.store.create_tube(&name, &driver, options)?;
+        let tube = self.open_or_create(&name, options.driver(&driver))?;
         pause.map_or(Ok(()), |time| tube.admin().pause_for(time))?;
         for (name, time) in &paused_sub_queues {
             tube.admin().pause_sub_queue(name, *time)?;
+        }
+        Ok(tube)
+    }
+
+    /// A tube that exists is not altered: it must be the one that was exported.
+    fn open_or_create(&self, name: &str, options: TubeOptions) -> tubewell::Result<Tube> {
+        match self.store.create_tube(name, options.clone()) {
+            Err(Error::TubeExists { .. }) => {}
+            created => return created,
+        }
+        let tube = self.store.find_tube(name)?;
+        let wanted = Store::in_memory()?.create_tube(name, options)?.info()?;
+        let differs = |what| Err(Error::TubeDiffers { name: name.into(), what });
+        let existing = tube.info()?;
+        if existing.driver != wanted.driver {
+            let (is, not) = (existing.driver, wanted.driver);
+            return differs(format!("its driver is {is}, not {not}"));
+        }
+        let values = existing.option_values().into_iter().zip(wanted.option_values());
+        for ((option, is), (_, not)) in values {
+            if is != not {
+                return differs(format!("its {option} is {is}, not {not}"));
+            }
         }
         Ok(tube)
     }

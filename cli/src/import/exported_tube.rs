@@ -20,7 +20,7 @@ pub struct ExportedTube {
 
 /// The tube of a line.
 pub(super) fn exported_tube(line: TubeLine<'_>) -> Result<ExportedTube, String> {
-    let options = line.options.over(TubeOptions::new().if_not_exists(true))?;
+    let options = line.options.over(TubeOptions::new())?;
     let pause = line.paused.then(|| exported_time("resumes_in", line.resumes_in)).transpose()?;
     let pauses = line.paused_sub_queues.into_iter();
     let paused_sub_queues = pauses

@@ -120,7 +120,7 @@ fn add(
     counts: &Statistics,
     overview: &mut Overview,
 ) -> tubewell::Result<()> {
-    let tube = store.tube(name)?;
+    let tube = store.find_tube(name)?;
     // A tube whose driver only the application has gives nothing to this process.
     if counts.tasks.ready > 0 && *usable {
         let next = tube.query().next(1)?.pop();
@@ -151,7 +151,7 @@ fn add(
 }
 
 fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Result<Detail> {
-    let tube = store.tube(name)?;
+    let tube = store.find_tube(name)?;
     let page = |after: Option<Cursor>, most: usize| -> tubewell::Result<Page<TaskInfo>> {
         match which {
             Which::State(state) => tube.query().list(*state, after, most),
@@ -172,7 +172,7 @@ fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Re
 }
 
 fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
-    let tube = store.tube(name)?;
+    let tube = store.find_tube(name)?;
     let (task, history) = (tube.peek(id)?, tube.query().history(id)?);
     let owner = if task.info.state == TaskState::Taken { tube.query().owner(id)? } else { None };
     let steps = crate::record::count_steps(&tube, &task.info)?;

@@ -118,8 +118,8 @@ fn store() -> (ManualClock, Store) {
 fn busy() -> (Desk, Session) {
     let (clock, store) = store();
     let options = || TubeOptions::new().history(10);
-    let mail = store.create_tube("mail", FIFOTTL, options()).unwrap();
-    let news = store.create_tube("news", FIFOTTL, options()).unwrap();
+    let mail = store.create_tube("mail", options().driver(FIFOTTL)).unwrap();
+    let news = store.create_tube("news", options().driver(FIFOTTL)).unwrap();
     let worker = store.session("worker-3").unwrap();
     for name in ["ann", "bob", "cem", "dan"] {
         mail.put(Put::new(format!("to: {name}\nhello")).key(name).tag("letter")).unwrap();
@@ -129,7 +129,7 @@ fn busy() -> (Desk, Session) {
     for (group, message) in [("timeout", "no answer"), ("timeout", "no answer"), ("dns", "?")] {
         let claim = mine.try_take().unwrap().unwrap();
         if group == "dns" {
-            claim.bury_with(Failure::new(group, message)).unwrap();
+            claim.bury(Failure::new(group, message)).unwrap();
         } else {
             claim.progress(3, 10).unwrap();
             let _task = claim.detach();
@@ -253,7 +253,7 @@ fn kick_of_a_task_kicks_immediately_and_of_many_asks_first() {
     desk.write("k");
     assert_eq!(desk.footer(), "mail has no buried task");
 
-    let mail = desk.store.tube("mail").unwrap();
+    let mail = desk.store.find_tube("mail").unwrap();
     mail.bury(2).unwrap();
     desk.change();
     desk.press([Key::Enter, Key::Left, Key::Left]);
@@ -292,7 +292,7 @@ fn delete_asks_first_and_only_tasks_are_deleted() {
 #[test]
 fn pause_pauses_the_tube_and_resumes_it() {
     let (mut desk, _worker) = busy();
-    let is_paused = |desk: &Desk, tube| desk.store.tube(tube).unwrap().info().unwrap().paused;
+    let is_paused = |desk: &Desk, tube| desk.store.find_tube(tube).unwrap().info().unwrap().paused;
     desk.write("p");
     assert!(is_paused(&desk, "mail") && desk.shown(90, 8).contains("     yes"));
     desk.press([Key::Enter]);
@@ -310,7 +310,7 @@ fn failed_action_says_why() {
     desk.press([Key::Enter]);
     desk.write("k");
     assert!(desk.footer().contains("not buried"), "{}", desk.footer());
-    let (mail, options) = (desk.store.tube("mail").unwrap(), desk.model.view().footer.1);
+    let (mail, options) = (desk.store.find_tube("mail").unwrap(), desk.model.view().footer.1);
     assert_eq!(options, Tone::Bad);
     mail.admin().truncate().unwrap();
     desk.write("dy");
@@ -337,7 +337,7 @@ fn filter_shows_the_rows_with_its_text() {
 #[test]
 fn selected_task_stays_selected_while_others_come_and_go() {
     let (clock, store) = store();
-    let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     jobs.put_many((0..5).map(|n| format!("{n}"))).unwrap();
     let mut desk = Desk::at(clock, store);
     desk.press([Key::Enter, Key::Down, Key::Down]);
@@ -357,7 +357,7 @@ fn selected_task_stays_selected_while_others_come_and_go() {
 #[test]
 fn long_lists_are_read_in_parts_and_scroll() {
     let (clock, store) = store();
-    let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     jobs.put_many((0..TASKS * 2 + 50).map(|n| format!("{n}"))).unwrap();
     let mut desk = Desk::at(clock, store);
     desk.press([Key::Enter]);
@@ -383,12 +383,12 @@ fn each_list_of_the_overview_but_the_tubes_has_at_most_100_rows() {
     let hourly = Schedule::every(Duration::from_secs(3600));
     let session = store.session("").unwrap();
     for name in ["mail", "news"] {
-        store.create_tube(name, FIFOTTL, TubeOptions::new()).unwrap();
+        store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap();
         let tube = session.tube(name).unwrap();
         tube.put_many(["x"; 120]).unwrap();
         for n in 0..60 {
             let failure = Failure::new(format!("group {n}"), "");
-            tube.try_take().unwrap().unwrap().bury_with(failure).unwrap();
+            tube.try_take().unwrap().unwrap().bury(failure).unwrap();
             let _taken = tube.try_take().unwrap().unwrap().detach();
             tube.schedule(hourly.clone().key(format!("{name} {n}"))).unwrap();
         }
@@ -404,7 +404,7 @@ fn task_is_shown_with_the_first_64_kib_of_its_body() {
     const SHOWN: usize = 64 * 1024;
     for more in [0, 1] {
         let (_clock, store) = store();
-        let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+        let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let id = jobs.put(vec![b'x'; SHOWN + more]).unwrap().id;
         let want = Want::Task { tube: "jobs".into(), id };
         let reading = read(&store, want, Duration::ZERO).unwrap();
@@ -437,7 +437,7 @@ fn nothing_is_read_while_nothing_changes() {
 #[test]
 fn clock_of_ages_stands_still_if_there_are_none() {
     let (clock, store) = store();
-    let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let mut desk = Desk::at(clock, store);
     assert!(!desk.model.has_clock());
     jobs.put("one").unwrap();
@@ -479,7 +479,7 @@ fn ages_go_on_without_readings() {
 fn tube_shows_the_age_of_its_next_task() {
     let (clock, store) = store();
     let options = || TubeOptions::new().max_taken(1);
-    let jobs = store.create_tube("jobs", FIFOTTL, options()).unwrap();
+    let jobs = store.create_tube("jobs", options().driver(FIFOTTL)).unwrap();
     let age = |desk: &mut Desk| {
         desk.change();
         desk.model.rows()[0].cells[2].text.clone()
@@ -502,7 +502,7 @@ fn tube_shows_the_age_of_its_next_task() {
 #[test]
 fn rates_are_those_of_the_last_seconds() {
     let (clock, store) = store();
-    let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let mut desk = Desk::at(clock, store);
     let rates = |desk: &Desk| desk.model.rates.of("jobs").map(|rate| format!("{rate:.1}"));
     jobs.put_many((0..10).map(|n| format!("{n}"))).unwrap();
@@ -522,7 +522,7 @@ fn rates_are_those_of_the_last_seconds() {
 fn tube_that_was_dropped_is_reported() {
     let (mut desk, _worker) = busy();
     desk.press([Key::Down, Key::Enter]);
-    let news = desk.store.tube("news").unwrap();
+    let news = desk.store.find_tube("news").unwrap();
     news.schedules().remove("hourly").unwrap();
     desk.store.drop_tube("news").unwrap();
     desk.change();
@@ -535,7 +535,7 @@ fn tube_that_was_dropped_is_reported() {
 #[test]
 fn names_and_bodies_cannot_control_the_terminal() {
     let (clock, store) = store();
-    let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     jobs.put(Put::new("a\x1b[2Jb\tc").key("k\u{9b}2J")).unwrap();
     let mut desk = Desk::at(clock, store);
     for _ in 0..2 {

@@ -5,9 +5,9 @@ use std::io;
 use std::mem::take;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tubewell::worker::{Ended, Job, Outcome as End, Report as Reported};
+use tubewell::Outcome as End;
+use tubewell::worker::{Ended, Job, Report as Reported};
 use tubewell::{Error, Session, Store, TaskState, Ticket, Tube};
 
 use super::child::{self, Child, is_output_closed, not_started};
@@ -69,13 +69,15 @@ impl Attendant {
     pub fn attend(&self, job: &Job) -> End {
         self.shared().jobs += 1;
         if self.policy.is_exhausted(job) {
-            return self.bury(job, CommandEnd::default());
+            let (takes, end) = (job.takes(), CommandEnd::default());
+            LAST.set(Some(Finished { takes, end, outcome: Outcome::Buried }));
+            return End::bury(None);
         }
         if job.is_current() == Ok(false) {
             // The next attempt may succeed, unless the ttr is too short for every attempt.
             let checked = store::check_ttr(&self.store, job.tube(), job.id());
             checked.unwrap_or_else(|failure| self.running.fail(failure));
-            return End::Detached;
+            return End::detach();
         }
         match self.run(job) {
             Ok(Some((ended, is_terminated))) => self.decide(job, ended, is_terminated),
@@ -117,33 +119,12 @@ impl Attendant {
             }
         }
         let Decision { outcome, claim, keep } = self.policy.decide(job, end, ended, is_terminated);
-        if outcome == Outcome::Buried && matches!(claim, End::Detached) {
-            return self.bury(job, end);
-        }
         LAST.set(Some(Finished { takes: job.takes(), end, outcome }));
         if keep && let Some(tube) = self.tube_of(job) {
             self.shared().kept.push((tube.clone(), job.id(), claim));
-            return End::Detached;
+            return End::detach();
         }
         claim
-    }
-
-    /// Buries a task without a failure.
-    fn bury(&self, job: &Job, end: CommandEnd) -> End {
-        let buried = self
-            .tube_of(job)
-            .filter(|_| job.is_current() != Ok(false))
-            .map(|tube| tube.bury(job.id()));
-        let outcome = match buried {
-            Some(Ok(_)) => Outcome::Buried,
-            None | Some(Err(Error::NotFound { .. })) => Outcome::Lost,
-            Some(Err(error)) => {
-                self.running.fail(Failure::from(error).context(format!("task {}", job.id())));
-                Outcome::Unknown
-            }
-        };
-        LAST.set(Some(Finished { takes: job.takes(), end, outcome }));
-        End::Detached
     }
 
     /// Reports the end of a job, on the thread that has run it, and the errors of the worker.
@@ -223,13 +204,7 @@ impl Attendant {
         // The ends share a few flushes. All of them are made, also after an error.
         let end_of = |(tube, id, end): (Tube, u64, End)| {
             let claim = tube.claimed(id)?.into_async();
-            Ok(match end {
-                End::Fail(failure) => claim.fail(failure),
-                End::FailIn(delay, failure) => claim.fail_in(delay, failure),
-                End::Snooze(delay) => claim.snooze(delay),
-                End::Release(delay) => claim.release(delay),
-                _ => claim.release(Duration::ZERO),
-            })
+            Ok(claim.end(end))
         };
         let tickets: Vec<_> = kept.into_iter().map(end_of).collect();
         let errors = tickets.into_iter().filter_map(|ticket| ticket.and_then(Ticket::wait).err());

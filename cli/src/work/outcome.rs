@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use tubewell::worker::{Job, Outcome as End};
+use tubewell::Outcome as End;
+use tubewell::worker::Job;
 use tubewell::{Backoff, MAX_BODY, Store};
 
 use super::child::Ended;
@@ -25,7 +26,7 @@ pub struct Policy {
 /// The end of a task whose command has ended.
 pub struct Decision {
     pub outcome: Outcome,
-    /// How its claim ends. `Detached` is a burial without a failure.
+    /// How its claim ends.
     pub claim: End,
     /// Its claim ends when the run ends, so that --once tries each task once.
     pub keep: bool,
@@ -102,9 +103,9 @@ impl Policy {
     /// Gives a task back that was not attempted to the end.
     pub fn give_back(&self, job: &Job) -> End {
         if self.records_failures(job) || self.args.max_attempts.is_some() {
-            return End::Snooze(Duration::ZERO);
+            return End::snooze(Duration::ZERO);
         }
-        End::Release(Duration::ZERO)
+        End::release()
     }
 
     /// Decides what becomes of a task whose command has ended like this. `is_terminated` says that
@@ -118,14 +119,14 @@ impl Policy {
     ) -> Decision {
         let decided = |outcome, claim| Decision { outcome, claim, keep: false };
         if end.is_success() {
-            return decided(Outcome::Done, ended.output.map_or(End::Done, End::Result));
+            return decided(Outcome::Done, ended.output.map_or_else(End::done, End::result));
         }
         if is_terminated && end.cause != Cause::MaxRuntime {
             return decided(Outcome::Ended, self.give_back(job));
         }
         let code = end.exit.filter(|_| end.cause == Cause::Status);
         if code == Some(SNOOZE) {
-            let snooze = End::Snooze(self.args.delay.unwrap_or_default());
+            let snooze = End::snooze(self.args.delay.unwrap_or_default());
             return Decision { keep: self.args.once, ..decided(Outcome::Snoozed, snooze) };
         }
         let is_special = code == Some(BURY) || end.cause != Cause::Status;
@@ -133,12 +134,12 @@ impl Policy {
         let failure = is_recorded.then(|| end.failure(ended.last_lines));
         let was_last = self.args.max_attempts.is_some_and(|max| job.attempt() >= max);
         if code == Some(BURY) || was_last || self.args.on_failure == OnFailure::Bury {
-            return decided(Outcome::Buried, failure.map_or(End::Detached, End::Bury));
+            return decided(Outcome::Buried, End::bury(failure));
         }
         let claim = match (failure, self.delay_of(job)) {
-            (None, delay) => End::Release(delay.unwrap_or_default()),
-            (Some(failure), None) => End::Fail(failure),
-            (Some(failure), Some(delay)) => End::FailIn(delay, failure),
+            (None, delay) => End::release_in(delay.unwrap_or_default()),
+            (Some(failure), None) => End::fail(failure),
+            (Some(failure), Some(delay)) => End::fail_in(delay, failure),
         };
         // After its last attempt a task is not taken again.
         if self.args.once && self.args.max_attempts.is_none() && job.attempts_left() != Some(0) {

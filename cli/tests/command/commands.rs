@@ -23,10 +23,12 @@ fn create_creates_the_store_and_tubes() {
     );
     assert!(sandbox.fails("create mail", 6).contains("already exists"));
     let text = sandbox.ok("create mail --if-not-exists --ttl 2h --ttr 1.5s --priority 7");
-    assert_eq!(text, "tube mail (fifottl) already exists\n");
+    assert_eq!(text, "tube mail (fifottl) has these options\n");
     let same = sandbox.json("create up --driver limfifottl --capacity 3 --if-not-exists");
     assert_eq!(same[0]["tube_created"], false);
-    assert!(sandbox.fails("create mail --if-not-exists", 6).contains("mail"));
+    let text = sandbox.ok("create mail --if-not-exists");
+    assert_eq!(text, "tube mail (fifottl) already exists\n");
+    assert!(sandbox.fails("create up --if-not-exists --driver fifo", 6).contains("its driver is"));
 
     let shown = sandbox.ok("tubes");
     assert!(shown.contains("ttl 2h, ttr 1.5s, priority 7"), "{shown}");

@@ -147,7 +147,7 @@ fn import_into_a_used_store_gives_parents_their_new_ids() {
     // Among tasks of the same priority, blocked ones keep their age.
     let order = |sandbox: &Sandbox| {
         let store = Store::open(sandbox.store()).unwrap();
-        let names = ["a", "b"].map(|name| store.tube(name).unwrap());
+        let names = ["a", "b"].map(|name| store.find_tube(name).unwrap());
         let mut bodies = Vec::new();
         while let Some(claim) = names.iter().find_map(|tube| tube.try_take().unwrap()) {
             bodies.push(claim.body().to_vec());
@@ -165,7 +165,7 @@ fn chains_of_blocked_tasks_are_imported() {
     let sandbox = Sandbox::empty();
     let store = Store::open(sandbox.store()).unwrap();
     let tubes = [("a", FIFO), ("b", FIFOTTL)]
-        .map(|(name, driver)| store.create_tube(name, driver, TubeOptions::new()).unwrap());
+        .map(|(name, driver)| store.create_tube(name, TubeOptions::new().driver(driver)).unwrap());
     let waits = |id: u64, tube: usize, parent: u64| {
         Restore::new(Put::new("x").after(&tubes[tube], [parent])).id(id)
     };

@@ -14,7 +14,7 @@ const UNTIL: u64 = 4_000_000_000_000_000;
 fn store_with_steps() -> Sandbox {
     let sandbox = Sandbox::empty();
     let store = Store::open(sandbox.store()).unwrap();
-    let make = |name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap();
+    let make = |name| store.create_tube(name, TubeOptions::new().driver(FIFO)).unwrap();
     let (early, jobs, parts) = (make("early"), make("jobs"), make("parts"));
     parts.put("filler").unwrap(); // 0
     let id = jobs.put("render").unwrap().id; // 1
@@ -41,7 +41,7 @@ fn store_with_steps() -> Sandbox {
 /// The steps of a task, with the tasks that they have put by their bodies.
 fn steps(sandbox: &Sandbox, body: &str) -> Vec<Value> {
     let store = Store::open(sandbox.store()).unwrap();
-    let jobs = store.tube("jobs").unwrap();
+    let jobs = store.find_tube("jobs").unwrap();
     let listed = sandbox_tasks(&store);
     let (id, _) = listed.iter().rev().find(|(_, text)| text == body).unwrap();
     let found = jobs.query().steps(*id).unwrap().into_iter().map(|step| {
@@ -62,7 +62,7 @@ fn steps(sandbox: &Sandbox, body: &str) -> Vec<Value> {
 fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
     let mut tasks = Vec::new();
     for info in store.tubes().unwrap() {
-        let tube = store.tube(&info.name).unwrap();
+        let tube = store.find_tube(&info.name).unwrap();
         for state in [tubewell::TaskState::Ready, tubewell::TaskState::Blocked] {
             for task in tube.query().list(state, None, 100).unwrap().items {
                 let body = tube.peek(task.id).unwrap().body.to_vec();

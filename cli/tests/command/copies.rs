@@ -185,7 +185,7 @@ fn import_restores_tubes_of_an_application() {
         ("precise", TubeOptions::new().ttl(precise)),
         ("short", TubeOptions::new().ttl(Duration::from_micros(1)).priority(u32::MAX)),
     ] {
-        let tube = store.create_tube(name, tubewell::FIFOTTL, options).unwrap();
+        let tube = store.create_tube(name, options.driver(tubewell::FIFOTTL)).unwrap();
         tube.put(tubewell::Put::new("x").ttl(forever)).unwrap();
     }
     store.close().unwrap();
@@ -438,7 +438,7 @@ fn import_keeps_ids_of_tubes_that_interleave() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("create other");
     let store = tubewell::Store::open(sandbox.store()).unwrap();
-    let (mail, other) = (store.tube("mail").unwrap(), store.tube("other").unwrap());
+    let (mail, other) = (store.find_tube("mail").unwrap(), store.find_tube("other").unwrap());
     for n in 0..3000 {
         let tube = if n % 3 == 0 { &other } else { &mail };
         drop(tube.to_async().put(format!("task {n}")));

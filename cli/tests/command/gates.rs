@@ -121,7 +121,7 @@ fn work_runs_no_more_commands_at_a_time_than_max_taken() {
 }
 
 #[test]
-fn alter_changes_what_is_named_and_create_or_alter_everything() {
+fn alter_and_create_of_an_existing_tube_change_what_is_named() {
     let sandbox = Sandbox::empty();
     sandbox.ok("create mail --ttl 2h --priority 7 --max-attempts 5");
     let before = &sandbox.json("tubes")[0];
@@ -137,16 +137,20 @@ fn alter_changes_what_is_named_and_create_or_alter_everything() {
         "mail: durability write(50ms), ttl 2h, ttr 2h, priority 7, max attempts 6, max taken 3\n"
     );
     sandbox.ok("pause mail");
-    assert_eq!(
-        sandbox.ok("create mail --or-alter --priority 1"),
-        "tube mail (fifottl) has these options\n"
-    );
+    let existing = sandbox.ok("create mail --if-not-exists --priority 1");
+    assert_eq!(existing, "tube mail (fifottl) has these options\n");
     let shown = sandbox.ok("tubes");
-    assert!(shown.contains("priority 1, paused"), "{shown}");
-    assert_eq!(sandbox.ok("create new --or-alter"), "created tube new (fifottl)\n");
+    assert!(shown.contains("priority 1, max attempts 6, max taken 3, paused"), "{shown}");
+    let line = sandbox.ok("alter mail --default max-taken --default max_attempts --ttl 3h");
+    assert_eq!(line, "mail: durability write(50ms), ttl 3h, ttr 3h, priority 1, paused\n");
+    let message = sandbox.fails("alter mail --default colour", 2);
+    assert!(message.contains("no option \"colour\""), "{message}");
+    let message = sandbox.fails("alter mail --ttl 3h --default ttl", 2);
+    assert!(message.contains("leave one of them out"), "{message}");
+    assert_eq!(sandbox.ok("create new --if-not-exists"), "created tube new (fifottl)\n");
     assert_eq!(sandbox.ok("alter new"), "new: no options\n");
-    let message = sandbox.fails("create mail --or-alter --driver fifo", 6);
-    assert!(message.contains("its driver is fifottl, not fifo"), "{message}");
+    let message = sandbox.fails("create mail --if-not-exists --driver fifo", 6);
+    assert!(message.contains("its driver is fifottl, not \"fifo\""), "{message}");
     let message = sandbox.fails("alter mail --capacity 3", 2);
     assert!(message.contains("--driver limfifottl"), "{message}");
 }
@@ -165,7 +169,7 @@ fn wrong_gates_are_refused_and_say_what_is_expected() {
         assert!(message.contains(why), "{words}: {message}");
     }
     sandbox.ok(PAGES);
-    let message = sandbox.fails("create pages --if-not-exists --max-taken 8", 6);
-    assert!(message.contains("its rate is 10/1s, not unlimited"), "{message}");
-    assert!(message.contains("`tubewell alter` some of them"), "{message}");
+    let message = sandbox.fails("create pages --if-not-exists --temporary", 6);
+    assert!(message.contains("its option temporary is false, not true"), "{message}");
+    assert!(message.contains("`tubewell alter` changes all but the driver"), "{message}");
 }

@@ -71,7 +71,7 @@ fn list_with_bodies_prints_whole_bodies() {
 fn list_shows_how_long_ago_tasks_were_put() {
     let sandbox = Sandbox::empty();
     let store = tubewell::Store::open(sandbox.store()).unwrap();
-    let mail = store.create_tube("mail", tubewell::FIFO, TubeOptions::new()).unwrap();
+    let mail = store.create_tube("mail", TubeOptions::new().driver(tubewell::FIFO)).unwrap();
     let now = store.clock_report().unwrap().wall;
     let restore = |age: u64| {
         let put_at = UNIX_EPOCH + now.saturating_sub(Duration::from_secs(age));

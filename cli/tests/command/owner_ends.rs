@@ -26,7 +26,7 @@ impl Waiting {
         let pop = start(&sandbox, "pop news --timeout 1h");
         let store = tubewell::connect(&url).unwrap();
         for name in ["mail", "news"] {
-            let tube = store.tube(name).unwrap();
+            let tube = store.find_tube(name).unwrap();
             while tube.info().unwrap().waiting == 0 {
                 std::thread::yield_now();
             }
@@ -114,7 +114,7 @@ fn task_of_a_command_that_outlives_the_owner_is_lost_and_worked_on_again() {
 fn change_in_flight_fails_when_its_connection_breaks() {
     let (sandbox, disk) = (Sandbox::empty(), Arc::new(Disk::default()));
     let store = disk.open(Store::options());
-    store.create_tube("mail", FIFOTTL, TubeOptions::new()).unwrap();
+    store.create_tube("mail", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let served = store.serve(ServeOptions::unix(sandbox.path("a.sock"))).unwrap();
     let put = format!("put mail a --connect {}", served.url());
     let mut put = disk.block_flush_of(|| start(&sandbox, &put));

@@ -180,7 +180,7 @@ fn stats_list_and_peek_show_blocked_tasks() {
 fn commands_see_all_children_of_a_parent_that_has_ended() {
     let sandbox = with_tubes(&["parent"]);
     let store = tubewell::Store::open(sandbox.store()).unwrap();
-    let [mail, other] = ["mail", "other"].map(|name| store.tube(name).unwrap());
+    let [mail, other] = ["mail", "other"].map(|name| store.find_tube(name).unwrap());
     let put = |_| tubewell::Put::new("child").after(&mail, [0]);
     other.put_many((0..2000).map(put)).unwrap();
     drop((mail, other));

@@ -39,8 +39,8 @@ fn hostile() -> Sandbox {
         .history(10)
         .metrics(30)
         .shared_limits(true);
-    let tube = store.create_tube(TUBE, UTUBETTL, options.clone()).unwrap();
-    store.create_tube(OTHER_TUBE, UTUBETTL, options).unwrap().put(HOSTILE).unwrap();
+    let tube = store.create_tube(TUBE, options.clone().driver(UTUBETTL)).unwrap();
+    store.create_tube(OTHER_TUBE, options.driver(UTUBETTL)).unwrap().put(HOSTILE).unwrap();
     let task = |nth: u64| {
         let put = Put::new(HOSTILE).sub_queue(format!("{HOSTILE}{nth}"));
         if nth == 0 { put.key(HOSTILE).tag(HOSTILE) } else { put.tag(HOSTILE) }
@@ -48,8 +48,8 @@ fn hostile() -> Sandbox {
     tube.put_many((0..30).map(task).collect::<Vec<_>>()).unwrap();
     for _ in 0..3 {
         let claim = tube.try_take().unwrap().unwrap();
-        claim.bury_with(Failure::new(HOSTILE, HOSTILE)).unwrap();
-        tube.try_take().unwrap().unwrap().ack_with(HOSTILE).unwrap();
+        claim.bury(Failure::new(HOSTILE, HOSTILE)).unwrap();
+        tube.try_take().unwrap().unwrap().end(tubewell::Outcome::result(HOSTILE)).unwrap();
     }
     tube.schedule(Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new(HOSTILE)))
         .unwrap();

@@ -233,7 +233,7 @@ pub fn closed_for_weeks(every: Duration) -> Sandbox {
     let then = now.checked_sub(MINUTE * (60 * 24 * 21 + 30)).unwrap();
     let (sandbox, clock) = (Sandbox::at(then), tubewell::ManualClock::at(then));
     let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
-    let tube = store.tube("mail").unwrap();
+    let tube = store.find_tube("mail").unwrap();
     let schedule = tubewell::Schedule::every(every).key("report").missed(tubewell::Missed::All);
     tube.schedule(schedule.put("run")).unwrap();
     drop(tube);

@@ -45,7 +45,7 @@ fn every_command_works_while_another_process_serves_the_store() {
     let (mut owner, url) = serve(&sandbox, "");
     assert_eq!(url, format!("unix:{}", socket(&sandbox).display()));
     sandbox.ok("create news --history 10");
-    assert!(sandbox.ok("create news --if-not-exists --history 10").contains("already exists"));
+    assert!(sandbox.ok("create news --if-not-exists --history 10").contains("has these options"));
     sandbox.ok("put news x --key k");
     assert_eq!(columns_of(&sandbox.ok("stats"))[1][..2], ["mail", "3"]);
     assert_eq!(sandbox.ok("pop mail"), "a");
@@ -74,7 +74,7 @@ fn application_that_serves_its_store_lets_commands_in() {
     let sandbox = Sandbox::empty();
     let store = Store::open(sandbox.store()).unwrap();
     let options = TubeOptions::new().temporary(true);
-    let mail = store.create_tube("mail", FIFOTTL, options).unwrap();
+    let mail = store.create_tube("mail", options.driver(FIFOTTL)).unwrap();
     // The tasks of a temporary tube end with the application, and not with the command.
     let why = sandbox.fails("put mail a", 5);
     assert!(why.contains("Store::serve") && why.contains("tubewell serve"), "{why}");
@@ -96,7 +96,7 @@ fn application_that_serves_its_store_lets_commands_in() {
 fn peek_shows_what_a_take_would_get_while_others_work() {
     let sandbox = Sandbox::empty();
     let store = Store::open(sandbox.store()).unwrap();
-    let mail = store.create_tube("mail", UTUBE, TubeOptions::new()).unwrap();
+    let mail = store.create_tube("mail", TubeOptions::new().driver(UTUBE)).unwrap();
     for (body, name) in [("taken", "a"), ("behind it", "a"), ("free", "b")] {
         mail.put(Put::new(body).sub_queue(name)).unwrap();
     }
@@ -206,7 +206,7 @@ fn commands_ask_no_owner_to_catch_up() {
     let sandbox = Sandbox::empty();
     let disk = std::sync::Arc::new(Disk::default());
     let store = disk.open(Store::options());
-    let mail = store.create_tube("mail", FIFOTTL, TubeOptions::new()).unwrap();
+    let mail = store.create_tube("mail", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     let deferred = mail.to_async();
     let put = disk.block_flush_of(|| deferred.put("blocked"));

@@ -62,7 +62,7 @@ impl Sandbox {
         let clock = tubewell::ManualClock::at(wall);
         let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
         let options = tubewell::TubeOptions::new();
-        let tube = store.create_tube("mail", tubewell::FIFOTTL, options).unwrap();
+        let tube = store.create_tube("mail", options.driver(tubewell::FIFOTTL)).unwrap();
         tube.put(tubewell::Put::new("x").ttl(Duration::from_secs(86_400))).unwrap();
         drop(tube);
         store.close().unwrap();

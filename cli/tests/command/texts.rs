@@ -89,11 +89,12 @@ fn hints_of_a_key_in_use_work() {
 #[test]
 fn tube_with_other_options_names_the_option_that_changes_them() {
     let sandbox = Sandbox::with(&[]);
-    let message = sandbox.fails("create mail --if-not-exists --rate 5/1s", 6);
-    assert!(message.contains("its rate is unlimited, not 5/1s"), "{message}");
-    assert!(message.contains("--or-alter changes all but the driver and --temporary"), "{message}");
-    sandbox.ok("create mail --or-alter --rate 5/1s");
+    let message = sandbox.fails("create mail --rate 5/1s", 6);
+    assert!(message.contains("--if-not-exists gives it the options"), "{message}");
     sandbox.ok("create mail --if-not-exists --rate 5/1s");
+    let message = sandbox.fails("create mail --if-not-exists --driver fifo", 6);
+    assert!(message.contains("its driver is fifottl, not \"fifo\""), "{message}");
+    assert!(message.contains("`tubewell alter` changes all but the driver"), "{message}");
 }
 
 #[test]

@@ -328,7 +328,7 @@ fn signal_stops_a_worker_that_buries_many_tasks() {
     let sandbox = Sandbox::with(&vec!["x"; 5000]);
     // All have been taken once, the limit below.
     let store = tubewell::Store::open(sandbox.store()).unwrap();
-    drop(store.tube("mail").unwrap().take_many(5000, std::time::Duration::ZERO).unwrap());
+    drop(store.find_tube("mail").unwrap().take_many(5000, std::time::Duration::ZERO).unwrap());
     store.close().unwrap();
     let options = "mail --max-attempts 1 --jobs 1 --json";
     let mut running = sandbox.work(options, "exit 0");

@@ -12,6 +12,8 @@ pub use requests::REQUEST;
 #[derive(Clone, Copy, Debug)]
 pub enum Field {
     Flag,
+    /// A flag that is not sent any more.
+    Unsent,
     /// The number and the name of a tube.
     Tube,
     TubeNumber,
@@ -83,8 +85,8 @@ pub enum Field {
     /// As the only field of a variant, which is this choice then.
     Instead(&'static Choice),
     /// As the only field of a variant, which depends on a time then: it is the first one without a time,
-    /// and the second one, with the time, for others.
-    ByTime((u8, &'static str), (u8, &'static str)),
+    /// and for others the second one, as an end of this number after the time.
+    ByTime((u8, &'static str), (u8, &'static str), u8),
 }
 
 /// Fields of which one is chosen.

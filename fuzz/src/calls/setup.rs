@@ -33,7 +33,7 @@ static EMPTY: LazyLock<Bytes> = LazyLock::new(|| {
         (FIFOTTL, kept().temporary(true)),
         (FIFOTTL, kept().keep_buried(Keep::new().count(2))),
     ]) {
-        let tube = store.create_tube(name, driver, options).unwrap();
+        let tube = store.create_tube(name, options.driver(driver)).unwrap();
         for n in 0..3 {
             tube.put(format!("task {n} of {name}")).unwrap();
         }

@@ -128,12 +128,15 @@ impl Writer<'_, '_> {
                 self.variants = vec![format!("Request::{name}")];
                 self.fields(fields)
             }
-            [Field::ByTime(zero, other)] => {
+            [Field::ByTime(zero, other, end)] => {
                 let time = *self.source.choose(&TIMES)?;
                 let (number, name) = if time == 0 { zero } else { other };
                 self.begin(choice, *number, name);
                 if time > 0 {
+                    self.out.push(*end);
                     self.number(time);
+                    // No task is put.
+                    self.out.push(0);
                 }
                 Ok(())
             }
@@ -182,6 +185,7 @@ impl Writer<'_, '_> {
                 let flag = self.one_in(2)?;
                 self.out.push(u8::from(flag));
             }
+            Field::Unsent => drop(self.one_in(2)?),
             Field::Byte(byte) => self.out.push(*byte),
             Field::Option(some) => {
                 let is_some = !self.is_plain && self.one_in(5)?;

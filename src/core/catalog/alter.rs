@@ -3,44 +3,57 @@
 use tubewell_drivers::Table;
 
 use super::rows::tube_key;
-use super::tubes::{TubeHead, define, lasting_difference};
+use super::tubes::TubeHead;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::options::Policies;
 use crate::{Error, Result, TubeOptions};
 
 verb! {
-    /// Gives a tube these options. What they leave out has its default. The pause stays.
+    /// Gives a tube the options that are named. The others stay, and so does the pause.
     47 InTube Edit: Alter { options: TubeOptions } -> ()
 }
 
 impl Decide for Alter {
     fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
-        let Some(tube) = core.tubes.get(&number) else { return Err(Error::Closed) };
-        let Definition { name, driver, .. } = &tube.definition;
-        let wanted = define(name, driver, &self.options, tube.driver(|| core.known_drivers())?)?;
-        Ok(core.alter_to(number, wanted)?.map(drop))
+        Ok(core.alter_named(number, &self.options)?.map(drop))
     }
 }
 
 impl Core {
-    /// Gives a tube the options of another definition, if both have the same driver.
-    pub(super) fn alter_to(
+    /// Gives a tube the options that are named, if its driver is the one that is named.
+    pub(super) fn alter_named(
         &mut self,
         number: u32,
-        wanted: Definition,
+        options: &TubeOptions,
     ) -> Result<Decided<TubeHead>> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         let existing = &tube.definition;
-        if let Some(what) = lasting_difference(existing, &wanted) {
-            return Err(Error::TubeDiffers { name: existing.name.to_string(), what });
+        let differs = |what| Error::TubeDiffers { name: existing.name.to_string(), what };
+        if let Some(driver) = options.driver.as_ref().filter(|driver| **driver != *existing.driver)
+        {
+            let what = format!("its driver is {}, not {driver:?}", existing.driver);
+            return Err(differs(what));
         }
-        let policies = Policies { paused: existing.policies.paused, ..wanted.policies };
-        let wanted = Definition { space: existing.space, policies, ..wanted };
+        if !options.name_any() {
+            return Ok(self.definition_stored(number));
+        }
+        let traits = tube.driver(|| self.known_drivers())?.traits();
+        let policies = existing.policies.altered(options, &existing.driver, traits)?;
+        if let Some(what) = existing.policies.lasting_difference(&policies) {
+            return Err(differs(what));
+        }
+        let wanted = Definition { policies, ..existing.clone() };
         if wanted == *existing {
             return Ok(self.definition_stored(number));
         }
+        self.alter_to(number, wanted)
+    }
+
+    /// Gives a tube another definition.
+    fn alter_to(&mut self, number: u32, wanted: Definition) -> Result<Decided<TubeHead>> {
+        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let existing = &tube.definition;
         let metrics_differ = wanted.policies.metrics != existing.policies.metrics;
         let gets_history = existing.policies.history == 0 && wanted.policies.history > 0;
         let limits_differ = SubQueueLimits::options(&wanted.policies)

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use tubewell_drivers::{Counts, Driver, HeadCache, TUBE_NAME_MAX, Table, purge_slice};
+use tubewell_drivers::{Counts, Driver, FIFOTTL, HeadCache, TUBE_NAME_MAX, Table, purge_slice};
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use crate::commit::DueCursor;
@@ -26,8 +26,12 @@ use crate::{Error, Result, TubeOptions};
 const PURGE_ROWS: usize = 512;
 
 verb! {
-    /// Creates a tube, or opens the existing one if the options allow it.
-    7 InStore Edit: CreateTube { name: String, driver: String, options: TubeOptions } -> TubeHead {
+    /// Creates a tube. `opens`: one that exists is opened instead, and gets the options that are named.
+    7 InStore Edit: CreateTube { name: String, options: TubeOptions, opens: bool } -> TubeHead {
+        fn may_repeat(&self) -> bool {
+            self.opens
+        }
+
         fn check_sendable(&self) -> Result<()> {
             if self.options.callback.is_none() {
                 return Ok(());
@@ -137,13 +141,15 @@ impl Core {
     fn create_tube(&mut self, request: &CreateTube) -> Result<Decided<TubeHead>> {
         self.check_open()?;
         check_name("a tube", &request.name)?;
-        let driver = self.drivers.get(&request.driver).cloned().ok_or_else(|| {
-            Error::DriverUnknown { name: request.driver.clone(), known: self.known_drivers() }
-        })?;
-        let definition = define(&request.name, &request.driver, &request.options, &*driver)?;
         if let Some(number) = self.names.get(&*request.name).copied() {
-            return self.open_existing(request, definition, number);
+            return self.open_existing(request, number);
         }
+        let name = request.options.driver.as_deref().unwrap_or(FIFOTTL);
+        let driver = self.drivers.get(name).cloned().ok_or_else(|| Error::DriverUnknown {
+            name: name.into(),
+            known: self.known_drivers(),
+        })?;
+        let definition = define(&request.name, name, &request.options, &*driver)?;
         if definition.policies.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
             self.buffers[MEMORY].set_engine(Arc::new(engine));
@@ -157,33 +163,16 @@ impl Core {
         Ok(self.catalog_changed(number))
     }
 
-    /// Opens an existing tube for a create with `if_not_exists` or `or_alter`, if it is the same or
-    /// can be altered.
-    fn open_existing(
-        &mut self,
-        request: &CreateTube,
-        wanted: Definition,
-        number: u32,
-    ) -> Result<Decided<TubeHead>> {
-        let TubeOptions { if_not_exists, or_alter, callback, .. } = &request.options;
-        if !if_not_exists && !or_alter {
+    fn open_existing(&mut self, request: &CreateTube, number: u32) -> Result<Decided<TubeHead>> {
+        if !request.opens {
             return Err(Error::TubeExists { name: request.name.clone() });
         }
-        let decided = if *or_alter {
-            self.alter_to(number, wanted)?
-        } else {
-            let existing = self.tubes.get(&number).map(|tube| &tube.definition);
-            if let Some(what) = existing.and_then(|existing| difference(existing, &wanted)) {
-                return Err(Error::TubeDiffers { name: request.name.clone(), what });
-            }
-            // The creation of the tube may not be flushed yet.
-            self.definition_stored(number)
-        };
+        let decided = self.alter_named(number, &request.options)?;
         // The existing callback stays until `on_task_change` replaces it.
         if let Some(tube) = self.tubes.get_mut(&number)
             && tube.callback.is_none()
         {
-            tube.callback.clone_from(callback);
+            tube.callback.clone_from(&request.options.callback);
         }
         Ok(decided)
     }
@@ -406,7 +395,7 @@ fn check_name(of: &str, name: &str) -> Result<()> {
 }
 
 /// The definition of a tube with these options.
-pub(super) fn define(
+fn define(
     name: &str,
     driver_name: &str,
     options: &TubeOptions,
@@ -422,21 +411,4 @@ pub(super) fn define(
         bounded: traits.bounded,
         policies: Policies::new(options, driver_name, traits)?,
     })
-}
-
-/// The first difference of two tubes that no alter removes, as a clause.
-pub(super) fn lasting_difference(existing: &Definition, wanted: &Definition) -> Option<String> {
-    difference_of_drivers(existing, wanted)
-        .or_else(|| existing.policies.lasting_difference(&wanted.policies))
-}
-
-/// The first difference of two tubes, as a clause.
-fn difference(existing: &Definition, wanted: &Definition) -> Option<String> {
-    difference_of_drivers(existing, wanted)
-        .or_else(|| existing.policies.difference(&wanted.policies))
-}
-
-fn difference_of_drivers(existing: &Definition, wanted: &Definition) -> Option<String> {
-    let (existing, wanted) = (&existing.driver, &wanted.driver);
-    (existing != wanted).then(|| format!("its driver is {existing}, not {wanted}"))
 }

@@ -59,11 +59,11 @@ impl Core {
         let header = found.record.header.clone();
         // As if the last attempt had been lost: its end was not recorded.
         let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
-        self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, None)?;
+        let visibility = self.sweep_visibility(number);
+        self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, None, visibility)?;
         if let Some(tube) = self.tubes.get_mut(&number) {
             tube.window.remove((found.record.header.order, id));
         }
-        let visibility = self.sweep_visibility(number);
         self.make_fate_visible((number, id), EventKind::Bury, TaskState::Ready, fate, visibility);
         Ok(())
     }
@@ -99,6 +99,7 @@ impl Core {
         kind: EventKind,
         fate: &mut Fate,
         owner: Option<Arc<str>>,
+        visibility: Visibility,
     ) -> Result<()> {
         self.add_reported_failure(number, id, found, fate)?;
         let is_buried = fate.shelf == Shelf::Buried && found.shelf != Shelf::Buried;
@@ -127,7 +128,7 @@ impl Core {
             self.count(number, Counted::Failure);
         }
         if has_children {
-            self.tell_later(number, id, ParentEnd::Buried);
+            self.tell_later_as(visibility, number, id, ParentEnd::Buried);
         }
         if let Some(tube) = self.tubes.get_mut(&number) {
             let rank = (fate.header.order_on(fate.shelf), id);
@@ -139,7 +140,7 @@ impl Core {
                 None => self.last_failure(number, id, &fate.header).unwrap_or_default(),
                 recorded => recorded,
             };
-            self.note_ending(number, id, || Ending::Buried { failure });
+            self.note_ending_as(visibility, id, || Ending::Buried { failure });
         }
         Ok(())
     }
@@ -230,14 +231,15 @@ impl Core {
             let mut header = found.record.header.clone();
             header.takes = header.takes.max(row.takes);
             let mut fate = self.rules(number)?.fate(id, header, end);
-            self.carry_out_fate((number, id), &found, end.kind(), &mut fate, row.label)?;
+            let (task, kind, visibility) =
+                ((number, id), end.kind(), self.sweep_visibility(number));
+            self.carry_out_fate(task, &found, kind, &mut fate, row.label, visibility)?;
             if end.is_loss() {
                 self.count(number, Counted::Lost);
             }
             // An end in memory was reported when the task became ready.
             if fate.shelf != Shelf::Ready || matches!(end, End::ProcessEnded) {
-                let (kind, visibility) = (end.kind(), self.sweep_visibility(number));
-                self.make_fate_visible((number, id), kind, TaskState::Ready, fate, visibility);
+                self.make_fate_visible(task, kind, TaskState::Ready, fate, visibility);
             }
         }
         self.erase_claim_row(number, id);
@@ -288,8 +290,8 @@ impl Core {
             self.write_header(id, claim.tube, &mut fate.header, Some(entry))?;
         } else {
             let (found, owner) = (self.find(claim.tube, id)?, self.label_of(claim));
-            let task = (claim.tube, id);
-            self.carry_out_fate(task, &found, EventKind::Lost, &mut fate, owner)?;
+            let (task, visibility) = ((claim.tube, id), self.visibility(claim.tube));
+            self.carry_out_fate(task, &found, EventKind::Lost, &mut fate, owner, visibility)?;
         }
         self.remove_claim_row(id, claim);
         if fate.shelf == Shelf::Buried { self.trim_buried_at_close(claim.tube) } else { Ok(()) }

@@ -236,7 +236,7 @@ impl Core {
         let moved = if moves {
             let found = self.find(number, id);
             found.and_then(|found| {
-                self.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)
+                self.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner, visibility)
             })
         } else {
             Ok(())

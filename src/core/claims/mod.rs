@@ -16,7 +16,6 @@ pub(in crate::core) use choose::{IS_DONE, IS_SCHEDULE};
 pub(crate) use claim::{ClaimOf, DescribeHeld, DropClaim};
 pub(crate) use failure::decode_failure;
 pub(in crate::core) use failure::encode_failure;
-#[cfg(feature = "redb")]
 pub(in crate::core) use fate::Fate;
 pub(in crate::core) use fate::{End, Rules};
 pub(crate) use owners::{DescribeSession, Owners};

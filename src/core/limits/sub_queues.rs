@@ -309,7 +309,7 @@ mod tests {
             for later in [|tube: &Tube| tube.try_take().unwrap(), |tube: &Tube| tube.claim(1).ok()]
             {
                 let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
-                let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
+                let tube = store.create_tube("work", TubeOptions::new().driver(UTUBE)).unwrap();
                 tube.put(Put::new("first").sub_queue("x")).unwrap();
                 shut(&tube);
                 tube.put(Put::new("second").sub_queue("x")).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     fn many_sub_queues_that_open_at_once_are_opened_in_slices() {
         let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
         let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND)).sub_queue_limit(9);
-        let tube = store.create_tube("work", UTUBE, options).unwrap();
+        let tube = store.create_tube("work", options.driver(UTUBE)).unwrap();
         let puts = (0..1000).map(|n| Put::new("x").sub_queue((n % 500).to_string()));
         tube.put_many(puts).unwrap();
         assert_eq!(tube.take_many(1000, Duration::ZERO).unwrap().len(), 500);

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn no_child_is_told_while_a_transaction_is_in_doubt() {
         let store = Store::in_memory().unwrap();
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let parent = tube.put("parent").unwrap().id;
         tube.put(Put::new("child").after(&tube, [parent])).unwrap();
         store.inner().run(|core| {

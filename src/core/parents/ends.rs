@@ -184,7 +184,7 @@ impl Core {
         }
         let is_last = header.open_parents() == 0;
         let mut fate = self.rules(number)?.bury(header, Some(failure));
-        self.carry_out_fate((number, id), found, EventKind::Bury, &mut fate, None)?;
+        self.carry_out_fate((number, id), found, EventKind::Bury, &mut fate, None, visibility)?;
         if let Some(edge) = edge.filter(|_| is_gone && !is_last) {
             self.edit(number, |ledger| {
                 ledger.remove_edge(id, edge);
@@ -221,7 +221,18 @@ impl Core {
 
     /// Marks a parent: its children are told of its end by the writer thread, in this run or the next.
     pub(in crate::core) fn tell_later(&mut self, number: u32, id: u64, end: ParentEnd) {
-        let visibility = match self.visibility(number) {
+        self.tell_later_as(self.visibility(number), number, id, end);
+    }
+
+    /// As `tell_later`, after an end that becomes visible as this says.
+    pub(in crate::core) fn tell_later_as(
+        &mut self,
+        visibility: Visibility,
+        number: u32,
+        id: u64,
+        end: ParentEnd,
+    ) {
+        let visibility = match visibility {
             Visibility::Written(delay) => Visibility::Within(delay),
             other => other,
         };

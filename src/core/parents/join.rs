@@ -52,8 +52,9 @@ impl Core {
         fate.header.edit_more(|more| more.has_steps = true);
         let row = StepRow { number: next, kind: StepKind::Join.byte(), value: &[] };
         let row = encode_step(id, name, row);
+        let visibility = self.visibility(number);
         self.atomically(number, |core| {
-            core.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner)?;
+            core.carry_out_fate((number, id), &found, end.kind(), &mut fate, owner, visibility)?;
             core.edit(number, |ledger| {
                 ledger.write_step(id, name, row);
                 ledger.add_edges(id, &open);
@@ -61,7 +62,6 @@ impl Core {
             })
         })?;
         self.remove_claim(id);
-        let visibility = self.visibility(number);
         self.make_fate_visible((number, id), end.kind(), TaskState::Taken, fate, visibility);
         Ok(self.decided(number, visibility, |_| false))
     }

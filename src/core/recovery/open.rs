@@ -402,13 +402,13 @@ mod tests {
         };
         write_store_file(&path, header, Counts::default());
         let store = Store::open(&path).unwrap();
-        let work = store.tube("work").unwrap();
+        let work = store.find_tube("work").unwrap();
         work.admin().truncate().unwrap();
         work.put("x").unwrap();
         let claim = work.try_take().unwrap().unwrap();
         for _ in 0..2 {
             assert!(matches!(work.admin().truncate(), Err(Error::Unavailable { .. })));
-            let refused = store.create_tube("new", crate::FIFO, crate::TubeOptions::new());
+            let refused = store.create_tube("new", crate::TubeOptions::new().driver(crate::FIFO));
             assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         }
         claim.ack().unwrap();

@@ -30,7 +30,7 @@ mod tests {
         let path = dir.path().join("store");
         let open = || Store::options().clock(&clock).open(&path).unwrap();
         let store = open();
-        let tube = store.create_tube("jobs", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
         tube.schedule(Schedule::cron("0 9 * * *", "UTC").key("report").put("x")).unwrap();
         tube.schedule(Schedule::every(DAY * 2).key("tidy").put("x")).unwrap();
         store.inner().run(|core| core.config.calendar = None);
@@ -46,7 +46,7 @@ mod tests {
         store.close().unwrap();
         // A program that has it makes up for one run.
         let store = open();
-        let tube = store.tube("jobs").unwrap();
+        let tube = store.find_tube("jobs").unwrap();
         clock.advance(Duration::ZERO);
         let listed = tube.schedules().list(None, 9).unwrap().items;
         assert_eq!(

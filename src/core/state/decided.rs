@@ -45,6 +45,13 @@ impl Wait {
             {
                 second
             }
+            // The flush of an earlier commit does not include the write of a later one.
+            (Some(Wait::Flush(buffer, flushed)), Some(Wait::Write(written)))
+            | (Some(Wait::Write(written)), Some(Wait::Flush(buffer, flushed)))
+                if written.number > flushed.number =>
+            {
+                Some(Wait::Flush(*buffer, written.clone()))
+            }
             _ => Wait::longer(first, second),
         }
     }
@@ -66,5 +73,34 @@ impl<T> Decided<T> {
 
     pub(crate) fn map<U>(self, with: impl FnOnce(T) -> U) -> Decided<U> {
         Decided { answer: with(self.answer), wait: self.wait }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_for_several_calls_includes_the_latest_commit_of_each() {
+        let flush = |number| Some(Wait::Flush(FILE, Batch::new(number)));
+        let write = |number| Some(Wait::Write(Batch::new(number)));
+        let flushes = |wait: Option<Wait>| match wait {
+            Some(Wait::Flush(_, batch)) => Some(batch.number),
+            _ => None,
+        };
+        for (one, other, number) in [
+            (flush(1), None, 1),
+            (flush(1), flush(2), 2),
+            (flush(1), write(1), 1),
+            (flush(1), write(2), 2),
+            (flush(2), write(1), 2),
+        ] {
+            assert_eq!(flushes(Wait::later(one.clone(), other.clone())), Some(number));
+            assert_eq!(flushes(Wait::later(other, one)), Some(number));
+        }
+        assert!(
+            matches!(Wait::later(None, write(3)), Some(Wait::Write(batch)) if batch.number == 3)
+        );
+        assert!(Wait::later(None, None).is_none());
     }
 }

@@ -389,16 +389,13 @@ impl PutRequest {
         Ok(requests)
     }
 
-    /// Refuses more tasks or bytes than one call accepts.
+    /// Refuses more tasks, bytes or parents than one call accepts.
     pub(in crate::core) fn check_many<'a>(
-        verb: &str,
-        mut tasks: impl Iterator<Item = &'a PutRequest> + Clone,
+        verb: &'static str,
+        mut tasks: impl Iterator<Item = &'a PutRequest>,
     ) -> Result<()> {
-        let bytes: usize = tasks.clone().map(PutRequest::bytes).sum();
-        if bytes > PUT_MANY_BYTES || tasks.nth(PUT_MANY_TASKS).is_some() {
-            return Err(PutRequest::too_many(verb));
-        }
-        Ok(())
+        let mut batch = Batch::of(verb);
+        tasks.try_for_each(|task| batch.add(task))
     }
 
     fn too_many(verb: &str) -> Error {

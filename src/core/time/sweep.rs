@@ -270,7 +270,7 @@ mod tests {
     fn sweep_stops_at_its_budget_and_returns_whether_more_is_due() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
         // Three kinds of dues: expired tasks, elapsed delays, expired claims.
         tube.put_many((0..40).map(|_| Put::new("claimed").ttr(SECOND))).unwrap();
         let claims = tube.take_many(40, Duration::ZERO).unwrap();
@@ -297,17 +297,17 @@ mod tests {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let keep = TubeOptions::new().keep_done(Keep::new().age(SECOND));
-        let tube = store.create_tube("work", FIFO, keep).unwrap();
+        let tube = store.create_tube("work", keep.driver(FIFO)).unwrap();
         tube.put_many(["x"; 1000]).unwrap();
         let claims = tube.take_many(1000, Duration::ZERO).unwrap();
-        assert_eq!(Claim::ack_many(claims).unwrap().len(), 1000);
+        assert_eq!(Claim::end_many(claims, |_| crate::Outcome::done()).unwrap().len(), 1000);
         store.inner().run(|core| core.now.timeline += 1_000_000);
         let mut slices = 0;
         while store.inner().run(|core| core.sweep(64)).unwrap() {
             slices += 1;
             store.flush().unwrap();
             assert_eq!(tube.statistics().unwrap().tasks.kept, 1000 - slices * 64);
-            assert_eq!(tube.outcome(slices * 64), Ok(Some(Ending::Done { result: None })));
+            assert_eq!(tube.ending(slices * 64), Ok(Some(Ending::Done { result: None })));
         }
         assert_eq!(slices, 1000 / 64);
         store.flush().unwrap();
@@ -321,7 +321,7 @@ mod tests {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
         let options = TubeOptions::new().history(1000);
-        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
         for id in 0..20 {
             tube.put(Put::new("x").ttl(SECOND)).unwrap();
             for _ in 0..999 {
@@ -344,7 +344,7 @@ mod tests {
     fn backoff_gives_no_time_to_a_task_whose_ttl_has_elapsed() {
         let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
         let options = TubeOptions::new().backoff(Backoff::constant(SECOND * 60));
-        let tube = store.create_tube("work", FIFOTTL, options).unwrap();
+        let tube = store.create_tube("work", options.driver(FIFOTTL)).unwrap();
         for ends_by_ttr in [false, true] {
             let id = tube.put(Put::new("x").ttl(SECOND * 2).ttr(SECOND)).unwrap().id;
             let session = store.session("").unwrap();
@@ -371,7 +371,7 @@ mod tests {
     fn idle_store_has_no_next_due() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
         tube.put(Put::new("one").ttl(SECOND)).unwrap();
         tube.try_take().unwrap().unwrap().ack().unwrap();
         clock.advance(SECOND * 10);
@@ -384,9 +384,9 @@ mod tests {
     fn calls_proceed_between_the_slices_of_many_dues() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let due = store.create_tube("due", FIFOTTL, TubeOptions::new()).unwrap();
+        let due = store.create_tube("due", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let relaxed = TubeOptions::new().durability(Durability::relaxed());
-        let live = store.create_tube("live", FIFO, relaxed).unwrap();
+        let live = store.create_tube("live", relaxed.driver(FIFO)).unwrap();
         due.put_many((0..10_000).map(|_| Put::new("x").ttl(SECOND))).unwrap();
         store.inner().run(|core| core.now.timeline += 1_000_000);
         let mut slices = 0;

@@ -306,7 +306,7 @@ mod tests {
     fn timeline_stands_still_when_elapsed_time_jumps_back() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let second = Duration::from_secs(1);
         tube.put(Put::new("expiring").ttl(second * 100)).unwrap();
         tube.put(Put::new("delayed").delay(second * 100)).unwrap();

@@ -134,7 +134,8 @@ impl Core {
         let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
-        self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, owner)?;
+        let visibility = self.visibility(number);
+        self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, owner, visibility)?;
         let from = self.remove_from_memory(number, &found, id);
         let (kind, to) = (EventKind::Bury, TaskState::Buried);
         let change = self.change(number, id, kind, Some(from), to, Some(fate.header));

@@ -68,12 +68,12 @@ mod tests {
     #[test]
     fn failed_edits_of_a_call_are_taken_back() {
         let store = Store::in_memory().unwrap();
-        let tube = store.create_tube("work", UTUBE, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(UTUBE)).unwrap();
         let number = store.inner().run(|core| core.find_tube("work")).unwrap().number;
         for _ in 0..2 {
             tube.put_many(["a", "b"].map(|sub| Put::new("x").sub_queue(sub))).unwrap();
             let claim = tube.try_take().unwrap().unwrap();
-            claim.bury_with(Failure::new("crash", "signal 9")).unwrap();
+            claim.bury(Failure::new("crash", "signal 9")).unwrap();
         }
         let listed = || {
             let page = |state| tube.query().list(state, None, 10).unwrap().items;

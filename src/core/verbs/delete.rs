@@ -328,7 +328,7 @@ mod tests {
     fn with_rows(tasks: u64, entries: u64, steps: u64) -> (Store, Tube) {
         let store = Store::in_memory().unwrap();
         let options = TubeOptions::new().history(1000);
-        let tube = store.create_tube("work", FIFO, options).unwrap();
+        let tube = store.create_tube("work", options.driver(FIFO)).unwrap();
         for _ in 0..tasks {
             let (at, log) = (SystemTime::UNIX_EPOCH, EventKind::Log);
             let entry = |number| HistoryEntry::new(number, at, "work", log, TaskState::Taken);

@@ -1,4 +1,4 @@
-//! The verbs of the holder of a task: release, fail, snooze, touch, checkpoint, renew, bury.
+//! The verbs of the holder of a task: release and snooze without a delay, touch, checkpoint, renew.
 //!
 //! Each of them checks the claim first.
 
@@ -6,16 +6,9 @@ use tubewell_drivers::{Body, NEVER};
 
 use crate::core::claims::End;
 use crate::core::history::Entry;
-use crate::core::state::{ClaimKey, Core, Decided, Wait, check_size};
+use crate::core::state::{ClaimKey, Core, Decided, check_size};
 use crate::core::verb::{Decide, Limits, verb};
-use crate::{Error, EventKind, Failure, Receipt, Result, TaskState};
-
-verb! {
-    /// Acks of claims, in any tubes.
-    5 OfClaims Edit: AckClaims {} -> Vec<Result<Receipt>> {
-        const ENDS_CLAIM: bool = true;
-    }
-}
+use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 verb! {
     /// Gives a task back, to its old place. Only memory changes.
@@ -25,46 +18,12 @@ verb! {
 }
 
 verb! {
-    /// Gives a task back, after a delay in microseconds.
-    30 OfClaim Edit: ReleaseIn { delay: u64 } -> Receipt {
-        const ENDS_CLAIM: bool = true;
-    }
-}
-
-verb! {
     /// As `Release`. The attempt does not count.
     9 OfClaim Memory: Snooze {} -> Receipt {
         const ENDS_CLAIM: bool = true;
-        const FORGIVES: bool = true;
-    }
-}
 
-verb! {
-    /// As `ReleaseIn`. The attempt does not count.
-    31 OfClaim Edit: SnoozeIn { delay: u64 } -> Receipt {
-        const ENDS_CLAIM: bool = true;
-        const FORGIVES: bool = true;
-    }
-}
-
-verb! {
-    /// Ends the attempt with a failure. Without a delay, the backoff of the tube applies.
-    8 OfClaim Edit: Fail { delay: Option<u64>, failure: Failure } -> Receipt {
-        const ENDS_CLAIM: bool = true;
-
-        fn check(&self, _: Limits) -> Result<()> {
-            self.failure.check()
-        }
-    }
-}
-
-verb! {
-    /// Buries a task for its holder.
-    7 OfClaim Edit: BuryHeld { failure: Option<Failure> } -> Receipt {
-        const ENDS_CLAIM: bool = true;
-
-        fn check(&self, _: Limits) -> Result<()> {
-            self.failure.as_ref().map_or(Ok(()), Failure::check)
+        fn forgives(&self) -> bool {
+            true
         }
     }
 }
@@ -105,46 +64,15 @@ verb! {
     }
 }
 
-impl Decide for AckClaims {
-    fn decide(&self, core: &mut Core, on: &[ClaimKey]) -> Result<Decided<Vec<Result<Receipt>>>> {
-        Ok(core.ack_many(on))
-    }
-}
-
 impl Decide for Release {
     fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
         core.end_held(key, End::Release { delay: 0 })
     }
 }
 
-impl Decide for ReleaseIn {
-    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
-        core.end_held(key, End::Release { delay: self.delay })
-    }
-}
-
 impl Decide for Snooze {
     fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
         core.end_held(key, End::Snooze { delay: 0 })
-    }
-}
-
-impl Decide for SnoozeIn {
-    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
-        core.end_held(key, End::Snooze { delay: self.delay })
-    }
-}
-
-impl Decide for Fail {
-    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
-        core.end_held(key, End::Fail { delay: self.delay, failure: &self.failure })
-    }
-}
-
-impl Decide for BuryHeld {
-    fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
-        core.check_claim(key)?;
-        core.bury(key.tube, key.id, self.failure.as_ref())
     }
 }
 
@@ -177,22 +105,6 @@ impl Decide for Checkpoint {
 }
 
 impl Core {
-    /// Acks each of these tasks with one commit. Each ack succeeds or fails by itself.
-    pub(in crate::core) fn ack_many(
-        &mut self,
-        claims: &[ClaimKey],
-    ) -> Decided<Vec<Result<Receipt>>> {
-        let mut answers = Decided { answer: Vec::new(), wait: None };
-        for key in claims {
-            let ack = self.ack(*key, None).map(|decided| {
-                answers.wait = Wait::longer(decided.wait, answers.wait.take());
-                decided.answer
-            });
-            answers.answer.push(ack);
-        }
-        answers
-    }
-
     /// Ends a claim as its holder asks. A delay needs a tube with times.
     pub(in crate::core) fn end_held(
         &mut self,
@@ -201,11 +113,17 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
+        self.check_delay(number, end)?;
+        self.end_now(number, id, end)
+    }
+
+    /// Refuses a delay in a tube without times.
+    pub(super) fn check_delay(&self, number: u32, end: End<'_>) -> Result<()> {
         let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
         if end.delay() > 0 && !tube.definition.timed {
             return Err(tube.unsupported("a delay"));
         }
-        self.end_now(number, id, end)
+        Ok(())
     }
 
     /// Ends a claim. If that changes memory only, it answers immediately, unless the claim was

@@ -5,7 +5,7 @@ mod admin;
 mod atomically;
 mod byte_budget;
 mod delete;
-mod finish;
+mod end;
 mod holder;
 mod keys;
 mod labels;
@@ -33,11 +33,8 @@ mod update;
 pub(crate) use admin::{Bury, Delete, KICK_STEP, Kick, KickTask, ReleaseAll};
 pub(crate) use byte_budget::ByteBudget;
 pub(crate) use delete::{CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SelectStep};
-pub(crate) use finish::FinishTask;
-pub(crate) use holder::{
-    AckClaims, BuryHeld, Checkpoint, Fail, Limit, Release, ReleaseIn, Renew, Snooze, SnoozeIn,
-    Touch,
-};
+pub(crate) use end::{EndClaims, EndTask};
+pub(crate) use holder::{Checkpoint, Limit, Release, Renew, Snooze, Touch};
 pub(crate) use keys::ByKey;
 pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{Find, FindStep, TAG_COUNTS_PAGE, TagCounts};
@@ -58,5 +55,5 @@ pub(crate) use steps::{
 pub(crate) use take::Grants;
 pub(in crate::core) use take::{MAX_EXPIRED_PER_TAKE, Next, TakeStep};
 #[cfg(feature = "redb")]
-pub(crate) use transaction::{CallsSoFar, TransactionCall, TransactionEnd};
+pub(crate) use transaction::{CallsSoFar, TransactionCall};
 pub(crate) use update::{AddTags, RemoveTags, SetPriority, UpdateTask};

@@ -439,7 +439,7 @@ mod tests {
     fn with_expired_tasks(driver: &str, check: impl FnOnce(&Store, &Tube)) {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("work", driver, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(driver)).unwrap();
         tube.put_many((0..EXPIRED).map(|_| Put::new("expired").ttl(Duration::from_secs(1))))
             .unwrap();
         tube.put("live").unwrap();

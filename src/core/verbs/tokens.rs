@@ -159,7 +159,7 @@ mod tests {
     fn put_with_a_token_removes_two_old_ones_of_any_tube() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = |name| store.create_tube(name, FIFO, TubeOptions::new()).unwrap();
+        let tube = |name| store.create_tube(name, TubeOptions::new().driver(FIFO)).unwrap();
         let (one, other) = (tube("one"), tube("other"));
         let put = |n: u64| Put::new("x").idempotency_key(format!("t{n}"));
         one.put_many((0..10).map(put)).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     fn tokens_that_a_refused_batch_has_removed_are_removed_later() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let tube = store.create_tube("case", FIFO, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let put = |n: u64| Put::new("x").idempotency_key(format!("t{n}"));
         tube.put_many((0..8).map(put).chain([Put::new("x").key("k")])).unwrap();
         clock.advance(IDEMPOTENCY_KEY_TIME);

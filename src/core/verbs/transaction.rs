@@ -11,27 +11,18 @@ use tubewell_drivers::{Header, Shelf};
 
 use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
-use crate::core::claims::{End, Fate};
-use crate::core::history::Entry;
-use crate::core::state::{AckedTask, ClaimKey, Core, FILE, InDoubt, MEMORY, PutRequest};
+use crate::core::claims::Fate;
+use crate::core::state::{
+    AckedTask, ClaimKey, Core, FILE, InDoubt, MEMORY, PutInto, PutRequest, TaskEnd,
+};
 use crate::storage::Checkpoint;
-use crate::{Ending, Error, EventKind, Failure, OnKey, Result, TaskState};
+use crate::{Ending, Error, EventKind, OnKey, Result, TaskState};
 
 /// A call of a transaction.
 #[derive(Debug)]
 pub(crate) enum TransactionCall {
-    Put { tube: u32, name: Arc<str>, id: u64, request: PutRequest },
-    End { key: ClaimKey, end: TransactionEnd },
-}
-
-/// How a transaction ends a claim. Durations are in microseconds.
-#[derive(Debug)]
-pub(crate) enum TransactionEnd {
-    Ack { result: Option<Vec<u8>> },
-    Release { delay: u64 },
-    Snooze { delay: u64 },
-    Bury(Option<Failure>),
-    Fail { delay: Option<u64>, failure: Failure },
+    Put { id: u64, into: PutInto },
+    End { key: ClaimKey, end: TaskEnd },
 }
 
 /// What the calls of a transaction so far mean for the next one.
@@ -51,7 +42,7 @@ enum Edited {
 impl TransactionCall {
     fn tube(&self) -> u32 {
         match self {
-            TransactionCall::Put { tube, .. } => *tube,
+            TransactionCall::Put { into, .. } => into.tube,
             TransactionCall::End { key, .. } => key.tube,
         }
     }
@@ -61,7 +52,7 @@ impl CallsSoFar {
     /// Adds a call.
     pub(crate) fn note(&mut self, call: &TransactionCall) {
         match call {
-            TransactionCall::Put { tube, .. } => *self.puts.entry(*tube).or_default() += 1,
+            TransactionCall::Put { into, .. } => *self.puts.entry(into.tube).or_default() += 1,
             TransactionCall::End { key, .. } => drop(self.ended.insert(key.id)),
         }
     }
@@ -77,61 +68,49 @@ impl CallsSoFar {
     }
 }
 
-impl TransactionEnd {
-    /// As the end of a claim; `None` for an ack and a bury.
-    fn as_end(&self) -> Option<End<'_>> {
-        match self {
-            TransactionEnd::Ack { .. } | TransactionEnd::Bury(_) => None,
-            TransactionEnd::Release { delay } => Some(End::Release { delay: *delay }),
-            TransactionEnd::Snooze { delay } => Some(End::Snooze { delay: *delay }),
-            TransactionEnd::Fail { delay, failure } => Some(End::Fail { delay: *delay, failure }),
-        }
-    }
-
-    fn failure(&self) -> Option<&Failure> {
-        match self {
-            TransactionEnd::Bury(failure) => failure.as_ref(),
-            TransactionEnd::Fail { failure, .. } => Some(failure),
-            _ => None,
-        }
-    }
-}
-
 impl Core {
-    /// Checks a put of a transaction that has this many puts into the tube, of this number and name,
-    /// before. Returns the id
-    /// of the task. It is used up even if the transaction is taken back.
-    pub(crate) fn check_transaction_put(
+    /// Checks puts of a transaction that has made these calls before. Returns the id of the first task;
+    /// the others follow. The ids are used up even if the transaction is taken back.
+    pub(crate) fn check_transaction_puts(
         &mut self,
-        tube: (u32, &str),
-        request: &PutRequest,
-        before: u64,
+        puts: &[PutInto],
+        so_far: &CallsSoFar,
     ) -> Result<u64> {
-        self.transaction_header(tube, request, before)?;
-        self.check_disk_space(tube.0, request.body.len(), 1)?;
-        let id = self.ids.next;
-        self.note_id(id, false);
-        Ok(id)
+        let mut with_them: BTreeMap<u32, u64> = BTreeMap::new();
+        for PutInto { tube, name, request } in puts {
+            let before = so_far.puts_into(*tube) + with_them.get(tube).unwrap_or(&0);
+            self.transaction_header((*tube, name), request, before)?;
+            self.check_disk_space(*tube, request.body.len(), 1)?;
+            if puts.len() > 1 {
+                *with_them.entry(*tube).or_default() += 1;
+            }
+        }
+        let first = self.ids.next;
+        for _ in puts {
+            self.note_id(self.ids.next, false);
+        }
+        Ok(first)
     }
 
     /// Checks the end of a claim in a transaction.
-    pub(crate) fn check_transaction_end(
-        &mut self,
-        key: ClaimKey,
-        end: &TransactionEnd,
-    ) -> Result<()> {
+    pub(crate) fn check_transaction_end(&mut self, key: ClaimKey, end: &TaskEnd) -> Result<()> {
         self.check_open()?;
-        end.failure().map_or(Ok(()), Failure::check)?;
         self.check_claim(key)?;
         self.check_no_waiting_children(key)?;
         let tube = self.tubes.get(&key.tube).ok_or(Error::NotTaken { id: key.id })?;
         if tube.buffer == MEMORY {
             return Err(refuse_temporary(&tube.definition.name));
         }
-        if end.as_end().is_some_and(|end| end.delay() > 0) && !tube.definition.timed {
-            return Err(tube.unsupported("a delay"));
+        if let Some(end) = end.as_end() {
+            self.check_delay(key.tube, end)?;
         }
-        if let TransactionEnd::Ack { result: Some(result) } = end {
+        if let TaskEnd::Advance(_) = end {
+            return Err(Error::invalid(
+                "a task cannot advance in a transaction: end it there, and put the next task with \
+                 `Outcome::and_put`",
+            ));
+        }
+        if let TaskEnd::Ack { result: Some(result) } = end {
             self.check_disk_space(key.tube, result.len(), 1)?;
         }
         Ok(())
@@ -157,7 +136,7 @@ impl Core {
         self.held_counts = Some(Vec::new());
         let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
             let edited = calls.into_iter().map(|call| match call {
-                TransactionCall::Put { tube, id, request, .. } => {
+                TransactionCall::Put { id, into: PutInto { tube, request, .. } } => {
                     let header = headers.next().ok_or(Error::Closed)?;
                     Ok(Edited::Put(core.insert_of_transaction(tube, id, &request, header)?))
                 }
@@ -229,7 +208,7 @@ impl Core {
     }
 
     fn acked_task(&self, call: &TransactionCall) -> Option<AckedTask> {
-        let TransactionCall::End { key, end: TransactionEnd::Ack { .. } } = call else {
+        let TransactionCall::End { key, end: TaskEnd::Ack { .. } } = call else {
             return None;
         };
         let space = self.tubes.get(&key.tube)?.definition.space;
@@ -242,7 +221,7 @@ impl Core {
         let mut so_far = CallsSoFar::default();
         for call in calls {
             match call {
-                TransactionCall::Put { tube, name, request, .. } => {
+                TransactionCall::Put { into: PutInto { tube, name, request }, .. } => {
                     let before = so_far.puts_into(*tube);
                     headers.push(self.transaction_header((*tube, name), request, before)?);
                 }
@@ -322,27 +301,15 @@ impl Core {
     }
 
     /// Edits the rows of a task whose claim ends.
-    fn edit_end(&mut self, key: ClaimKey, end: TransactionEnd) -> Result<Edited> {
+    fn edit_end(&mut self, key: ClaimKey, end: TaskEnd) -> Result<Edited> {
         let ClaimKey { tube: number, id, .. } = key;
-        let claim = self.claims.get(&id).ok_or(Error::NotTaken { id })?;
-        let (header, owner) = (claim.header.clone(), self.label_of(claim));
-        if let TransactionEnd::Ack { result } = end {
+        if let TaskEnd::Ack { result } = end {
+            let header = self.claims.get(&id).ok_or(Error::NotTaken { id })?.header.clone();
             let (task, kind) = ((number, id), EventKind::Ack);
             let keeping = self.store_end(task, kind, Shelf::Ready, &header, result.as_deref())?;
             return Ok(Edited::Ack { key, header, keeping, result });
         }
-        let rules = self.rules(number)?;
-        let (mut fate, kind) = match end.as_end() {
-            Some(end) => (rules.fate(id, header, end), end.kind()),
-            None => (rules.bury(header, end.failure().cloned()), EventKind::Bury),
-        };
-        if fate.is_plain() {
-            let entry = Entry::new(kind, TaskState::Ready);
-            self.write_header(id, number, &mut fate.header, Some(entry))?;
-        } else {
-            let found = self.find(number, id)?;
-            self.carry_out_fate((number, id), &found, kind, &mut fate, owner)?;
-        }
+        let (kind, fate) = self.edit_fate(key, &end, Visibility::Flushed)?;
         Ok(Edited::End { key, kind, fate })
     }
 

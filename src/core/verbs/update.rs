@@ -334,7 +334,8 @@ mod tests {
         let open =
             || Store::options().clock(ManualClock::new()).open(dir.path().join("store")).unwrap();
         let store = open();
-        let tube = store.create_tube("work", driver, TubeOptions::new().priority(5)).unwrap();
+        let tube =
+            store.create_tube("work", TubeOptions::new().priority(5).driver(driver)).unwrap();
         let put = |n: usize| {
             let put = Put::new(vec![7; size]);
             if driver == UTUBETTL { put.sub_queue(format!("{n}")) } else { put }
@@ -343,7 +344,7 @@ mod tests {
         drop(tube);
         store.close().unwrap();
         let store = open();
-        let tube = store.tube("work").unwrap();
+        let tube = store.find_tube("work").unwrap();
         let heads = [store.inner().run(|core| core.find_tube("work")).unwrap()];
         let session = store.handle.own_session();
         let grant = loop {

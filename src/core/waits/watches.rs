@@ -503,7 +503,7 @@ mod tests {
     /// A store with a task that its own session has taken, and its key.
     fn with_taken_task(check: impl FnOnce(&Store, &Tube, ClaimKey)) {
         let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
-        let tube = store.create_tube("work", FIFOTTL, TubeOptions::new()).unwrap();
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let id = tube.put(Put::new("x").ttl(Duration::from_secs(1))).unwrap().id;
         let claim = tube.try_take().unwrap().unwrap();
         let key = claim.held.key();

@@ -6,7 +6,8 @@ use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::core::state::{
-    About, ClaimKey, FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest,
+    About, ClaimEnd, ClaimKey, EndRequest, History, PutInto, PutRequest, ScheduleRequest, TaskEnd,
+    UpdateRequest,
 };
 use crate::put::After;
 use crate::schedule::Restored;
@@ -24,7 +25,16 @@ wire_struct! { After { parents, keys, on_parent } }
 wire_enum! { OnKey { 0 => Reject, 1 => Keep, 2 => Replace } }
 wire_enum! { OnParent { 0 => Wait, 1 => Release, 2 => Bury } }
 
-wire_struct! { FinishRequest { result, puts, advance } }
+wire_struct! { EndRequest { end, puts } }
+wire_struct! { ClaimEnd { request, keeps_claim } at most PUT_MANY_TASKS }
+wire_enum! { TaskEnd {
+    0 => Ack { result },
+    1 => Advance(into),
+    2 => Release { delay },
+    3 => Snooze { delay },
+    4 => Fail { delay, failure },
+    5 => Bury(failure),
+} }
 wire_struct! { PutInto { tube, name, request } at most PUT_MANY_TASKS }
 wire_struct! { UpdateRequest { priority, delay, not_before, body, tags } }
 wire_struct! { ScheduleRequest {

@@ -12,7 +12,7 @@ use tubewell_drivers::Body;
 
 use super::{Input, Malformed, Wire, from_bytes, to_bytes};
 use crate::core::list::{
-    Ack, AckClaims, AddTags, DeleteMany, Peek, PutMany, PutTask, SetLimit, Space,
+    Ack, AddTags, DeleteMany, EndClaims, Peek, PutMany, PutTask, SetLimit, Space,
 };
 use crate::core::list::{SeeVerb, each_verb, with_verb};
 use crate::core::state::{ClaimKey, Grant, PutRequest, ScheduleRequest};
@@ -438,12 +438,12 @@ fn list_of(count: usize, mut bytes: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn list_with_more_items_than_a_call_accepts_is_refused_before_it_is_decoded() {
-    let mut acks = Vec::new();
-    put_verb(&[][..], &AckClaims {}, &mut acks);
+    let mut ends = Vec::new();
+    put_verb(&[][..], &EndClaims { ends: Vec::new() }, &mut ends);
     for (call, most) in [
         (bytes_in_tube(&PutMany { requests: Vec::new() }), 100_000),
         (bytes_in_tube(&DeleteMany { ids: Vec::new() }), 100_000),
-        (acks, 100_000),
+        (ends, 100_000),
         (bytes_in_tube(&AddTags { id: 9, tags: [].into() }), 10_000),
     ] {
         let bytes = list_of(most + 1, call.clone());

@@ -35,7 +35,7 @@ wire_struct! { CallCounts {
 macro_rules! wire_options {
     ($($(#[$docs:meta])* $name:ident($($given:tt)*) -> $in_effect:ty { $($rest:tt)* })*) => {
         // The callback stays where it is: it can only be called in its process.
-        wire_struct! { TubeOptions { $($name,)* if_not_exists, or_alter } without { callback: None } }
+        wire_struct! { TubeOptions { driver, $($name,)* } without { callback: None } }
         wire_struct! { TubeInfo {
             name, driver, usable, $($name,)* paused, resumes_in, waiting, waiting_puts,
         }}

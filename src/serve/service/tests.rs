@@ -10,12 +10,12 @@ use tubewell_wire::{Answering, Rejection, Service};
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, verb_to_bytes};
 use crate::core::list::{
-    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, HistoryOf, InfoOf, Kick,
-    LogHeld, NextId, Peek, PutAndWait, PutMany, PutTask, ReleaseIn, Renew, Resolve, SetPriority,
+    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, EndTask, HistoryOf,
+    InfoOf, Kick, LogHeld, NextId, Peek, PutAndWait, PutMany, PutTask, Renew, Resolve, SetPriority,
     Steps, Truncate, Tubes, WaitDrained,
 };
 use crate::core::verb::TubeName;
-use crate::core::{ClaimKey, PutRequest, StoreId, TubeRef, from_bytes};
+use crate::core::{ClaimKey, EndRequest, PutRequest, StoreId, TaskEnd, TubeRef, from_bytes};
 use crate::events::EventBytes;
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -36,7 +36,7 @@ fn served() -> Served {
 }
 
 fn serve(store: Store) -> Served {
-    store.create_tube("jobs", FIFOTTL, TubeOptions::new()).unwrap();
+    store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     let service = StoreService::new(store.local().visitor(), StoreId([7; 16]), 3, None);
     let session = SessionId::random();
     let hello = [vec![1, 1, 1], session.to_bytes().to_vec(), vec![0, 0]].concat();
@@ -130,7 +130,7 @@ fn mutated_requests_harm_nobody() {
     }
     assert_eq!(served.store.verify().unwrap(), [""; 0]);
     // The store still works for its own callers.
-    let jobs = served.store.create_tube("own", FIFOTTL, TubeOptions::new()).unwrap();
+    let jobs = served.store.create_tube("own", TubeOptions::new().driver(FIFOTTL)).unwrap();
     jobs.put("one").unwrap();
     jobs.try_take().unwrap().unwrap().ack().unwrap();
 }
@@ -143,8 +143,8 @@ fn peer_cannot_take_the_session_of_the_owner() {
     served.ask(&begin);
     let end = Request::EndSession(own).to_bytes();
     served.ask(&end);
-    assert!(served.store.tube("jobs").unwrap().put("one").is_ok());
-    let claim = served.store.tube("jobs").unwrap().try_take().unwrap();
+    assert!(served.store.find_tube("jobs").unwrap().put("one").is_ok());
+    let claim = served.store.find_tube("jobs").unwrap().try_take().unwrap();
     assert!(claim.is_some(), "the session of the owner has ended");
 }
 
@@ -198,7 +198,7 @@ fn fill_buffer(served: &Served, is_full: bool) {
 #[test]
 fn change_waits_for_space_whatever_the_peer_says_of_it() {
     let served = served();
-    let jobs = served.store.tube("jobs").unwrap();
+    let jobs = served.store.find_tube("jobs").unwrap();
     jobs.put_many(["one", "two"]).unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let number = served.number();
@@ -226,7 +226,11 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             verb_to_bytes(mode, target, &Truncate {}),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
             verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
-            verb_to_bytes(mode, claimed, &ReleaseIn { delay: 1 }),
+            verb_to_bytes(
+                mode,
+                claimed,
+                &EndTask { request: EndRequest::alone(TaskEnd::Release { delay: 1 }) },
+            ),
         ] {
             let waits = match served.service.call(&served.peer, &request) {
                 Answering::Later(mut answer) => {
@@ -260,7 +264,7 @@ fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
     ];
     for read in reads {
         let served = served();
-        let id = served.store.tube("jobs").unwrap().put("one").unwrap().id;
+        let id = served.store.find_tube("jobs").unwrap().put("one").unwrap().id;
         let target = TubeRef { number: served.number(), name: "jobs" };
         // Nothing has flushed it when this returns.
         served.store.inner().run(|core| drop(core.begin_verb(target, &Delete { id }).unwrap()));
@@ -338,7 +342,7 @@ fn client_is_refused_for_good_because_of_its_hello_only() {
 #[test]
 fn peer_cannot_ask_for_the_signal_of_a_claim() {
     let served = served();
-    let jobs = served.store.tube("jobs").unwrap();
+    let jobs = served.store.find_tube("jobs").unwrap();
     jobs.put("one").unwrap();
     let claim = jobs.try_take().unwrap().unwrap();
     let describe = verb_to_bytes(Mode::Call, claim.held.key(), &DescribeHeld {});
@@ -365,7 +369,7 @@ fn subscription_of_a_peer_holds_at_most_65536_events() {
     const MOST: usize = 65_536;
     let served = served();
     let brief = TubeOptions::new().temporary(true);
-    let brief = served.store.create_tube("brief", FIFO, brief).unwrap();
+    let brief = served.store.create_tube("brief", brief.driver(FIFO)).unwrap();
     let mut events = served.events(usize::MAX);
     let mut next_missed = || events().map(|event| from_bytes::<Event>(&event).unwrap().missed);
     // Nothing is read meanwhile.
@@ -383,13 +387,13 @@ fn subscription_of_a_peer_holds_at_most_65536_events() {
 fn event_with_the_longest_texts_has_less_than_6_kib() {
     let served = served();
     let (name, key, label) = ("n".repeat(255), "k".repeat(crate::MAX_KEY), "l".repeat(255));
-    served.store.create_tube(&name, FIFOTTL, TubeOptions::new()).unwrap();
+    served.store.create_tube(&name, TubeOptions::new().driver(FIFOTTL)).unwrap();
     let mut events = served.events(100);
     let tube = served.store.session(label).unwrap().tube(&name).unwrap();
     tube.put(Put::new("").key(key)).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     claim.progress_text(&"p".repeat(1024)).unwrap();
-    claim.bury_with(crate::Failure::new("g".repeat(255), "")).unwrap();
+    claim.bury(crate::Failure::new("g".repeat(255), "")).unwrap();
     let sizes: Vec<usize> = std::iter::from_fn(|| events().map(|event| event.len())).collect();
     assert_eq!(sizes.len(), 4);
     let largest = sizes.into_iter().max().unwrap();
@@ -462,8 +466,8 @@ fn session_with_a_label_that_no_handle_gives_it_is_refused() {
 fn peers_create_no_more_tubes_than_the_store_may_have_for_them() {
     let served = served();
     let create = |name: &str| {
-        let options = TubeOptions::new().if_not_exists(true);
-        let create = CreateTube { name: name.into(), driver: FIFO.into(), options };
+        let options = TubeOptions::new();
+        let create = CreateTube { name: name.into(), options, opens: true };
         served.refusal_of(&verb_to_bytes(Mode::Call, (), &create))
     };
     for name in ["second", "third", "second"] {
@@ -471,7 +475,7 @@ fn peers_create_no_more_tubes_than_the_store_may_have_for_them() {
     }
     assert!(is_busy(create("fourth")));
     assert!(!is_busy(create("third")), "it exists");
-    served.store.create_tube("fourth", FIFO, TubeOptions::new()).unwrap();
+    served.store.open_tube("fourth", TubeOptions::new().driver(FIFO)).unwrap();
     served.store.drop_tube("second").unwrap();
     served.store.drop_tube("third").unwrap();
     assert!(!is_busy(create("fifth")));
@@ -481,7 +485,7 @@ fn peers_create_no_more_tubes_than_the_store_may_have_for_them() {
 #[test]
 fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     let served = served();
-    let jobs = served.store.tube("jobs").unwrap();
+    let jobs = served.store.find_tube("jobs").unwrap();
     jobs.put(vec![7; 100_000]).unwrap();
     let answer_to = |request: &[u8]| match served.service.call(&served.peer, request) {
         Answering::Now(reply) => reply,
@@ -508,7 +512,7 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
     assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
     // A change is not refused once it is made. That of a temporary tube waits for nothing.
     let brief = TubeOptions::new().temporary(true);
-    let brief = served.store.create_tube("brief", FIFO, brief).unwrap();
+    let brief = served.store.create_tube("brief", brief.driver(FIFO)).unwrap();
     let target = TubeRef { number: brief.number(), name: "brief" };
     let request = || PutRequest::of(Put::new(b"".to_vec()));
     let requests = (0..20_000).map(|_| request()).collect();
@@ -522,7 +526,7 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
     const EVENTS: u64 = 1000;
     let store = Store::in_memory().unwrap();
     let brief = TubeOptions::new().temporary(true);
-    let brief = store.create_tube("brief", FIFO, brief).unwrap();
+    let brief = store.create_tube("brief", brief.driver(FIFO)).unwrap();
     // Less than the events of both subscriptions, and more than those of one.
     let bytes = Arc::new(EventBytes::up_to(200 << 10));
     let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone())).unwrap();

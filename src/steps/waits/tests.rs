@@ -7,8 +7,8 @@ use super::*;
 use crate::core::Core;
 use crate::sync::Mutex;
 use crate::{
-    Claim, Error, FIFO, FIFOTTL, ManualClock, OnParent, Put, StepKind, Storage, Store, TaskState,
-    TubeOptions, UTUBETTL,
+    Claim, Error, FIFO, FIFOTTL, ManualClock, OnParent, Outcome, Put, StepKind, Storage, Store,
+    TaskState, TubeOptions, UTUBETTL,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,8 +17,8 @@ fn with_tubes(options: TubeOptions, check: impl Fn(&ManualClock, &Store, &Tube, 
     for driver in [FIFO, FIFOTTL, UTUBETTL] {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open_in_memory().unwrap();
-        let jobs = store.create_tube("jobs", driver, options.clone()).unwrap();
-        let parts = store.create_tube("parts", FIFO, TubeOptions::new()).unwrap();
+        let jobs = store.create_tube("jobs", options.clone().driver(driver)).unwrap();
+        let parts = store.create_tube("parts", TubeOptions::new().driver(FIFO)).unwrap();
         check(&clock, &store, &jobs, &parts);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
@@ -78,7 +78,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         assert!(jobs.try_take().unwrap().is_none());
         let last = take(parts);
         // A buried child is not over.
-        last.bury().unwrap();
+        last.bury(None).unwrap();
         assert!(jobs.try_take().unwrap().is_none());
         parts.kick(1).unwrap();
         take(parts).ack().unwrap();
@@ -96,8 +96,8 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
 fn join_frees_the_sub_queue_and_the_gate_of_its_task() {
     let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
     let options = TubeOptions::new().max_taken(1);
-    let jobs = store.create_tube("jobs", UTUBETTL, options).unwrap();
-    let parts = store.create_tube("parts", FIFO, TubeOptions::new()).unwrap();
+    let jobs = store.create_tube("jobs", options.driver(UTUBETTL)).unwrap();
+    let parts = store.create_tube("parts", TubeOptions::new().driver(FIFO)).unwrap();
     for body in ["waits", "next"] {
         jobs.put(Put::new(body).sub_queue("host")).unwrap();
     }
@@ -146,7 +146,7 @@ fn joined_task_that_would_wait_for_itself_is_refused() {
         assert_eq!(job.held.join_step("child", parts, &[child]), Err(Error::Cycle { id }));
         assert_eq!((job.is_current().unwrap(), job.steps().unwrap().len()), (true, 0));
         let temporary = TubeOptions::new().temporary(true);
-        let memory = store.create_tube("memory", FIFO, temporary).unwrap();
+        let memory = store.create_tube("memory", temporary.driver(FIFO)).unwrap();
         let other = memory.put("x").unwrap().id;
         let refused = job.held.join_step("memory", &memory, &[other]);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
@@ -168,7 +168,7 @@ fn joined_task_follows_its_rule_for_parents() {
                 let job = jobs.claim(id).unwrap();
                 let part = job.spawn("part", parts, "part").unwrap();
                 assert_eq!(job.held.join_step("part done", parts, &[part]), Ok(false));
-                parts.claim(part).unwrap().bury().unwrap();
+                parts.claim(part).unwrap().bury(None).unwrap();
                 if is_gone {
                     parts.admin().truncate().unwrap();
                 }
@@ -282,7 +282,9 @@ fn work_on_all(clock: &ManualClock, jobs: &Tube, parts: &Tube) -> u64 {
         if let Some(job) = jobs.try_take().unwrap() {
             match work(&job, parts) {
                 Ok(true) => drop(job.ack().unwrap()),
-                Ok(false) if job.is_current().unwrap() => drop(job.snooze(10 * SECOND).unwrap()),
+                Ok(false) if job.is_current().unwrap() => {
+                    _ = job.end(Outcome::snooze(10 * SECOND)).unwrap();
+                }
                 Ok(false) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -302,8 +304,9 @@ fn job_that_waits_goes_on_after_a_kill_at_every_write() {
     let medium = Images::of(Vec::new());
     let clock = ManualClock::new();
     let store = medium.open(&clock);
-    let jobs = store.create_tube("jobs", FIFOTTL, TubeOptions::new().max_attempts(2)).unwrap();
-    let parts = store.create_tube("parts", FIFO, TubeOptions::new()).unwrap();
+    let jobs =
+        store.create_tube("jobs", TubeOptions::new().max_attempts(2).driver(FIFOTTL)).unwrap();
+    let parts = store.create_tube("parts", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put("job").unwrap();
     medium.0.lock().1.clear();
     assert_eq!(work_on_all(&clock, &jobs, &parts), 2);
@@ -313,7 +316,7 @@ fn job_that_waits_goes_on_after_a_kill_at_every_write() {
         let clock = ManualClock::new();
         let store = Images::of(image).open(&clock);
         assert_eq!(store.verify().unwrap(), [""; 0], "write {at}");
-        let [jobs, parts] = ["jobs", "parts"].map(|name| store.tube(name).unwrap());
+        let [jobs, parts] = ["jobs", "parts"].map(|name| store.find_tube(name).unwrap());
         // A task without attempts would be buried: those of waits are forgiven.
         assert!(work_on_all(&clock, &jobs, &parts) <= 2, "write {at}");
         let [left, children] = [&jobs, &parts].map(|tube| tube.statistics().unwrap().tasks.total);

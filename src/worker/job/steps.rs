@@ -25,7 +25,7 @@ impl<T> Job<T> {
     /// ```
     /// use std::time::Duration;
     /// use tubewell::worker::{Job, Worker};
-    /// use tubewell::{FIFOTTL, ManualClock, Result, Store, TubeOptions};
+    /// use tubewell::{ManualClock, Result, Store};
     ///
     /// const DAY: Duration = Duration::from_secs(86_400);
     ///
@@ -38,7 +38,7 @@ impl<T> Job<T> {
     ///
     /// let clock = ManualClock::new();
     /// let store = Store::options().clock(&clock).open_in_memory()?;
-    /// let sign_ups = store.create_tube("sign-ups", FIFOTTL, TubeOptions::new())?.typed();
+    /// let sign_ups = store.tube("sign-ups")?.typed();
     /// sign_ups.put(&"ann".to_owned())?;
     /// let work_off = || Worker::new(&store).on(&sign_ups, sign_up).run_until_idle();
     /// assert_eq!(work_off()?.suspended, 1);
@@ -70,7 +70,7 @@ impl<T> Job<T> {
     /// # Example: a book whose pages are printed by many workers
     /// ```
     /// use tubewell::worker::{Job, Worker};
-    /// use tubewell::{FIFO, Result, Store, Tube, TubeOptions};
+    /// use tubewell::{Result, Store, Tube};
     ///
     /// fn print(job: &Job, pages: &Tube) -> Result<()> {
     ///     let page = |n| job.spawn(&format!("page {n}"), pages, format!("page {n}"));
@@ -80,8 +80,8 @@ impl<T> Job<T> {
     /// }
     ///
     /// let store = Store::in_memory()?;
-    /// let books = store.create_tube("books", FIFO, TubeOptions::new())?;
-    /// let pages = store.create_tube("pages", FIFO, TubeOptions::new())?;
+    /// let books = store.tube("books")?;
+    /// let pages = store.tube("pages")?;
     /// books.put("a book")?;
     /// let to = pages.clone();
     /// let worker = Worker::new(&store).on(&books, move |job: &Job| print(job, &to));

@@ -55,7 +55,8 @@ impl<T> Job<T> {
     /// ```
     /// use std::process::Command;
     /// use std::time::Duration;
-    /// use tubewell::worker::{Job, Outcome};
+    /// use tubewell::Outcome;
+    /// use tubewell::worker::Job;
     ///
     /// fn run(job: &Job) -> Result<Outcome, Box<dyn std::error::Error + Send + Sync>> {
     ///     let mut child = Command::new("ffmpeg").spawn()?;
@@ -65,7 +66,7 @@ impl<T> Job<T> {
     ///         }
     ///     }
     ///     job.check()?;
-    ///     Ok(Outcome::Done)
+    ///     Ok(Outcome::done())
     /// }
     /// ```
     #[must_use]

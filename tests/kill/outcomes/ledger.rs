@@ -95,7 +95,7 @@ impl Ledger {
         let store = Store::open(path).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         for (name, count) in TUBES {
-            let Ok(tube) = store.tube(name) else { continue };
+            let Ok(tube) = store.find_tube(name) else { continue };
             let kept = done_tasks(&tube);
             let statistics = tube.statistics().unwrap();
             assert_eq!(statistics.tasks.kept, kept.len() as u64, "{name}");
@@ -122,7 +122,7 @@ impl Ledger {
         let may_be_kept = |task: &Task| !task.is_forgotten || name.starts_with("relaxed");
         assert!(task.is_some_and(may_be_kept), "{at}");
         self.unreported += u64::from(task.is_some_and(|task| task.ended.is_none()));
-        let ending = tube.outcome(id).unwrap();
+        let ending = tube.ending(id).unwrap();
         assert_eq!(word_for(ending.as_ref(), name, id), "done-with-result", "{at}");
         assert_eq!(body::label(&tube.peek(id).unwrap().body).as_deref(), Some(name), "{at}");
     }
@@ -138,7 +138,7 @@ impl Ledger {
                 continue;
             }
             // It was put with a flush or a write, and ends with its result only.
-            let outcome = tube.outcome(*id).unwrap();
+            let outcome = tube.ending(*id).unwrap();
             let has_ended = match outcome {
                 None | Some(Ending::Buried { failure: None }) => false,
                 Some(Ending::Gone) => true,

@@ -225,7 +225,7 @@ impl System {
             if !tube.options.metrics {
                 continue;
             }
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             let days = handle.query().days(today.plus_days(-999)..=today).unwrap();
             let sum = |of: fn(&Day) -> u64| days.iter().map(of).map(i128::from).sum::<i128>();
             let calls = |verb| i128::from(self.model.calls(*no, verb));
@@ -249,7 +249,8 @@ impl System {
         let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
         assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
         for (no, tube) in self.model.tubes() {
-            let paused = self.store.tube(&tube.name).unwrap().query().paused_sub_queues().unwrap();
+            let paused =
+                self.store.find_tube(&tube.name).unwrap().query().paused_sub_queues().unwrap();
             let got = paused.into_iter().map(|paused| (paused.name, micros(paused.resumes_in)));
             let want = self.model.paused_sub_queues(*no).into_iter();
             let want =
@@ -276,7 +277,7 @@ impl System {
             return differ("waiting puts".to_owned(), &got, &want);
         }
         for (no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             let (got, want) = (counts(&handle.statistics().unwrap()), self.expected_counts(*no));
             if got != want {
                 return differ(format!("statistics of {}", tube.name), &got, &want);
@@ -418,7 +419,7 @@ impl System {
     #[track_caller]
     fn check_owners(&self) {
         for (tube_no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
                 let got = handle.query().owner(self.ids[&no]).unwrap();
                 let got = got.map(|owner| {
@@ -437,7 +438,7 @@ impl System {
 
     #[track_caller]
     pub(super) fn check_bodies(&self, tube: TubeNo) {
-        let handle = self.store.tube(&self.model.tubes()[&tube].name).unwrap();
+        let handle = self.store.find_tube(&self.model.tubes()[&tube].name).unwrap();
         for (no, task) in self.model.tasks(tube) {
             assert_eq!(handle.peek(self.ids[&no]).unwrap().body, task.data);
         }

@@ -28,7 +28,7 @@ impl System {
     pub(super) fn check_conditions(&self) {
         let turn = usize::try_from(self.model.now() / 1000 % 1000).unwrap();
         for (no, of) in self.model.tubes() {
-            let Ok(tube) = self.store.tube(&of.name) else { continue };
+            let Ok(tube) = self.store.find_tube(&of.name) else { continue };
             for (wanted, meets) in self.conditions(*no, turn + tube.name().len()) {
                 let wanted_tasks = self.model.tasks(*no).filter(|(_, task)| meets(task));
                 let want: Vec<TaskNo> = wanted_tasks.map(|(id, _)| id).collect();

@@ -53,7 +53,7 @@ impl System {
     #[track_caller]
     pub(super) fn check_steps(&self) {
         for (tube_no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
                 let id = self.ids[&no];
                 let got = handle.query().steps(id).unwrap().into_iter().map(|step| {

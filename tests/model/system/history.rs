@@ -9,7 +9,7 @@ impl System {
     #[track_caller]
     pub(super) fn check_histories(&self) {
         for (tube_no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
                 let got = handle.query().history(self.ids[&no]).unwrap().into_iter().map(|entry| {
                     let verb = verb_of(entry.what);

@@ -32,7 +32,7 @@ impl System {
             let count = counts.iter().find(|count| count.tag == tag).map_or(0, |count| count.tasks);
             assert!(want.len() < 2 || count >= want.len() as u64, "{count} with the tag {tag}");
             for (no, of) in self.model.tubes() {
-                let Ok(tube) = self.store.tube(&of.name) else { continue };
+                let Ok(tube) = self.store.find_tube(&of.name) else { continue };
                 let in_tube = want.iter().filter(|task| self.model.peek(*no, **task).is_ok());
                 let wanted = Filter::new().tag(tag).newest_first();
                 let page = tube.query().list(&wanted, None, 10_000).unwrap();

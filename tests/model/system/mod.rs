@@ -36,7 +36,7 @@ use super::reference::{
 };
 use super::steps::{Action, Among, CLIENTS, Pick, Setup, Step, TUBE_NAMES, TaskTemplate};
 use super::stores::ManualClock;
-use super::{convert, reference, steps, stores};
+use super::{convert, options, reference, steps, stores};
 use park::ParkedClaim;
 use put_wait::WaitingPut;
 use take_wait::WaitingTake;
@@ -330,6 +330,12 @@ impl System {
             Action::DropTube { tube } => self.drop_tube(tube),
             Action::CreateTube { client, tube, definition, same, if_not_exists } => {
                 self.session_of(client);
+                // An open that changes options is an alter, which has an action of its own.
+                let alters = |no| {
+                    let existing = self.definition(tube, no);
+                    !same && existing.driver == definition.driver
+                };
+                let opens = if_not_exists && !self.tubes[tube].is_some_and(alters);
                 let definition = match self.tubes[tube] {
                     Some(no) if same => self.definition(tube, no),
                     Some(_) => definition,
@@ -338,12 +344,12 @@ impl System {
                         keep_unsupported.options.priority.get_or_insert(0);
                         keep_unsupported.options.capacity.get_or_insert(1);
                         if !(definition.driver.timed() && definition.driver.bounded()) {
-                            self.create_tube(tube, &keep_unsupported, if_not_exists);
+                            self.create_tube(tube, &keep_unsupported, opens);
                         }
                         definition
                     }
                 };
-                self.create_tube(tube, &definition, if_not_exists);
+                self.create_tube(tube, &definition, opens);
             }
             Action::UseDroppedTube { tube } => self.use_dropped_tube(tube),
             Action::EndSession { client } => self.end_session(client.max(1)),
@@ -376,7 +382,7 @@ impl System {
         let session = self.session_of(client);
         let handle = match &self.clients[client].session {
             Some(session) => session.tube(TUBE_NAMES[tube]),
-            None => self.store.tube(TUBE_NAMES[tube]),
+            None => self.store.find_tube(TUBE_NAMES[tube]),
         };
         match self.tubes[tube] {
             Some(no) => Some((handle.unwrap(), no, session)),

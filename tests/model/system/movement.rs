@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tubewell::Tube;
+use tubewell::{Outcome, Tube};
 
 use super::convert::{agree, agree_on_receipt, state_of};
 use super::outcomes::result_of;
@@ -62,38 +62,30 @@ impl System {
         deferred: bool,
     ) {
         let HeldClaim { taken, tube, session, claim } = held;
-        let result = result.map(|size| result_of(self.steps, size));
-        let (mut given, mut wanted) = (tubewell::Finish::new(), Finish::default());
+        let (mut and_put, mut wanted) = (Vec::new(), Finish::default());
         for (extra, (to, template)) in puts.iter().enumerate() {
             let Some((target, to_no, _)) = self.tube(0, *to) else { continue };
             let (put, draft) = self.draft(template, to_no, extra);
-            given = given.put(&target, put);
+            and_put.push((target, put));
             wanted.puts.push((to_no, draft));
         }
-        let mut plain_advance = None;
+        let mut given = Outcome::done();
         if let Some((to, template)) = advance
             && let Some((target, to_no, _)) = self.tube(0, *to)
         {
             // A task that goes on has no token.
             let template = TaskTemplate { token: None, ..template.clone() };
             let (put, draft) = self.draft(&template, to_no, puts.len());
-            if wanted.puts.is_empty() && result.is_none() {
-                plain_advance = Some((target.clone(), put.clone()));
-            }
-            given = given.advance(&target, put);
+            given = Outcome::advance(&target, put);
             wanted.advance = Some((to_no, draft));
+        } else if let Some(size) = result {
+            let result = result_of(self.steps, size);
+            given = Outcome::result(result.clone());
+            wanted.result = Some(result);
         }
-        if let Some(result) = &result {
-            given = given.result(result.clone());
-            wanted.result = Some(result.clone());
-        }
+        given = and_put.into_iter().fold(given, |given, (target, put)| given.and_put(&target, put));
         let (id, next_id) = (claim.id(), self.store.next_id().unwrap());
-        let got = match plain_advance {
-            Some((target, put)) if deferred => claim.into_async().advance(&target, put).wait(),
-            Some((target, put)) => claim.advance(&target, put),
-            None if deferred => claim.into_async().finish(given).wait(),
-            None => claim.finish(given),
-        };
+        let got = if deferred { claim.into_async().end(given).wait() } else { claim.end(given) };
         let holder = Holder { session, claim: Some(taken.claim) };
         let want = drop_if_refused(&mut self.model, taken, |model| {
             model.finish(tube, taken.task, holder, &wanted)

@@ -13,7 +13,7 @@ impl System {
     #[track_caller]
     pub(super) fn check_outcomes(&self) {
         for (tube_no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             let got = handle.query().groups().unwrap();
             let got: Vec<(String, u64)> = got.into_iter().map(|it| (it.name, it.count)).collect();
             assert_eq!(got, self.model.groups(*tube_no), "the failure groups of {}", tube.name);
@@ -24,7 +24,7 @@ impl System {
             for (no, task) in self.model.tasks(*tube_no) {
                 if matches!(task.state(), State::Buried | State::Done) {
                     let want = self.model.ending(*tube_no, no);
-                    let (got, want) = agree(handle.outcome(self.ids[&no]), want).unwrap();
+                    let (got, want) = agree(handle.ending(self.ids[&no]), want).unwrap();
                     assert_eq!(got.map(ending_of), want, "the outcome of task {no}");
                 }
                 if task.stage() == Stage::Kept {

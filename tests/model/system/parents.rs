@@ -23,7 +23,7 @@ impl System {
             if no == 0 && !template.keep_unsupported {
                 continue;
             }
-            put = put.after(&self.store.tube(TUBE_NAMES[of]).unwrap(), [id]);
+            put = put.after(&self.store.find_tube(TUBE_NAMES[of]).unwrap(), [id]);
             after.parents.push((TUBE_NAMES[of].to_owned(), vec![no]));
         }
         if let Some(key) = &template.after.key
@@ -97,7 +97,7 @@ impl System {
             return;
         }
         for (tube_no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             for (no, task) in self.model.tasks(*tube_no) {
                 let ids = |numbers: &mut dyn Iterator<Item = TaskNo>| {
                     numbers.map(|no| self.ids[&no]).collect::<Vec<u64>>()

@@ -14,7 +14,7 @@ impl System {
     #[track_caller]
     pub(super) fn check_reads(&self) {
         for (no, tube) in self.model.tubes() {
-            let handle = self.store.tube(&tube.name).unwrap();
+            let handle = self.store.find_tube(&tube.name).unwrap();
             let info = handle.info().unwrap();
             assert_eq!(
                 (info.name, info.driver.as_str()),
@@ -75,7 +75,7 @@ impl System {
             if !stands {
                 continue;
             }
-            let handle = self.store.tube(held.claim.tube()).unwrap();
+            let handle = self.store.find_tube(held.claim.tube()).unwrap();
             assert_eq!(owner, handle.query().owner(id).unwrap());
             assert_eq!(held.claim.steps().unwrap(), handle.query().steps(id).unwrap());
             let progress = handle.peek(id).unwrap().info.progress.unwrap();

@@ -193,7 +193,7 @@ impl System {
     fn takes_of_taken_tasks(&self) -> BTreeMap<TaskNo, u32> {
         let mut takes = BTreeMap::new();
         for (tube, known) in self.model.tubes() {
-            let handle = self.store.tube(&known.name).unwrap();
+            let handle = self.store.find_tube(&known.name).unwrap();
             let taken = self.model.tasks(*tube).filter(|(_, task)| task.state() == State::Taken);
             for (no, _) in taken {
                 let task = handle.peek(self.ids[&no]);

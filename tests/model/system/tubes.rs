@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tubewell::{Durability, Error, Filter, TubeOptions};
+use tubewell::{Durability, Error, Filter, Outcome, TubeOptions};
 
 use super::convert::{
     agree, backoff_of, counting_of, duration, keep_of, library_moment, name_of, rate_of,
 };
+use super::options::only;
 use super::reference::{Micros, NEVER, Options, TubeNo};
 use super::steps::{Alter, Choice, Definition, TUBE_NAMES};
 use super::{Client, System};
@@ -21,11 +22,16 @@ impl System {
         }
     }
 
-    pub(super) fn create_tube(&mut self, tube: usize, wanted: &Definition, if_not_exists: bool) {
+    pub(super) fn create_tube(&mut self, tube: usize, wanted: &Definition, opens: bool) {
         let Definition { driver, options, durability } = wanted;
-        let given = options_of(options, *durability).if_not_exists(if_not_exists);
-        let got = self.store.create_tube(TUBE_NAMES[tube], name_of(*driver), given);
-        let want = self.model.create_tube(TUBE_NAMES[tube], *driver, options, if_not_exists);
+        let (name, given) = (TUBE_NAMES[tube], options_of(options, *durability));
+        let given = given.driver(name_of(*driver));
+        let got = if opens {
+            self.store.open_tube(name, given)
+        } else {
+            self.store.create_tube(name, given)
+        };
+        let want = self.model.create_tube(name, *driver, options, opens);
         if let Some((handle, no)) = agree(got, want) {
             assert_eq!((handle.name(), handle.driver()), (TUBE_NAMES[tube], name_of(*driver)));
             self.tubes[tube] = Some(no);
@@ -45,13 +51,12 @@ impl System {
         let Definition { driver, options: old, durability } = self.definition(tube, no);
         let Options { max_runtime, keep_done, keep_buried, temporary, .. } = old;
         let wanted = Options { max_runtime, keep_done, keep_buried, temporary, ..options.clone() };
-        let given = options_of(&wanted, durability);
+        let given = only(options_of(&wanted, durability));
         let got = match by {
             Alter::Tube => handle.admin().alter(given),
             Alter::Deferred => handle.to_async().admin().alter(given).wait(),
             Alter::Create => {
-                let given = given.or_alter(true);
-                self.store.create_tube(TUBE_NAMES[tube], name_of(driver), given).map(drop)
+                self.store.open_tube(TUBE_NAMES[tube], given.driver(name_of(driver))).map(drop)
             }
         };
         agree(got, self.model.alter(no, &wanted));
@@ -128,14 +133,14 @@ impl System {
             tube.put("too late").map(drop),
             tube.try_take().map(drop),
             tube.claimed(id).and_then(tubewell::Claim::ack).map(drop),
-            tube.claimed(id).and_then(|claim| claim.ack_with("result")).map(drop),
+            tube.claimed(id).and_then(|claim| claim.end(Outcome::result("result"))).map(drop),
             tube.admin().resolve(id, None).map(drop),
             tube.admin().forget(id).map(drop),
-            tube.outcome(id).map(drop),
+            tube.ending(id).map(drop),
             tube.wait_done(id, Duration::ZERO).map(drop),
             tube.query().groups().map(drop),
             tube.query().list(Filter::new().group("timeout").newest_first(), None, 1).map(drop),
-            tube.claimed(id).and_then(|claim| claim.release(Duration::ZERO)).map(drop),
+            tube.claimed(id).and_then(tubewell::Claim::release).map(drop),
             tube.claimed(id).and_then(|claim| claim.touch(Duration::from_secs(1))).map(drop),
             tube.claimed(id).and_then(|claim| claim.renew(Duration::from_secs(1))),
             tube.bury(id).map(drop),

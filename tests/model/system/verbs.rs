@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Failure, Put, Receipt, Result, Tube};
+use tubewell::{Claim, Failure, Outcome, Put, Receipt, Result, Tube};
 
 use super::checks::REPORTED;
 use super::convert::{
@@ -250,14 +250,14 @@ impl System {
                 (claim.and_then(|claim| fail(claim, delay, failure, false)), want)
             }
             ById::Snooze { delay } => (
-                claim.and_then(|claim| claim.snooze(duration(delay))),
+                claim.and_then(|claim| claim.end(Outcome::snooze(duration(delay)))),
                 held.and_then(|()| model.snooze(tube_no, no, holder, delay)),
             ),
             ById::BuryWith { group } => {
                 let reported = report(group, steps);
                 let want = held.and_then(|()| model.bury_with(tube_no, no, holder, &reported));
                 let failure = failure_of(&reported).clone();
-                (claim.and_then(|claim| claim.bury_with(failure)), want)
+                (claim.and_then(|claim| claim.bury(failure)), want)
             }
             ById::Touch { by } => {
                 let got = claim.and_then(|claim| claim.touch(duration(by)));
@@ -288,7 +288,7 @@ impl System {
         for claim in found {
             answers.push(claim.map(|claim| claims.push(claim)));
         }
-        let mut acked = Claim::ack_many(claims).unwrap().into_iter();
+        let mut acked = Claim::end_many(claims, |_| Outcome::done()).unwrap().into_iter();
         let got = answers.into_iter().map(|answer| answer.and_then(|()| acked.next().unwrap()));
         agree_on_receipts(Ok(got.collect()), want, &ids);
     }
@@ -312,7 +312,7 @@ impl System {
                 (ack_with(claim, result, deferred), want)
             }
             ByClaim::Release { delay } => {
-                let got = claim.release(duration(delay));
+                let got = claim.release_in(duration(delay));
                 let release = |model: &mut Model| model.release(tube, no, holder, delay);
                 (got, drop_if_refused(model, taken, release))
             }
@@ -328,9 +328,9 @@ impl System {
             }
             ByClaim::Snooze { delay, deferred } => {
                 let got = if deferred {
-                    claim.into_async().snooze(duration(delay)).wait()
+                    claim.into_async().end(Outcome::snooze(duration(delay))).wait()
                 } else {
-                    claim.snooze(duration(delay))
+                    claim.end(Outcome::snooze(duration(delay)))
                 };
                 let snooze = |model: &mut Model| model.snooze(tube, no, holder, delay);
                 (got, give_back_if_refused(model, taken, snooze))
@@ -338,14 +338,14 @@ impl System {
             ByClaim::BuryWith { group, deferred } => {
                 let failure = report(group, steps);
                 let got = if deferred {
-                    claim.into_async().bury_with(failure_of(&failure)).wait()
+                    claim.into_async().bury(failure_of(&failure)).wait()
                 } else {
-                    claim.bury_with(failure_of(&failure))
+                    claim.bury(failure_of(&failure))
                 };
                 let bury = |model: &mut Model| model.bury_with(tube, no, holder, &failure);
                 (got, drop_if_refused(model, taken, bury))
             }
-            ByClaim::Bury => (claim.bury(), model.bury_held(tube, no, holder)),
+            ByClaim::Bury => (claim.bury(None), model.bury_held(tube, no, holder)),
             ByClaim::Touch { by } => {
                 agree_on_touch(claim.touch(duration(by)), model.touch(tube, no, holder, by), id);
                 self.claims.insert(taken.claim, held(claim));
@@ -408,7 +408,11 @@ impl System {
                 handles.push(one.claim);
             }
         }
-        agree_on_receipts(Claim::ack_many(handles), self.model.ack_many(&held), &ids);
+        agree_on_receipts(
+            Claim::end_many(handles, |_| Outcome::done()),
+            self.model.ack_many(&held),
+            &ids,
+        );
     }
 }
 
@@ -478,19 +482,23 @@ fn ack(claim: Claim, deferred: bool) -> Result<Receipt> {
 }
 
 fn ack_with(claim: Claim, result: Vec<u8>, deferred: bool) -> Result<Receipt> {
-    if deferred { claim.into_async().ack_with(result).wait() } else { claim.ack_with(result) }
+    if deferred {
+        claim.into_async().end(Outcome::result(result)).wait()
+    } else {
+        claim.end(Outcome::result(result))
+    }
 }
 
 fn release(claim: Claim, delay: Duration, deferred: bool) -> Result<Receipt> {
-    if deferred { claim.into_async().release(delay).wait() } else { claim.release(delay) }
+    if deferred { claim.into_async().release_in(delay).wait() } else { claim.release_in(delay) }
 }
 
 fn fail(claim: Claim, delay: Option<Micros>, failure: Failure, deferred: bool) -> Result<Receipt> {
     match delay.map(duration) {
         None if deferred => claim.into_async().fail(failure).wait(),
         None => claim.fail(failure),
-        Some(delay) if deferred => claim.into_async().fail_in(delay, failure).wait(),
-        Some(delay) => claim.fail_in(delay, failure),
+        Some(delay) if deferred => claim.into_async().end(Outcome::fail_in(delay, failure)).wait(),
+        Some(delay) => claim.end(Outcome::fail_in(delay, failure)),
     }
 }
 

@@ -47,7 +47,7 @@ impl System {
         let (no, id) = self.pick(pick, tube_no, session);
         let want = self.model.ending(tube_no, no);
         let is_over = want != Ok(None);
-        if let Some((got, want)) = agree(tube.outcome(id), want.clone()) {
+        if let Some((got, want)) = agree(tube.ending(id), want.clone()) {
             assert_eq!(got.map(ending_of), want);
         }
         if let Some((got, want)) = agree(tube.wait_done(id, Duration::ZERO), want) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Failure, Receipt, Result, TaskState, Tube};
+use tubewell::{Claim, Failure, Outcome, Receipt, Result, TaskState, Tube};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
@@ -42,8 +42,10 @@ impl Load {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
                 let issued = self.disk.position();
                 let snoozed = match held {
-                    Held::Claim(claim) => claim.snooze(delay),
-                    Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.snooze(delay)),
+                    Held::Claim(claim) => claim.end(Outcome::snooze(delay)),
+                    Held::Id(tube) => {
+                        tube.claimed(id).and_then(|claim| claim.end(Outcome::snooze(delay)))
+                    }
                 };
                 let Some(receipt) = unless_ended(snoozed)? else { return Ok(()) };
                 self.contents().end_attempt(id, End::Forgiven, Some((ready_at, delay)));
@@ -62,18 +64,19 @@ impl Load {
         let issued = self.disk.position();
         let failed = match held {
             Held::Claim(claim) if self.rng.one_in(3) => {
-                let ticket = self.given_of(claim, |claim| claim.fail_in(delay, failure));
+                let ticket =
+                    self.given_of(claim, |claim| claim.end(Outcome::fail_in(delay, failure)));
                 let Some(ticket) = unless_ended(ticket)? else { return Ok(()) };
                 if self.contents().end_attempt(id, End::Failed, after) {
                     self.deferred("deferred fail", issued, ticket, kind);
                 }
                 return Ok(());
             }
-            Held::Claim(claim) if with_delay => claim.fail_in(delay, failure),
+            Held::Claim(claim) if with_delay => claim.end(Outcome::fail_in(delay, failure)),
             Held::Claim(claim) => claim.fail(failure),
-            Held::Id(tube) if with_delay => {
-                tube.claimed(id).and_then(|claim| claim.fail_in(delay, failure.clone()))
-            }
+            Held::Id(tube) if with_delay => tube
+                .claimed(id)
+                .and_then(|claim| claim.end(Outcome::fail_in(delay, failure.clone()))),
             Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.fail(failure.clone())),
         };
         let Some(receipt) = unless_ended(failed)? else { return Ok(()) };
@@ -86,8 +89,8 @@ impl Load {
         let failure = Failure::new(POISON, "unreadable");
         let issued = self.disk.position();
         let buried = match held {
-            Held::Claim(claim) => claim.bury_with(failure),
-            Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.bury_with(failure.clone())),
+            Held::Claim(claim) => claim.bury(failure),
+            Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.bury(failure.clone())),
         };
         let Some(receipt) = unless_ended(buried)? else { return Ok(()) };
         self.contents().bury(id, Some(POISON));
@@ -100,9 +103,11 @@ impl Load {
         let is_revoked = self.rng.one_in(2);
         let issued = self.disk.position();
         let ended = match held {
-            Held::Claim(claim) => claim.snooze(Duration::ZERO),
+            Held::Claim(claim) => claim.end(Outcome::snooze(Duration::ZERO)),
             Held::Id(tube) if is_revoked => tube.admin().revoke(id),
-            Held::Id(tube) => tube.claimed(id).and_then(|claim| claim.snooze(Duration::ZERO)),
+            Held::Id(tube) => {
+                tube.claimed(id).and_then(|claim| claim.end(Outcome::snooze(Duration::ZERO)))
+            }
         };
         let ended = unless_ended(ended)?;
         self.given_back(id, issued, kind, End::Forgiven, ended);

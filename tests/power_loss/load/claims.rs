@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Result, TaskState};
+use tubewell::{Claim, Error, Outcome, Result, TaskState};
 
 use super::attempts::Held;
 use super::verbs::unless_ended;
@@ -28,7 +28,7 @@ impl Load {
     /// Takes a task by its id.
     fn claim(&mut self) -> Result<()> {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
-        let Some(tube) = self.contents.tubes.get(name).map(|_| self.store.tube(name)) else {
+        let Some(tube) = self.contents.tubes.get(name).map(|_| self.store.find_tube(name)) else {
             return Ok(());
         };
         let issued = self.disk.position();
@@ -128,7 +128,7 @@ impl Load {
             0 | 1 => return self.ack(Held::Claim(claim), id, &kind),
             2 => return self.ack_deferred(claim, &kind),
             3 => {
-                let Some(receipt) = unless_ended(claim.bury())? else { return Ok(()) };
+                let Some(receipt) = unless_ended(claim.bury(None))? else { return Ok(()) };
                 self.contents().bury(id, None);
                 self.changed("bury claim", issued, &kind, &[receipt]);
             }
@@ -145,13 +145,13 @@ impl Load {
             }
             _ if kind.timed() => {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
-                let Some(receipt) = unless_ended(claim.release(delay))? else { return Ok(()) };
+                let Some(receipt) = unless_ended(claim.release_in(delay))? else { return Ok(()) };
                 self.contents().end_attempt(id, End::Released, Some((ready_at, delay)));
                 self.changed("delayed release", issued, &kind, &[receipt]);
             }
             // Changes memory only, unless the claim was parked.
             _ => {
-                let released = unless_ended(claim.release(Duration::ZERO))?;
+                let released = unless_ended(claim.release())?;
                 self.given_back(id, issued, &kind, End::Released, released);
             }
         }
@@ -162,7 +162,7 @@ impl Load {
     pub(super) fn finish_by_id(&mut self) -> Result<()> {
         let Some((name, id)) = self.detached.pop() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         if self.rng.one_in(if kind.limit.is_some() { 2 } else { 8 }) {
             return self.end_attempt(Held::Id(tube), id, &kind);
         }
@@ -172,7 +172,7 @@ impl Load {
             1 if kind.timed() => {
                 let (ready_at, delay) = self.free_delay(self.expires_at(id));
                 let Some(receipt) =
-                    unless_ended(tube.claimed(id).and_then(|claim| claim.release(delay)))?
+                    unless_ended(tube.claimed(id).and_then(|claim| claim.release_in(delay)))?
                 else {
                     return Ok(());
                 };
@@ -180,8 +180,7 @@ impl Load {
                 self.changed("release by id", issued, &kind, &[receipt]);
             }
             _ => {
-                let released =
-                    unless_ended(tube.claimed(id).and_then(|claim| claim.release(Duration::ZERO)))?;
+                let released = unless_ended(tube.claimed(id).and_then(tubewell::Claim::release))?;
                 self.given_back(id, issued, &kind, End::Released, released);
             }
         }
@@ -194,7 +193,7 @@ impl Load {
             std::mem::take(&mut self.claims)
         } else {
             let Some((name, _)) = self.detached.last().copied() else { return Ok(()) };
-            let tube = self.store.tube(name)?;
+            let tube = self.store.find_tube(name)?;
             let of_tube = self.detached.iter().filter(|(tube, _)| *tube == name);
             let found = of_tube.map(|(_, id)| unless_ended(tube.claimed(*id)));
             let found = found.collect::<Result<Vec<_>>>()?;
@@ -204,7 +203,7 @@ impl Load {
         let issued = self.disk.position();
         let ids: Vec<_> =
             claims.iter().map(|claim| (claim.tube().to_owned(), claim.id())).collect();
-        let answers = Claim::ack_many(claims)?;
+        let answers = Claim::end_many(claims, |_| Outcome::done())?;
         let mut answer = Answer::default();
         for ((name, id), receipt) in ids.into_iter().zip(answers) {
             let Some(receipt) = unless_ended(receipt)? else { continue };

@@ -23,7 +23,7 @@ impl Load {
 
     fn set_priority(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
         let priority = u32::try_from(self.rng.below(4)).unwrap();
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
         let is_same = self.contents.tasks[&id].priority == priority;
         if !is_same && self.rng.one_in(4) {
@@ -49,7 +49,7 @@ impl Load {
     /// Adds an entry to the history of a task.
     fn log(&mut self, name: &'static str, id: u64, kind: &Kind) -> Result<()> {
         let number = self.rng.below(u64::MAX);
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
         let receipt = match tube.admin().log(id, &number.to_string()) {
             Err(Error::NotFound { .. }) => return Ok(()),
@@ -76,7 +76,7 @@ impl Load {
         }
         let tags = (body.len() % 5 == 0).then(|| tags_for(body.len() / 5));
         update = tags.into_iter().fold(update, |update, tags| update.tags(tags.iter().copied()));
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
         let (mut ticket, mut receipt): (Option<Ticket<Receipt>>, _) = (None, None);
         let updated = if self.rng.one_in(4) {
@@ -120,7 +120,7 @@ impl Load {
         let mut ids: Vec<u64> = of_tube.map(|(id, _)| *id).take(count).collect();
         ids.push(u64::MAX);
         let issued = self.disk.position();
-        let deleted = self.store.tube(name)?.admin().delete_many(&ids)?;
+        let deleted = self.store.find_tube(name)?.admin().delete_many(&ids)?;
         for id in &ids {
             self.contents().tasks.remove(id);
         }

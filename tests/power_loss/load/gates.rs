@@ -7,6 +7,7 @@ use tubewell::Result;
 
 use super::{Answer, Load};
 use crate::gates::{Gates, SUB_QUEUES};
+use crate::options::only;
 use crate::state::{Kind, NEVER};
 
 impl Load {
@@ -35,7 +36,7 @@ impl Load {
             6 if kind.sub_queued() => {
                 let most = u32::try_from(2 + self.rng.below(3)).unwrap();
                 gates.sub_queue_limit = Some(most).filter(|_| gates.sub_queue_limit != Some(most));
-                tube.admin().alter(with(&kind, gates).options())?;
+                tube.admin().alter(only(with(&kind, gates).options()))?;
                 "alter the limit of sub-queues"
             }
             0 => {
@@ -52,13 +53,13 @@ impl Load {
             }
             2 | 3 => {
                 gates.change_limit(&mut self.rng);
-                tube.admin().alter(with(&kind, gates).options())?;
+                tube.admin().alter(only(with(&kind, gates).options()))?;
                 "alter"
             }
             4 => {
                 gates.change_limit(&mut self.rng);
-                let altered = with(&kind, gates).options().or_alter(true);
-                self.store.create_tube(name, kind.driver, altered)?;
+                let altered = with(&kind, gates).options();
+                self.store.open_tube(name, altered.driver(kind.driver))?;
                 "create or alter"
             }
             5 => {

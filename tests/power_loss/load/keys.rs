@@ -82,7 +82,7 @@ impl Load {
         }
         let was_done = old.state == tubewell::TaskState::Done;
         task.failure = old.failure.filter(|_| !was_done);
-        let tube = self.store.tube(task.tube)?;
+        let tube = self.store.find_tube(task.tube)?;
         let issued = self.disk.position();
         let mut ticket: Option<Ticket<_>> = None;
         let mut receipt = None;

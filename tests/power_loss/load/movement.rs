@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Claim, Error, Finish, Put, Receipt, Result, TaskState, Tube};
+use tubewell::{Claim, Error, Outcome, Put, Receipt, Result, TaskState, Tube};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
@@ -67,7 +67,7 @@ impl Load {
         if has_limit || gets_ttl || task.as_ref().is_some_and(stays) {
             return Ok(false);
         }
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let moved = if !kind.temporary && self.rng.one_in(3) {
@@ -132,28 +132,28 @@ impl Load {
             return Ok(());
         }
         let id = claim.id();
-        let (mut finish, mut survival) = (Finish::new(), kind.survival(self.durability));
-        let mut puts = Vec::new();
+        let mut survival = kind.survival(self.durability);
+        let (mut puts, mut and_put) = (Vec::new(), Vec::new());
         for _ in 0..self.rng.below(4) {
             let Some((kind, tube, put, task)) = self.put_somewhere()? else { continue };
-            finish = finish.put(&tube, put);
+            and_put.push((tube, put));
             survival = survival.min(kind.survival(self.durability));
             puts.push((kind, task));
         }
         let advance = if self.rng.one_in(2) { self.put_somewhere()? } else { None };
         let result = (advance.is_none() && self.rng.one_in(2)).then(|| self.body());
-        let advanced = advance.map(|(kind, tube, put, task)| {
-            finish = finish.clone().advance(&tube, put);
-            survival = survival.min(kind.survival(self.durability));
-            task
-        });
-        if let Some(result) = &result {
-            finish = finish.result(&**result);
-        }
+        let (end, advanced) = match advance {
+            Some((kind, tube, put, task)) => {
+                survival = survival.min(kind.survival(self.durability));
+                (Outcome::advance(&tube, put), Some(task))
+            }
+            None => (result.as_deref().map_or_else(Outcome::done, Outcome::result), None),
+        };
+        let finish = and_put.into_iter().fold(end, |end, (tube, put)| end.and_put(&tube, put));
         let is_current = claim.is_current()?;
         let name = claim.tube().to_owned();
         let issued = self.disk.position();
-        let ticket = match self.given_of(claim, |claim| claim.finish(finish)) {
+        let ticket = match self.given_of(claim, |claim| claim.end(finish)) {
             Err(Error::Full { .. }) => {
                 self.claim_was_dropped(id, &name, issued, is_current);
                 return Ok(());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Claim, Error, Result, TaskState};
+use tubewell::{Claim, Error, Outcome, Result, TaskState};
 
 use super::Load;
 use super::attempts::Held;
@@ -15,10 +15,10 @@ impl Load {
         let result = self.result();
         let issued = self.disk.position();
         let acked = match (held, &result) {
-            (Held::Claim(claim), Some(result)) => claim.ack_with(&**result),
+            (Held::Claim(claim), Some(result)) => claim.end(Outcome::result(&**result)),
             (Held::Claim(claim), None) => claim.ack(),
             (Held::Id(tube), Some(result)) => {
-                tube.claimed(id).and_then(|claim| claim.ack_with(&**result))
+                tube.claimed(id).and_then(|claim| claim.end(Outcome::result(&**result)))
             }
             (Held::Id(tube), None) => tube.claimed(id).and_then(tubewell::Claim::ack),
         };
@@ -33,7 +33,7 @@ impl Load {
         let (id, result) = (claim.id(), self.result());
         let issued = self.disk.position();
         let acked = self.given_of(claim, |claim| match &result {
-            Some(result) => claim.ack_with(&**result),
+            Some(result) => claim.end(Outcome::result(&**result)),
             None => claim.ack(),
         });
         let Some(ticket) = unless_ended(acked)? else { return Ok(()) };
@@ -48,7 +48,7 @@ impl Load {
     pub(super) fn resolve(&mut self) -> Result<()> {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
-        let (tube, result) = (self.store.tube(name)?, self.result());
+        let (tube, result) = (self.store.find_tube(name)?, self.result());
         let is_done =
             self.contents.tasks.get(&id).is_some_and(|task| task.state == TaskState::Done);
         let issued = self.disk.position();
@@ -84,7 +84,7 @@ impl Load {
             return self.forget_any();
         }
         let (name, id) = self.rng.pick(&done);
-        let (kind, tube) = (self.contents.tubes[name].clone(), self.store.tube(name)?);
+        let (kind, tube) = (self.contents.tubes[name].clone(), self.store.find_tube(name)?);
         let issued = self.disk.position();
         if self.rng.one_in(4) {
             let ticket = self.given(&tube, |tube| tube.admin().forget(id))?;
@@ -106,7 +106,7 @@ impl Load {
         if is_done || !self.contents.tubes.contains_key(name) {
             return Ok(());
         }
-        match self.store.tube(name)?.admin().forget(id) {
+        match self.store.find_tube(name)?.admin().forget(id) {
             Err(Error::NotDone { .. }) => Ok(()),
             forgotten => {
                 let forgotten = unless_ended(forgotten)?;

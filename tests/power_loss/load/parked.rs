@@ -72,7 +72,7 @@ impl Load {
 
     fn revoke(&mut self, id: u64, token: &ClaimToken) -> Result<()> {
         let Some(kind) = self.contents.tubes.get(token.tube()).cloned() else { return Ok(()) };
-        let tube = self.store.tube(token.tube())?;
+        let tube = self.store.find_tube(token.tube())?;
         let issued = self.disk.position();
         let receipt = tube.admin().revoke(id)?;
         self.contents().unpark(id);
@@ -120,7 +120,7 @@ impl Load {
             self.drop_claim(claim);
         }
         let issued = self.disk.position();
-        self.store.tube(name)?.admin().release_all()?;
+        self.store.find_tube(name)?.admin().release_all()?;
         let of_tube = self.contents.tasks.iter().filter(|(_, task)| task.tube == name);
         let has_parked = of_tube.clone().any(|(_, task)| task.parked.is_some());
         let ids: Vec<u64> = of_tube.map(|(id, _)| *id).collect();

@@ -30,7 +30,7 @@ impl Load {
             kind.keep_without_limits();
         }
         let issued = self.disk.position();
-        self.store.create_tube(name, driver, kind.options())?;
+        self.store.create_tube(name, kind.options().driver(driver))?;
         self.contents().tubes.insert(name, Arc::new(kind));
         self.step("create_tube", issued, Answer::durable());
         Ok(())
@@ -61,7 +61,7 @@ impl Load {
             let of = |name: &str| self.contents.tasks.values().filter(|t| t.tube == name).count();
             name = self.contents.tubes.keys().copied().max_by_key(|name| of(name)).unwrap_or(name);
         }
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
         self.history.purges = true;
         tube.admin().truncate()?;
@@ -151,7 +151,7 @@ impl Load {
     /// Makes the file large with a tube and drops the tube, whose rows are purged later.
     pub(super) fn fill_and_drop(&mut self) -> Result<()> {
         let issued = self.disk.position();
-        let tube = self.store.create_tube("large", FIFO, TubeOptions::new())?;
+        let tube = self.store.create_tube("large", TubeOptions::new().driver(FIFO))?;
         tube.put_many((0..60).map(|n| vec![n; 100_000]))?;
         self.store.drop_tube("large")?;
         self.history.purges = true;

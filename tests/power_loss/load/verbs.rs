@@ -165,7 +165,7 @@ impl Load {
     pub(super) fn bury(&mut self) -> Result<()> {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let before = self.contents.tasks.get(&id).map(|task| task.state);
         let issued = self.disk.position();
         if before == Some(TaskState::Done) {
@@ -212,7 +212,7 @@ impl Load {
     pub(super) fn delete(&mut self) -> Result<()> {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
-        let tube = self.store.tube(name)?;
+        let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
         let Some(receipt) = unless_ended(tube.delete(id))? else { return Ok(()) };
         self.contents().tasks.remove(&id);

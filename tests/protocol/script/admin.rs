@@ -32,7 +32,7 @@ impl Script<'_> {
         let buried = |name: &str| {
             let id = put(&jobs, Put::new(name).priority(0).tag("dead"));
             let claim = jobs.try_take().unwrap().unwrap();
-            claim.bury_with(Failure::new("broken", format!("{name} is broken"))).unwrap();
+            claim.bury(Failure::new("broken", format!("{name} is broken"))).unwrap();
             id
         };
         let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
@@ -41,7 +41,7 @@ impl Script<'_> {
             "list_group",
             jobs.query().list(Filter::new().group("broken").newest_first(), None, 2),
         );
-        self.note("outcome", jobs.outcome(ids[0]));
+        self.note("outcome", jobs.ending(ids[0]));
         self.note("kick_task", jobs.kick_task(ids[0]));
         self.note("not buried", jobs.kick_task(ids[0]));
         self.note("kick", jobs.kick(1));
@@ -148,7 +148,10 @@ impl Script<'_> {
         self.note("busy", store.drop_tube("jobs"));
         self.note("left", jobs.peek(held).map(|task| task.info.state));
         self.advance(SECOND);
-        self.note("temporary", self.tube("brief").admin().alter(TubeOptions::new()));
+        self.note(
+            "temporary",
+            self.tube("brief").admin().alter(TubeOptions::new().temporary(false)),
+        );
         self.note("taken", self.plain().take_many(2, Duration::ZERO).map(|claims| claims.len()));
     }
 }

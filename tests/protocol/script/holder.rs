@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Failure, Put, SessionId};
+use tubewell::{Claim, Error, Failure, Outcome, Put, SessionId};
 
 use super::{HOUR, MINUTE, SECOND, Script, put};
 
@@ -17,7 +17,7 @@ impl Script<'_> {
         self.note("spawn", claim.spawn("child", &plain, "spawned"));
         self.note("steps", claim.steps());
         let id = claim.id();
-        self.note("release", claim.release(Duration::ZERO));
+        self.note("release", claim.release());
         self.note("steps of a task", jobs.query().steps(id));
         let claim = jobs.claim(id).unwrap();
         self.note("stored step", claim.step("measure", || Ok::<u32, Error>(99)));
@@ -33,19 +33,25 @@ impl Script<'_> {
         };
         let failure = Failure::new("refused", "by id");
         self.note("ack", jobs.claimed(take("ack")).and_then(tubewell::Claim::ack));
-        self.note("release", jobs.claimed(take("release")).and_then(|claim| claim.release(HOUR)));
+        self.note(
+            "release",
+            jobs.claimed(take("release")).and_then(|claim| claim.release_in(HOUR)),
+        );
         let id = take("touch");
         self.note("touch", jobs.claimed(id).and_then(|claim| claim.touch(SECOND)));
         self.note("renew", jobs.claimed(id).and_then(|claim| claim.renew(MINUTE)));
         self.note("fail", jobs.claimed(take("fail")).and_then(|claim| claim.fail(failure.clone())));
-        self.note("snooze", jobs.claimed(take("snooze")).and_then(|claim| claim.snooze(HOUR)));
+        self.note(
+            "snooze",
+            jobs.claimed(take("snooze")).and_then(|claim| claim.end(Outcome::snooze(HOUR))),
+        );
         self.note(
             "bury_with",
-            jobs.claimed(take("bury_with")).and_then(|claim| claim.bury_with(failure.clone())),
+            jobs.claimed(take("bury_with")).and_then(|claim| claim.bury(failure.clone())),
         );
         self.note(
             "ack_with",
-            jobs.claimed(take("ack_with")).and_then(|claim| claim.ack_with("by id")),
+            jobs.claimed(take("ack_with")).and_then(|claim| claim.end(Outcome::result("by id"))),
         );
         self.note("revoke", jobs.admin().revoke(take("revoke")));
         self.note("not taken", jobs.claimed(100).and_then(tubewell::Claim::ack));

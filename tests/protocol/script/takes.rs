@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Failure, Finish, Put};
+use tubewell::{Claim, Failure, Outcome, Put};
 
 use super::{HOUR, MINUTE, SECOND, Script, begin, put};
 use crate::recording::Act;
@@ -16,12 +16,12 @@ impl Script<'_> {
         let others = plain.take_many(10, Duration::MAX);
         self.note("take_many", others.as_ref().map_err(Clone::clone).map(Vec::len));
         self.note("ack", one.unwrap().unwrap().ack());
-        self.note("ack_many", Claim::ack_many(others.unwrap()));
+        self.note("ack_many", Claim::end_many(others.unwrap(), |_| Outcome::done()));
         self.note("nothing", plain.try_take());
         put(&brief, "of two tubes");
         let any = self.store.take_any(&[&plain, &brief], Duration::MAX);
         self.note("take_any", &any);
-        self.note("bury", any.unwrap().unwrap().bury());
+        self.note("bury", any.unwrap().unwrap().bury(None));
         let chosen = jobs.claim(100);
         self.note("claim", &chosen);
         drop(chosen);
@@ -33,7 +33,7 @@ impl Script<'_> {
         self.note("put", plain.put("late"));
         let late = take.end().map(|late| late.map(Claim::into_blocking));
         self.note("take", &late);
-        self.note("release", late.unwrap().unwrap().release(Duration::ZERO));
+        self.note("release", late.unwrap().unwrap().release());
         self.note("truncate", plain.admin().truncate());
         self.note("catch_up", self.store.catch_up());
         let take = begin(plain.to_async().take_timeout(5 * SECOND));
@@ -66,7 +66,7 @@ impl Script<'_> {
         self.note("log", claim.log("said by the worker"));
         self.note("peek", jobs.peek(claim.id()));
         self.note("owner", jobs.query().owner(claim.id()));
-        self.note("ack_with", claim.ack_with("the result"));
+        self.note("ack_with", claim.end(Outcome::result("the result")));
     }
 
     pub fn ends_of_claims(&self) {
@@ -77,15 +77,15 @@ impl Script<'_> {
             put(&jobs, Put::new(name).priority(1));
             jobs.try_take().unwrap().unwrap()
         };
-        self.note("release", take("release").release(HOUR));
+        self.note("release", take("release").release_in(HOUR));
         self.note("fail", take("fail").fail(failure()));
-        self.note("fail_in", take("fail_in").fail_in(2 * HOUR, failure()));
-        self.note("snooze", take("snooze").snooze(3 * HOUR));
-        self.note("snooze now", take("snooze now").snooze(Duration::ZERO));
-        self.note("bury_with", take("bury_with").bury_with(failure()));
-        self.note("advance", take("advance").advance(&self.plain(), "advanced"));
-        let finish = Finish::new().result("ended").put(&self.plain(), "follows");
-        self.note("finish", take("finish").finish(finish));
+        self.note("fail_in", take("fail_in").end(Outcome::fail_in(2 * HOUR, failure())));
+        self.note("snooze", take("snooze").end(Outcome::snooze(3 * HOUR)));
+        self.note("snooze now", take("snooze now").end(Outcome::snooze(Duration::ZERO)));
+        self.note("bury_with", take("bury_with").bury(failure()));
+        self.note("advance", take("advance").end(Outcome::advance(&self.plain(), "advanced")));
+        let finish = Outcome::result("ended").and_put(&self.plain(), "follows");
+        self.note("finish", take("finish").end(finish));
         let claim = take("ended");
         self.note("delete", jobs.delete(claim.id()));
         self.note("not taken", claim.ack());

@@ -10,7 +10,7 @@ impl Script<'_> {
     pub fn tubes(&self) {
         self.about("tubes");
         let Script { store, .. } = self;
-        self.note("plain", store.create_tube("plain", FIFO, TubeOptions::new()).map(drop));
+        self.note("plain", store.create_tube("plain", TubeOptions::new().driver(FIFO)).map(drop));
         let many = TubeOptions::new()
             .ttl(24 * HOUR)
             .ttr(MINUTE)
@@ -29,20 +29,20 @@ impl Script<'_> {
             .history(20)
             .metrics(7)
             .durability(Durability::Flush);
-        self.note("jobs", store.create_tube("jobs", UTUBETTL, many).map(drop));
+        self.note("jobs", store.create_tube("jobs", many.driver(UTUBETTL)).map(drop));
         let small = TubeOptions::new().capacity(1);
-        self.note("small", store.create_tube("small", LIMFIFOTTL, small).map(drop));
+        self.note("small", store.create_tube("small", small.driver(LIMFIFOTTL)).map(drop));
         let brief = TubeOptions::new().temporary(true).count_takes(Counting::Lazily);
-        self.note("brief", store.create_tube("brief", FIFOTTL, brief).map(drop));
+        self.note("brief", store.create_tube("brief", brief.driver(FIFOTTL)).map(drop));
         let written = TubeOptions::new().durability(Durability::write());
-        self.note("written", store.create_tube("written", FIFO, written).map(drop));
-        let relaxed = TubeOptions::new().durability(Durability::relaxed()).if_not_exists(true);
-        self.note("relaxed", store.create_tube("relaxed", FIFO, relaxed).map(drop));
+        self.note("written", store.create_tube("written", written.driver(FIFO)).map(drop));
+        let relaxed = TubeOptions::new().durability(Durability::relaxed());
+        self.note("relaxed", store.open_tube("relaxed", relaxed.driver(FIFO)).map(drop));
         let counted = TubeOptions::new().max_attempts(2).count_takes(Counting::Flushed);
-        self.note("counted", store.create_tube("counted", FIFO, counted).map(drop));
+        self.note("counted", store.create_tube("counted", counted.driver(FIFO)).map(drop));
         let asked = TubeOptions::new().keep_done(Keep::new().count(1));
-        self.note("asked", store.create_tube("asked", FIFOTTL, asked).map(drop));
-        self.note("tube", store.tube("plain").map(drop));
+        self.note("asked", store.create_tube("asked", asked.driver(FIFOTTL)).map(drop));
+        self.note("tube", store.find_tube("plain").map(drop));
         self.note("alter", self.tube("counted").admin().alter(TubeOptions::new().max_taken(3)));
         self.note("info", self.tube("counted").info());
         self.note("tubes", store.tubes().unwrap().len());
@@ -53,14 +53,16 @@ impl Script<'_> {
     pub fn refused_tubes(&self) {
         self.about("calls on tubes that are refused");
         let Script { store, .. } = self;
-        let create = |name, driver, options| store.create_tube(name, driver, options).map(drop);
+        let create = |name, driver, options: TubeOptions| {
+            store.create_tube(name, options.driver(driver)).map(drop)
+        };
         self.note("exists", create("plain", FIFO, TubeOptions::new()));
-        let differs = TubeOptions::new().if_not_exists(true);
-        self.note("differs", create("plain", FIFOTTL, differs));
-        self.note("similar", store.tube("plian").map(drop));
+        let differs = TubeOptions::new().driver(FIFOTTL);
+        self.note("differs", store.open_tube("plain", differs).map(drop));
+        self.note("similar", store.find_tube("plian").map(drop));
         self.note("driver", create("other", "lifo", TubeOptions::new()));
         self.note("invalid", create("", FIFO, TubeOptions::new()));
-        let dropped = store.create_tube("dropped", FIFO, TubeOptions::new()).unwrap();
+        let dropped = store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
         self.note("drop", store.drop_tube("dropped"));
         self.note("catch_up", store.catch_up());
         self.note("dropped", dropped.put("late"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Filter, Put};
+use tubewell::{Filter, Outcome, Put};
 
 use super::{MINUTE, SECOND, Script, begin, put};
 use crate::recording::Act;
@@ -24,15 +24,15 @@ impl Script<'_> {
         self.about("waits for ends");
         let id = put(&jobs, Put::new("waited for").priority(0));
         let end = begin(jobs.to_async().wait_done(id, Duration::MAX));
-        self.note("ack_with", jobs.try_take().unwrap().unwrap().ack_with("done"));
+        self.note("ack_with", jobs.try_take().unwrap().unwrap().end(Outcome::result("done")));
         self.note("wait_done", end.end());
-        self.note("outcome", jobs.outcome(id));
+        self.note("outcome", jobs.ending(id));
         // In a tube of its own: the take is answered with this task, whichever comes first.
         let asked = self.tube("asked");
         let request = begin(asked.to_async().put_and_wait("request", Duration::MAX));
         let claim = asked.take().unwrap();
         self.note("take", &claim);
-        self.note("ack_with", claim.ack_with("response"));
+        self.note("ack_with", claim.end(Outcome::result("response")));
         self.note("put_and_wait", request.end().map(|(_, end)| end));
         self.note("wait_drained", small.wait_drained(Duration::ZERO));
         self.note("wait_ready", small.wait_ready(MINUTE));

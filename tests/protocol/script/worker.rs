@@ -9,7 +9,7 @@ impl Script<'_> {
     pub fn worker(&self) {
         self.about("a worker");
         let (store, plain) = (self.store, self.plain());
-        let worked = store.create_tube("worked", FIFOTTL, TubeOptions::new()).unwrap();
+        let worked = store.create_tube("worked", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let child = put(&plain, "to be done first");
         put(&worked, "joins");
         put(&worked, "sleeps");

@@ -35,7 +35,7 @@ impl Simulation {
             }
             assert_eq!(listed(tube, TaskState::Buried), buried, "{at}");
             for ((_, id), task) in self.tasks.range((nth, 0)..(nth + 1, 0)) {
-                let outcome = tube.outcome(*id).unwrap();
+                let outcome = tube.ending(*id).unwrap();
                 let is_right = match (&outcome, task.status) {
                     (None, Some(Status::Ready | Status::Taken)) | (Some(Ending::Gone), None) => {
                         true

@@ -51,7 +51,7 @@ impl Simulation {
             for id in listed(&tube, state) {
                 let new = Task { status: None, must_be_over: false, done_at: 0 };
                 let mut task = self.tasks.get(&(nth, id)).copied().unwrap_or(new);
-                let status = match (state, tube.outcome(id).unwrap()) {
+                let status = match (state, tube.ending(id).unwrap()) {
                     (TaskState::Ready, None) => Status::Ready,
                     (TaskState::Taken, None) => Status::Taken,
                     (TaskState::Buried, Some(Ending::Buried { failure: Some(failure) })) => {

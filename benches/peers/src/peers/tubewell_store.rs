@@ -119,7 +119,7 @@ impl Peer for Tubewell {
         if self.mode == Mode::FlushedTakes {
             options = options.count_takes(Counting::Flushed);
         }
-        let tube = store.create_tube("work", self.driver, options)?;
+        let tube = store.create_tube("work", options.driver(self.driver))?;
         let tasks = Tasks { driver: self.driver };
         Ok(Box::new(Open { store, tube, tasks, callers: AtomicU64::new(0) }))
     }
@@ -252,7 +252,9 @@ impl Caller for Handle {
     }
 
     fn ack_many(&mut self, tasks: Vec<Task>) -> Result<()> {
-        let answers = Claim::ack_many(tasks.into_iter().map(|task| task.0).collect())?;
+        let answers = Claim::end_many(tasks.into_iter().map(|task| task.0).collect(), |_| {
+            tubewell::Outcome::done()
+        })?;
         answers.into_iter().try_for_each(|answer| answer.map(drop).map_err(Into::into))
     }
 
@@ -266,7 +268,7 @@ impl Caller for Handle {
     }
 
     fn ack_with_result(&mut self, task: Task) -> Result<()> {
-        task.0.ack_with(RESULT)?;
+        task.0.end(tubewell::Outcome::result(RESULT))?;
         Ok(())
     }
 }

@@ -55,7 +55,7 @@ impl Peer for TubewellWorker {
 
     fn open(&self, dir: &Path, _: &Setting) -> Result<Box<dyn Queue>> {
         let store = Store::options().durability(self.0).open(dir.join("queue.tubewell"))?;
-        let tube = store.create_tube("work", FIFO, TubeOptions::new())?;
+        let tube = store.create_tube("work", TubeOptions::new().driver(FIFO))?;
         Ok(Box::new(Open { store, tube }))
     }
 }
@@ -114,7 +114,7 @@ impl Queue for Open {
                 break;
             }
             claims.iter().for_each(|claim| ledger.check(claim.body()));
-            for acked in tubewell::Claim::ack_many(claims)? {
+            for acked in tubewell::Claim::end_many(claims, |_| tubewell::Outcome::done())? {
                 acked?;
             }
         }

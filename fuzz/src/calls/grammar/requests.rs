@@ -3,7 +3,7 @@
 use super::Field::{
     All, Among, Body, ByTime, Count, Count32, Day, Driver, Flag, Id, Instead, Key, Label, Limit,
     List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time, Tube,
-    TubeName, TubeNumber,
+    TubeName, TubeNumber, Unsent,
 };
 use super::values::{
     CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_EVENTS, FILTER_OF_STORE,
@@ -49,9 +49,9 @@ static CALL: Choice = Choice {
         (2, "Claim", &[CLAIM, One(&HOLDER_VERB)]),
         (3, "ResumeClaim", &[Request(23, "ResumeClaim"), Session, CLAIM_TOKEN]),
         (4, "OwnerOfClaim", &[CLAIM]),
-        (5, "AckClaims", &[List(&CLAIM)]),
+        (5, "EndClaims", &[List(&CLAIM), List(&CLAIM_END)]),
         (6, "DropClaim", &[Field::Granted, Flag]),
-        (7, "CreateTube", &[TubeName, Driver, TUBE_OPTIONS]),
+        (7, "CreateTube", &[TubeName, Field::Byte(1), Driver, TUBE_OPTIONS, Flag, Unsent]),
         (8, "FindTube", &[TubeName]),
         (9, "DropTube", &[TubeName]),
         (10, "Tubes", &[]),
@@ -140,7 +140,7 @@ static VERB: Choice = Choice {
         (44, "PausedSubQueues", &[]),
         (45, "Days", &[Day, Day]),
         (46, "FailedOn", &[Day, Day, Body]),
-        (47, "Alter", &[TUBE_OPTIONS]),
+        (47, "Alter", &[Field::Byte(0), TUBE_OPTIONS, Unsent, Unsent]),
         (48, "InfoOf", &[]),
         (49, "CountsOf", &[]),
         (50, "IsTimed", &[]),
@@ -153,21 +153,42 @@ static HOLDER_VERB: Choice = Choice {
     later: &[(15, "Limit", &[Time])],
     variants: &[
         (0, "Ack", &[Option(&Body)]),
-        (1, "Release", &[ByTime((1, "Release"), (30, "ReleaseIn"))]),
+        (1, "Release", &[ByTime((1, "Release"), (11, "EndTask"), 2)]),
         (2, "Touch", &[Time]),
         (3, "Renew", &[Time]),
         (4, "ReportProgress", &[Instead(&REPORT)]),
         (5, "Park", &[Time]),
         (6, "Checkpoint", &[Body]),
-        (7, "BuryHeld", &[Option(&FAILURE)]),
-        (8, "Fail", &[Option(&Time), FAILURE]),
-        (9, "Snooze", &[ByTime((9, "Snooze"), (31, "SnoozeIn"))]),
+        (11, "EndTask", &[Field::Byte(5), Option(&FAILURE), NO_PUTS]),
+        (11, "EndTask", &[Field::Byte(4), Option(&Time), FAILURE, NO_PUTS]),
+        (9, "Snooze", &[ByTime((9, "Snooze"), (11, "EndTask"), 3)]),
         (10, "LogHeld", &[Text]),
-        (11, "FinishTask", &[Option(&Body), List(&PUT_INTO), Option(&PUT_INTO)]),
+        (11, "EndTask", &[END_REQUEST]),
         (33, "ReadStep", &[Instead(&STEP)]),
         // No verb has the number 13. Its place is taken, so that existing inputs keep their meaning.
         (14, "DescribeHeld", &[]),
         (14, "DescribeHeld", &[]),
+    ],
+};
+
+/// The puts that follow an end: none.
+const NO_PUTS: Field = Field::Byte(0);
+
+const CLAIM_END: Field = Field::All(&[END_REQUEST, Flag]);
+
+const END_REQUEST: Field = Field::All(&[One(&TASK_END), List(&PUT_INTO)]);
+
+static TASK_END: Choice = Choice {
+    name: "TaskEnd",
+    often: &[0, 1, 2, 3, 4, 5],
+    later: &[],
+    variants: &[
+        (0, "Ack", &[Option(&Body)]),
+        (1, "Advance", &[PUT_INTO]),
+        (2, "Release", &[Time]),
+        (3, "Snooze", &[Time]),
+        (4, "Fail", &[Option(&Time), FAILURE]),
+        (5, "Bury", &[Option(&FAILURE)]),
     ],
 };
 

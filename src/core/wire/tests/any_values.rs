@@ -95,8 +95,8 @@ fn checked_calls_with_any_values_leave_the_store_intact() {
     let store = Store::options().clock(&clock).max_body(MAX_BODY);
     let store = store.open_in_memory().unwrap();
     let options = TubeOptions::new().keep_done(crate::Keep::new()).history(5).metrics(30);
-    let timed = store.create_tube("timed", FIFOTTL, options.clone()).unwrap();
-    let hosts = store.create_tube("hosts", UTUBE, options).unwrap();
+    let timed = store.create_tube("timed", options.clone().driver(FIFOTTL)).unwrap();
+    let hosts = store.create_tube("hosts", options.driver(UTUBE)).unwrap();
     let tubes = [&timed, &hosts].map(|tube| tube.head().number);
     let any_tube = move |seed: usize| TubeRef { number: tubes[seed % 2], name: "tube" };
     for session in 0..4 {

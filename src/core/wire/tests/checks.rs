@@ -6,19 +6,20 @@ use std::time::Duration;
 use tubewell_drivers::{Body, RecurRule};
 
 use crate::core::list::{
-    Ack, AddTags, BuryHeld, ByKey, ChangeSchedule, Checkpoint, DeleteWhere, Fail, FinishTask,
-    KickWhere, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveSchedule, RemoveTags,
-    ReportText, Requeue, Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
+    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, DeleteWhere, EndTask, KickWhere, PutAndWait,
+    PutMany, PutOrWait, PutTask, ReleaseAll, RemoveSchedule, RemoveTags, ReportText, Requeue,
+    Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
 };
 use crate::core::state::{
-    FinishRequest, History, PutInto, PutRequest, ScheduleRequest, UpdateRequest, distinct_tags,
+    EndRequest, History, PutInto, PutRequest, ScheduleRequest, TaskEnd, UpdateRequest,
+    distinct_tags,
 };
 use crate::core::verb::{Limits, Verb as _};
 use crate::core::verbs::{ByteBudget, Grants};
 use crate::put::After;
 use crate::schedule::Restored;
 use crate::{
-    Claim, Error, FIFOTTL, Failure, Filter, Finish, HistoryEntry, LastFailure, Missed, OnKey, Put,
+    Claim, Error, FIFOTTL, Failure, Filter, HistoryEntry, LastFailure, Missed, OnKey, Outcome, Put,
     Reschedule, Restore, Schedule, SessionId, Step, StepKind, Store, TaskState, Tube, TubeOptions,
     Update,
 };
@@ -29,7 +30,7 @@ const LIMITS: Limits = Limits { max_body: MAX_BODY };
 fn store_and_tube() -> (Store, Tube) {
     let store = Store::options().max_body(MAX_BODY).open_in_memory().unwrap();
     let options = TubeOptions::new().keep_done(crate::Keep::new());
-    let tube = store.create_tube("jobs", FIFOTTL, options).unwrap();
+    let tube = store.create_tube("jobs", options.driver(FIFOTTL)).unwrap();
     (store, tube)
 }
 
@@ -291,36 +292,31 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     };
     let large = vec![7; MAX_BODY + 1];
     let ack = Ack { result: Some(large.clone()) };
-    refused(take().ack_with(large.clone()), &ack);
+    refused(take().end(Outcome::result(large.clone())), &ack);
     let id = take().detach().info.id;
-    refused(tube.claimed(id).and_then(|claim| claim.ack_with(large.clone())), &ack);
+    refused(tube.claimed(id).and_then(|claim| claim.end(Outcome::result(large.clone()))), &ack);
     let checkpoint = Checkpoint { body: Body::new(large.clone()) };
     refused(take().checkpoint(large.clone()), &checkpoint);
     let failure = || Failure::new("", "no group");
-    let fail = Fail { delay: None, failure: failure() };
+    let end = |end: TaskEnd| EndTask { request: EndRequest::alone(end) };
+    let fail = end(TaskEnd::Fail { delay: None, failure: failure() });
     refused(take().fail(failure()), &fail);
     refused(tube.claimed(take().id()).and_then(|claim| claim.fail(failure())), &fail);
-    refused(take().bury_with(failure()), &BuryHeld { failure: Some(failure()) });
+    refused(take().bury(failure()), &end(TaskEnd::Bury(Some(failure()))));
     let report = ReportText { text: long(1025).into() };
     refused(take().progress_text(&long(1025)), &report);
 
-    let finish = |result: Option<&[u8]>, puts: Vec<PutInto>, advance: Option<PutInto>| {
-        let result = result.map(<[u8]>::to_vec);
-        FinishTask { request: FinishRequest { result, puts, advance } }
-    };
     let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
-    let hostile = finish(Some(&large), Vec::new(), None);
-    let by_handle = take().finish(Finish::new().result(large.clone()));
-    refused(by_handle, &hostile);
-    let hostile = finish(Some(b"a"), Vec::new(), Some(into(request(|_| {}))));
-    let by_handle = take().finish(Finish::new().result("a").advance(&tube, "work"));
-    refused(by_handle, &hostile);
+    let hostile = end(TaskEnd::Ack { result: Some(large.clone()) });
+    let outcome = Outcome::result(large.clone()).and_put(&tube, "work");
+    refused(take().end(outcome), &hostile);
     for (put, edit) in hostile_puts(&tube) {
-        let hostile = finish(None, vec![into(request(edit))], None);
-        let by_handle = take().finish(Finish::new().put(&tube, put.clone()));
+        let puts = vec![into(request(edit))];
+        let hostile = EndTask { request: EndRequest { end: TaskEnd::Ack { result: None }, puts } };
+        let by_handle = take().end(Outcome::done().and_put(&tube, put.clone()));
         refused(by_handle, &hostile);
-        let hostile = finish(None, Vec::new(), Some(into(request(edit))));
-        refused(take().advance(&tube, put.clone()), &hostile);
+        let hostile = end(TaskEnd::Advance(Box::new(into(request(edit)))));
+        refused(take().end(Outcome::advance(&tube, put.clone())), &hostile);
         let spawn = Spawn { name: "a".into(), into: into(request(edit)) };
         refused(take().spawn("a", &tube, put), &spawn);
     }

@@ -1,0 +1,127 @@
+//! The end of a task, checked and converted before the core is locked.
+
+use std::sync::Arc;
+
+use super::request::{PutRequest, check_size};
+use crate::{Failure, Result};
+
+/// How its holder ends a task. Delays are in microseconds.
+#[derive(Clone, Debug)]
+pub(crate) enum TaskEnd {
+    Ack {
+        result: Option<Vec<u8>>,
+    },
+    /// The task goes on in another tube.
+    Advance(Box<PutInto>),
+    Release {
+        delay: u64,
+    },
+    /// As `Release`. The attempt does not count.
+    Snooze {
+        delay: u64,
+    },
+    /// Without a delay, the backoff of the tube applies.
+    Fail {
+        delay: Option<u64>,
+        failure: Failure,
+    },
+    Bury(Option<Failure>),
+}
+
+/// The end of a task, and the puts that are part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct EndRequest {
+    pub(crate) end: TaskEnd,
+    pub(crate) puts: Vec<PutInto>,
+}
+
+/// The end of one of several claims.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimEnd {
+    pub(crate) request: EndRequest,
+    /// If the end is refused, the session keeps the claim. Otherwise its handle has gone.
+    pub(crate) keeps_claim: bool,
+}
+
+/// A put, and its tube.
+#[derive(Clone, Debug)]
+pub(crate) struct PutInto {
+    pub(crate) tube: u32,
+    /// For errors.
+    pub(crate) name: Arc<str>,
+    pub(crate) request: PutRequest,
+}
+
+impl TaskEnd {
+    /// The checks of a handle and of a peer.
+    fn check(&self, max_body: usize) -> Result<()> {
+        match self {
+            TaskEnd::Ack { result: Some(result) } => check_size("result", result, max_body),
+            TaskEnd::Advance(into) => into.request.check(max_body),
+            TaskEnd::Fail { failure, .. } | TaskEnd::Bury(Some(failure)) => failure.check(),
+            TaskEnd::Ack { result: None }
+            | TaskEnd::Release { .. }
+            | TaskEnd::Snooze { .. }
+            | TaskEnd::Bury(None) => Ok(()),
+        }
+    }
+}
+
+impl EndRequest {
+    /// The end of a task, and nothing else.
+    pub(crate) fn alone(end: TaskEnd) -> EndRequest {
+        EndRequest { end, puts: Vec::new() }
+    }
+
+    /// The checks that need no lock.
+    pub(crate) fn check(&self, max_body: usize) -> Result<()> {
+        self.check_each(max_body)?;
+        EndRequest::check_number("the end of a claim", [self])
+    }
+
+    /// As `check`, for one of several ends.
+    pub(in crate::core) fn check_each(&self, max_body: usize) -> Result<()> {
+        self.end.check(max_body)?;
+        self.puts.iter().try_for_each(|into| into.request.check(max_body))
+    }
+
+    /// Refuses more tasks than one call puts.
+    pub(in crate::core) fn check_number<'a>(
+        verb: &'static str,
+        ends: impl IntoIterator<Item = &'a EndRequest>,
+    ) -> Result<()> {
+        let targets = ends.into_iter().flat_map(EndRequest::targets);
+        PutRequest::check_many(verb, targets.map(|into| &into.request))
+    }
+
+    /// The new tasks.
+    pub(in crate::core) fn puts(&self) -> &[PutInto] {
+        &self.puts
+    }
+
+    /// Where the task goes on.
+    pub(in crate::core) fn next(&self) -> Option<&PutInto> {
+        match &self.end {
+            TaskEnd::Advance(into) => Some(into),
+            _ => None,
+        }
+    }
+
+    /// The new tasks, and the one that goes on.
+    pub(in crate::core) fn targets(&self) -> impl Iterator<Item = &PutInto> + Clone {
+        self.puts.iter().chain(self.next())
+    }
+
+    /// The result of a task that is acked.
+    pub(in crate::core) fn result(&self) -> Option<&[u8]> {
+        match &self.end {
+            TaskEnd::Ack { result } => result.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the task leaves its place in the tube.
+    pub(in crate::core) fn leaves(&self) -> bool {
+        matches!(self.end, TaskEnd::Ack { .. } | TaskEnd::Advance(_))
+    }
+}
