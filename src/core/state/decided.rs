@@ -37,30 +37,14 @@ impl Wait {
         }
     }
 
-    /// The wait that ends last. As `longer`, for waits of several calls.
+    /// The wait that includes both. They may be of commits that are under way.
     pub(crate) fn later(first: Option<Wait>, second: Option<Wait>) -> Option<Wait> {
-        match (&first, &second) {
-            (Some(Wait::Flush(_, one)), Some(Wait::Flush(_, other)))
-                if other.number > one.number =>
-            {
-                second
-            }
+        let (Some(one), Some(other)) = (&first, &second) else { return first.or(second) };
+        let latest = if other.batch().number > one.batch().number { other } else { one };
+        match (one, other) {
+            (Wait::Write(_), Wait::Write(_)) => Some(latest.clone()),
             // The flush of an earlier commit does not include the write of a later one.
-            (Some(Wait::Flush(buffer, flushed)), Some(Wait::Write(written)))
-            | (Some(Wait::Write(written)), Some(Wait::Flush(buffer, flushed)))
-                if written.number > flushed.number =>
-            {
-                Some(Wait::Flush(*buffer, written.clone()))
-            }
-            _ => Wait::longer(first, second),
-        }
-    }
-
-    /// The wait that includes both: a flush comes after the write.
-    pub(crate) fn longer(first: Option<Wait>, second: Option<Wait>) -> Option<Wait> {
-        match (&first, &second) {
-            (Some(Wait::Flush(..)), _) | (_, None) => first,
-            _ => second,
+            _ => Some(Wait::Flush(latest.buffer(), latest.batch().clone())),
         }
     }
 }
@@ -88,6 +72,10 @@ mod tests {
             Some(Wait::Flush(_, batch)) => Some(batch.number),
             _ => None,
         };
+        let writes = |wait: Option<Wait>| match wait {
+            Some(Wait::Write(batch)) => Some(batch.number),
+            _ => None,
+        };
         for (one, other, number) in [
             (flush(1), None, 1),
             (flush(1), flush(2), 2),
@@ -98,9 +86,10 @@ mod tests {
             assert_eq!(flushes(Wait::later(one.clone(), other.clone())), Some(number));
             assert_eq!(flushes(Wait::later(other, one)), Some(number));
         }
-        assert!(
-            matches!(Wait::later(None, write(3)), Some(Wait::Write(batch)) if batch.number == 3)
-        );
+        for (one, other, number) in [(write(3), None, 3), (write(3), write(4), 4)] {
+            assert_eq!(writes(Wait::later(one.clone(), other.clone())), Some(number));
+            assert_eq!(writes(Wait::later(other, one)), Some(number));
+        }
         assert!(Wait::later(None, None).is_none());
     }
 }
