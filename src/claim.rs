@@ -304,7 +304,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "lease")]
     pub fn park(self, hold: Duration) -> M::Answer<ClaimToken> {
         let (tube, id) = (self.tube().to_owned(), self.id());
-        let parked = self.held.end::<M, _>(Ok(Park { hold: micros_ceil(hold) }));
+        let parked = self.held.end::<M, _>(Park { hold: micros_ceil(hold) });
         M::map(parked, move |epoch| ClaimToken { tube, id, epoch })
     }
 

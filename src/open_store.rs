@@ -7,8 +7,8 @@ use tubewell_wire::Server;
 use crate::core::list::{DropClaim, EndTask};
 use crate::core::verb::Begun;
 use crate::core::{
-    ByteBudget, Chosen, ClaimKey, Core, Decided, EndRequest, Grant, Grants, TakeAttempt, TaskEnd,
-    TubeHead, TubeRef, Watching,
+    ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TaskEnd, TubeHead,
+    TubeRef, Watching,
 };
 use crate::events::{EventBytes, Subscription};
 use crate::filter::Filter;
@@ -115,7 +115,7 @@ impl LocalHandle {
 
     /// Buries a task whose body cannot be read.
     pub(crate) fn bury_unreadable(&self, grant: &Grant) {
-        let bury = EndTask { request: EndRequest::alone(TaskEnd::Bury(None)) };
+        let bury = EndTask::alone(TaskEnd::Bury(None));
         if let Ok(inner) = self.inner() {
             let _ = inner.defer_now(|core| core.begin_verb(grant.key(), &bury));
         }

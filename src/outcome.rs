@@ -231,6 +231,16 @@ impl Outcome {
         self
     }
 
+    /// What a value ends a claim with. An error fails the attempt.
+    pub(crate) fn from_value(value: impl IntoOutcome) -> Outcome {
+        value.into_outcome().unwrap_or_else(|error| match error.into_failure() {
+            Ok(failure) => Outcome::fail(failure),
+            Err(HandlerError { type_name, error }) => {
+                Outcome::fail(Failure::of_type(type_name, &*error))
+            }
+        })
+    }
+
     fn of(end: End) -> Outcome {
         Outcome { end, puts: Vec::new() }
     }

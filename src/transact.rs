@@ -255,8 +255,7 @@ impl Transaction<'_> {
     /// [`put`](Transaction::put) for the tasks that are put.
     pub fn end<T, M: Mode>(&self, claim: &Claim<T, M>, outcome: impl IntoOutcome) -> Result<()> {
         self.check_store(&claim.held.handle)?;
-        let outcome = outcome.into_outcome();
-        let outcome = outcome.unwrap_or_else(|error| Outcome::fail(error.into_failure()));
+        let outcome = Outcome::from_value(outcome);
         let Some(request) = outcome.into_request(&claim.held.handle)? else {
             return Err(Error::invalid(
                 "a claim that is detached does not end; leave it out of the transaction",

@@ -213,8 +213,8 @@ fn driver_name_over_255_bytes_is_rejected() {
     let longest = "é".repeat(127) + "x";
     for round in 0..2 {
         let store = Store::options().driver(NamedDriver(longest.clone())).open(&path).unwrap();
-        let options = TubeOptions::new();
-        store.open_tube("work", options.driver(&longest)).unwrap().put("x").unwrap();
+        let options = TubeOptions::new().driver(&longest);
+        store.open_tube("work", options).unwrap().put("x").unwrap();
         assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, round + 1);
         for name in [String::new(), longest.clone() + "x", "x".repeat(2 << 20), "a\nb".into()] {
             let refused = store.register_driver(NamedDriver(name.clone()));

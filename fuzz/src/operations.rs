@@ -475,7 +475,7 @@ impl Source<'_> {
                     tube,
                     definition: self.definition(was.options.temporary, was.durability)?,
                     same: self.once_in(2)?,
-                    if_not_exists: self.once_in(2)?,
+                    opens: self.once_in(2)?,
                 }
             }
             61 => Action::UseDroppedTube { tube: self.choice()? },

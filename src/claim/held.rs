@@ -143,10 +143,10 @@ impl Held {
     #[inline]
     pub(crate) fn end<M: crate::Mode, V: Begin<On = OfClaim>>(
         mut self,
-        verb: Result<V>,
+        verb: V,
     ) -> M::Answer<V::Answer> {
-        let forgives = verb.as_ref().is_ok_and(V::forgives);
-        let answer = M::make(self.call(), verb);
+        let forgives = verb.forgives();
+        let answer = M::make(self.call(), Ok(verb));
         self.was_ended(M::is_refused(&answer), forgives);
         answer
     }

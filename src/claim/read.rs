@@ -2,8 +2,8 @@
 
 use super::Claim;
 use crate::body::Coder;
+use crate::core::TaskEnd;
 use crate::core::list::EndTask;
-use crate::core::{EndRequest, TaskEnd};
 use crate::{Error, Failure, Result};
 
 /// The failure group of tasks whose bodies are no values of the type of their tube.
@@ -69,8 +69,7 @@ impl Undecodable {
     /// Buries the task. Returns the error for the caller of the take.
     pub(crate) async fn bury(self) -> Error {
         let Undecodable { mut claim, error } = self;
-        let end = TaskEnd::Bury(Some(failure_of(&error)));
-        let bury = EndTask { request: EndRequest::alone(end) };
+        let bury = EndTask::alone(TaskEnd::Bury(Some(failure_of(&error))));
         let outcome = claim.held.make_async(&bury).await;
         claim.held.was_ended(outcome.is_err(), false);
         buried(&describe(&claim), error, outcome.map(drop))

@@ -31,8 +31,7 @@ impl Policies {
     ) -> Result<Policies> {
         let mut altered = self.with_named(options, &Policies::new(options, driver, traits)?);
         // A ttr that is the default follows the ttl. The file does not tell it from one that is given.
-        let is_default =
-            if options.ttr.is_some() { options.ttr == Some(None) } else { self.ttr == self.ttl };
+        let is_default = options.ttr.map_or(self.ttr == self.ttl, |named| named.is_none());
         if is_default {
             altered.ttr = altered.ttl;
         }

@@ -57,7 +57,7 @@ impl EndCall {
             TaskEnd::Ack { result } => EndCall::Ack(Ack { result }),
             TaskEnd::Release { delay: 0 } => EndCall::Release(Release {}),
             TaskEnd::Snooze { delay: 0 } => EndCall::Snooze(Snooze {}),
-            end => EndCall::End(Box::new(EndTask { request: EndRequest::alone(end) })),
+            end => EndCall::End(Box::new(EndTask::alone(end))),
         }
     }
 
@@ -78,7 +78,7 @@ impl EndCall {
     pub(crate) fn forgives(&self) -> bool {
         match self {
             EndCall::Snooze(_) => true,
-            EndCall::End(task) => matches!(task.request.end, TaskEnd::Snooze { .. }),
+            EndCall::End(task) => task.request.end.forgives(),
             EndCall::Ack(_) | EndCall::Release(_) => false,
         }
     }

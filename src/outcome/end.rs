@@ -39,7 +39,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "acknowledge")]
     #[doc(alias = "complete")]
     pub fn ack(self) -> M::Answer<Receipt> {
-        self.held.end::<M, _>(Ok(Ack { result: None }))
+        self.held.end::<M, _>(Ack { result: None })
     }
 
     /// Reports that this attempt has failed. While attempts are left, the task is ready again after
@@ -109,7 +109,7 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "nack")]
     #[doc(alias = "retry")]
     pub fn release(self) -> M::Answer<Receipt> {
-        self.held.end::<M, _>(Ok(Release {}))
+        self.held.end::<M, _>(Release {})
     }
 
     /// Gives the task back: ready after `delay` (retry with backoff). The attempt counts.
@@ -223,14 +223,13 @@ impl<T, M: Mode> Claim<T, M> {
     #[doc(alias = "pipeline")]
     #[doc(alias = "exactly once")]
     pub fn end(mut self, outcome: impl IntoOutcome) -> M::Answer<Receipt> {
-        let outcome = outcome.into_outcome();
-        let outcome = outcome.unwrap_or_else(|error| Outcome::fail(error.into_failure()));
+        let outcome = Outcome::from_value(outcome);
         let forgives = outcome.forgives();
         match outcome.into_call(&self.held.handle) {
-            Ok(Some(EndCall::Ack(ack))) => self.held.end::<M, _>(Ok(ack)),
-            Ok(Some(EndCall::Release(release))) => self.held.end::<M, _>(Ok(release)),
-            Ok(Some(EndCall::Snooze(snooze))) => self.held.end::<M, _>(Ok(snooze)),
-            Ok(Some(EndCall::End(end))) => self.held.end::<M, _>(Ok(*end)),
+            Ok(Some(EndCall::Ack(ack))) => self.held.end::<M, _>(ack),
+            Ok(Some(EndCall::Release(release))) => self.held.end::<M, _>(release),
+            Ok(Some(EndCall::Snooze(snooze))) => self.held.end::<M, _>(snooze),
+            Ok(Some(EndCall::End(end))) => self.held.end::<M, _>(*end),
             Ok(None) => {
                 let receipt = Receipt { id: self.id(), state: TaskState::Taken, commit: 0 };
                 self.held.keep();

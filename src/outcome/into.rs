@@ -37,12 +37,12 @@ pub struct HandlerError {
 }
 
 impl HandlerError {
-    /// The failure that it describes.
-    pub(crate) fn into_failure(self) -> Failure {
+    /// The failure, if it is one already.
+    pub(crate) fn into_failure(self) -> Result<Failure, HandlerError> {
         let HandlerError { type_name, error } = self;
         match error.downcast::<Failure>() {
-            Ok(failure) => *failure,
-            Err(error) => Failure::of_type(type_name, &*error),
+            Ok(failure) => Ok(*failure),
+            Err(error) => Err(HandlerError { type_name, error }),
         }
     }
 }

@@ -26,9 +26,9 @@ impl Handled {
         match outcome.into_outcome() {
             Ok(outcome) if outcome.is_plain_ack() => Handled::Done,
             Ok(outcome) => Handled::Outcome(Box::new(outcome)),
-            Err(HandlerError { type_name, error }) => match error.downcast::<Failure>() {
-                Ok(failure) => Handled::Failed(*failure),
-                Err(error) => match disk_full(&*error) {
+            Err(error) => match error.into_failure() {
+                Ok(failure) => Handled::Failed(failure),
+                Err(HandlerError { type_name, error }) => match disk_full(&*error) {
                     Some(full) => Handled::DiskFull(Box::new(full)),
                     None => Handled::Failed(groups.failure_of(type_name, &*error)),
                 },

@@ -610,9 +610,9 @@ fn action(setup: &Setup) -> BoxedStrategy<Action> {
         7 => gate_action(tube.clone()),
         3 => tube.clone().prop_map(|tube| Action::DropTube { tube }),
         3 => (client, tube, any::<bool>(), any::<bool>()).prop_flat_map(
-            move |(client, tube, same, if_not_exists)| {
+            move |(client, tube, same, opens)| {
                 definition(kinds[tube].0, kinds[tube].1).prop_map(move |definition| {
-                    Action::CreateTube { client, tube, definition, same, if_not_exists }
+                    Action::CreateTube { client, tube, definition, same, opens }
                 })
             }
         ),

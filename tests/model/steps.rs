@@ -227,7 +227,7 @@ pub enum Action {
         tube: usize,
         definition: Definition,
         same: bool,
-        if_not_exists: bool,
+        opens: bool,
     },
     UseDroppedTube {
         tube: Choice,

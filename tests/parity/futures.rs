@@ -149,8 +149,7 @@ fn line_of_large_bodies_in_memory_ends() {
 fn line_leaves_space_to_blocked_threads_and_to_the_sweeper() {
     with_timeout(|| {
         let small = SmallBuffer::new();
-        let options = TubeOptions::new();
-        let timed = small.store.create_tube("timed", options.driver(FIFOTTL)).unwrap();
+        let timed = small.store.create_tube("timed", TubeOptions::new()).unwrap();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let producer = scope.spawn(|| {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, mpsc};
 
 use tempfile::TempDir;
-use tubewell::{FIFO, FIFOTTL, Filter, Put, TubeOptions};
+use tubewell::{FIFO, Filter, Put};
 
 use super::support::{FileStore, HANGS_AFTER, NO_TIMEOUT, eventually, waiting_take};
 use crate::stores;
@@ -66,8 +66,7 @@ fn dropping_last_handle_ends_all_threads() {
 #[cfg(target_os = "linux")]
 fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     let store = stores::open(path);
-    let options = TubeOptions::new();
-    let tube = store.open_tube("work", options.driver(FIFOTTL)).unwrap();
+    let tube = store.tube("work").unwrap();
     tube.on_task_change(Some(Arc::new(|_: &tubewell::Event| {}))).unwrap();
     let session = store.session("").unwrap();
     tube.put("held").unwrap();

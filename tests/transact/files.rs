@@ -11,8 +11,7 @@ fn own_tables_and_calls_are_in_the_file() {
     let path = dir.path().join("store");
     for round in 1..4 {
         let store = Store::open(&path).unwrap();
-        let options = TubeOptions::new();
-        let work = store.open_tube("work", options.driver(FIFO)).unwrap();
+        let work = store.open_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let id = store.transact(|tx| serve(tx, "ann").and_then(|()| tx.put(&work, "a"))).unwrap();
         store.close().unwrap();
         let store = Store::open(&path).unwrap();

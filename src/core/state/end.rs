@@ -53,6 +53,11 @@ pub(crate) struct PutInto {
 }
 
 impl TaskEnd {
+    /// Whether the attempt does not count.
+    pub(crate) fn forgives(&self) -> bool {
+        matches!(self, TaskEnd::Snooze { .. })
+    }
+
     /// The checks of a handle and of a peer.
     fn check(&self, max_body: usize) -> Result<()> {
         match self {
@@ -68,6 +73,11 @@ impl TaskEnd {
 }
 
 impl EndRequest {
+    /// Whether the task is done.
+    pub(in crate::core) fn is_ack(&self) -> bool {
+        matches!(self.end, TaskEnd::Ack { .. })
+    }
+
     /// The end of a task, and nothing else.
     pub(crate) fn alone(end: TaskEnd) -> EndRequest {
         EndRequest { end, puts: Vec::new() }
@@ -122,6 +132,6 @@ impl EndRequest {
 
     /// Whether the task leaves its place in the tube.
     pub(in crate::core) fn leaves(&self) -> bool {
-        matches!(self.end, TaskEnd::Ack { .. } | TaskEnd::Advance(_))
+        self.is_ack() || self.next().is_some()
     }
 }

@@ -47,6 +47,13 @@ verb! {
     }
 }
 
+impl EndTask {
+    /// An end that puts nothing.
+    pub(crate) fn alone(end: TaskEnd) -> EndTask {
+        EndTask { request: EndRequest::alone(end) }
+    }
+}
+
 impl Decide for EndTask {
     fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<Receipt>> {
         core.end_task(key, &self.request)
@@ -71,10 +78,6 @@ impl TaskEnd {
             TaskEnd::Snooze { delay } => Some(End::Snooze { delay: *delay }),
             TaskEnd::Fail { delay, failure } => Some(End::Fail { delay: *delay, failure }),
         }
-    }
-
-    fn forgives(&self) -> bool {
-        matches!(self, TaskEnd::Snooze { .. })
     }
 }
 
@@ -154,8 +157,7 @@ impl Core {
         numbers.sort_unstable();
         numbers.dedup();
         let mut visibility = self.common_visibility(&numbers);
-        let is_ack = matches!(request.end, TaskEnd::Ack { .. });
-        let children = if is_ack { self.first_children(number, id)? } else { Vec::new() };
+        let children = if request.is_ack() { self.first_children(number, id)? } else { Vec::new() };
         let past = match request.next() {
             Some(next) => self.past_of(number, id, &header, next.tube)?,
             None => None,
@@ -286,7 +288,6 @@ impl Core {
         // The first task that is put into the tube of one that leaves it takes its place.
         let mut before: BTreeMap<u32, u64> = BTreeMap::new();
         let (mut keys, mut tokens) = (HashSet::new(), HashSet::new());
-        let is_ack = matches!(asked.end, TaskEnd::Ack { .. });
         let look_ups = look_ups.iter().map(Option::as_ref).chain([None]);
         let targets = asked.targets().zip(look_ups);
         let headers = targets.map(|(PutInto { tube: to, name, request }, look_up)| {
@@ -302,7 +303,7 @@ impl Core {
                     request.on_key == OnKey::Replace && keyed.needs_place(*to)
                 }
                 // It keeps its key.
-                Some(LookUp::Key(KeyLookUp::Task(keyed))) if keyed.id == id && !is_ack => false,
+                Some(LookUp::Key(KeyLookUp::Task(_))) if !asked.is_ack() => false,
                 _ => !is_repeated,
             };
             // One that keeps the task with its key may remember nothing.
@@ -379,7 +380,7 @@ impl Core {
         let mut steps = Vec::with_capacity(headers.len() + 1);
         let mut ids = self.id_check();
         let own_key = key_of(header).map(|key| &**key);
-        let kept_key = own_key.filter(|_| !matches!(asked.end, TaskEnd::Ack { .. }));
+        let kept_key = own_key.filter(|_| !asked.is_ack());
         // The keys whose tasks this call has changed.
         let mut keys: HashSet<&str> = own_key.into_iter().collect();
         let mut tokens = HashSet::new();

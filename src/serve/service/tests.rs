@@ -15,7 +15,7 @@ use crate::core::list::{
     Steps, Truncate, Tubes, WaitDrained,
 };
 use crate::core::verb::TubeName;
-use crate::core::{ClaimKey, EndRequest, PutRequest, StoreId, TaskEnd, TubeRef, from_bytes};
+use crate::core::{ClaimKey, PutRequest, StoreId, TaskEnd, TubeRef, from_bytes};
 use crate::events::EventBytes;
 use crate::random::random_u64;
 use crate::serve::peer::Peer;
@@ -226,11 +226,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             verb_to_bytes(mode, target, &Truncate {}),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
             verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
-            verb_to_bytes(
-                mode,
-                claimed,
-                &EndTask { request: EndRequest::alone(TaskEnd::Release { delay: 1 }) },
-            ),
+            verb_to_bytes(mode, claimed, &EndTask::alone(TaskEnd::Release { delay: 1 })),
         ] {
             let waits = match served.service.call(&served.peer, &request) {
                 Answering::Later(mut answer) => {

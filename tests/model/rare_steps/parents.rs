@@ -49,7 +49,7 @@ fn ends_of_parents(driver: Driver) -> (Setup, Vec<Step>) {
                     tube: above,
                     definition,
                     same: false,
-                    if_not_exists: false,
+                    opens: false,
                 },
             ],
             vec![Action::Advance { by: ClockMove::By(DELAY / 2) }],
@@ -137,7 +137,7 @@ fn states(driver: Driver) -> (Setup, Vec<Step>) {
                 tube,
                 definition,
                 same: true,
-                if_not_exists: true,
+                opens: true,
             });
         }
     }

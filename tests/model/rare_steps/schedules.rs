@@ -21,8 +21,8 @@ pub(super) fn schedules(driver: Driver) -> (Setup, Vec<Step>) {
     let mut actions = Vec::new();
     for (tube, other) in [(0, 2), (1, 1)] {
         let definition = tubes[tube].clone();
-        let (client, same, if_not_exists) = (0, false, false);
-        let create = Action::CreateTube { client, tube, definition, same, if_not_exists };
+        let (client, same, opens) = (0, false, false);
+        let create = Action::CreateTube { client, tube, definition, same, opens };
         let create = vec![Action::DropTube { tube }, create];
         for end in ends(tube, other).into_iter().chain([create]) {
             actions.extend([schedule(tube, every(5 * MS)), advance(5 * MS)]);

@@ -162,10 +162,10 @@ impl Model {
         name: &str,
         driver: Driver,
         options: &Options,
-        if_not_exists: bool,
+        opens: bool,
     ) -> Answer<TubeNo> {
         if let Some((no, tube)) = self.tubes.iter().find(|(_, tube)| tube.name == name) {
-            return match (if_not_exists, tube.driver == driver && tube.options.same(options)) {
+            return match (opens, tube.driver == driver && tube.options.same(options)) {
                 (false, _) => Err(Refusal::TubeExists),
                 (true, false) => Err(Refusal::TubeDiffers),
                 (true, true) => Ok(*no),

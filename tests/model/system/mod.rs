@@ -328,14 +328,14 @@ impl System {
             Action::SetLimit { name, most } => self.set_limit(name, most),
             Action::Alter { tube, options, by } => self.alter(tube, &options, by),
             Action::DropTube { tube } => self.drop_tube(tube),
-            Action::CreateTube { client, tube, definition, same, if_not_exists } => {
+            Action::CreateTube { client, tube, definition, same, opens } => {
                 self.session_of(client);
                 // An open that changes options is an alter, which has an action of its own.
                 let alters = |no| {
                     let existing = self.definition(tube, no);
                     !same && existing.driver == definition.driver
                 };
-                let opens = if_not_exists && !self.tubes[tube].is_some_and(alters);
+                let opens = opens && !self.tubes[tube].is_some_and(alters);
                 let definition = match self.tubes[tube] {
                     Some(no) if same => self.definition(tube, no),
                     Some(_) => definition,

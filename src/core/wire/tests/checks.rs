@@ -298,16 +298,15 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     let checkpoint = Checkpoint { body: Body::new(large.clone()) };
     refused(take().checkpoint(large.clone()), &checkpoint);
     let failure = || Failure::new("", "no group");
-    let end = |end: TaskEnd| EndTask { request: EndRequest::alone(end) };
-    let fail = end(TaskEnd::Fail { delay: None, failure: failure() });
+    let fail = EndTask::alone(TaskEnd::Fail { delay: None, failure: failure() });
     refused(take().fail(failure()), &fail);
     refused(tube.claimed(take().id()).and_then(|claim| claim.fail(failure())), &fail);
-    refused(take().bury(failure()), &end(TaskEnd::Bury(Some(failure()))));
+    refused(take().bury(failure()), &EndTask::alone(TaskEnd::Bury(Some(failure()))));
     let report = ReportText { text: long(1025).into() };
     refused(take().progress_text(&long(1025)), &report);
 
     let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
-    let hostile = end(TaskEnd::Ack { result: Some(large.clone()) });
+    let hostile = EndTask::alone(TaskEnd::Ack { result: Some(large.clone()) });
     let outcome = Outcome::result(large.clone()).and_put(&tube, "work");
     refused(take().end(outcome), &hostile);
     for (put, edit) in hostile_puts(&tube) {
@@ -315,7 +314,7 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
         let hostile = EndTask { request: EndRequest { end: TaskEnd::Ack { result: None }, puts } };
         let by_handle = take().end(Outcome::done().and_put(&tube, put.clone()));
         refused(by_handle, &hostile);
-        let hostile = end(TaskEnd::Advance(Box::new(into(request(edit)))));
+        let hostile = EndTask::alone(TaskEnd::Advance(Box::new(into(request(edit)))));
         refused(take().end(Outcome::advance(&tube, put.clone())), &hostile);
         let spawn = Spawn { name: "a".into(), into: into(request(edit)) };
         refused(take().spawn("a", &tube, put), &spawn);
