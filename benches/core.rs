@@ -12,8 +12,8 @@ use std::time::Duration;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Storage, Store, Tube, TubeOptions, UTUBE,
-    UTUBETTL,
+    Claim, Durability, FIFO, FIFOTTL, Filter, ManualClock, Put, Storage, Store, Tube, TubeOptions,
+    UTUBE, UTUBETTL,
 };
 
 const BODY: [u8; 128] = [7; 128];
@@ -168,8 +168,8 @@ fn bury_and_kick(bencher: Bencher, kind: (&str, &str)) {
     let tube = filled_tube(kind);
     let id = put(&tube);
     bencher.bench_local(|| {
-        tube.bury(id).expect("bury");
-        tube.kick(1)
+        tube.admin().bury(id, None).expect("bury");
+        tube.admin().kick(Filter::new().limit(1))
     });
 }
 

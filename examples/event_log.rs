@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     first.release()?;
     let again = mail.try_take()?.ok_or("no mail")?;
     again.bury(None)?;
-    mail.kick(1)?;
+    mail.admin().kick(Filter::new().limit(1))?;
     mail.try_take()?.ok_or("no mail")?.ack()?;
     print.try_take()?.ok_or("nothing to print")?.ack()?;
     mail.put(Put::new("too late").ttl(Duration::ZERO))?;

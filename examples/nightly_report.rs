@@ -35,7 +35,7 @@ fn open(clock: &ManualClock, path: &std::path::Path) -> tubewell::Result<(Store,
 fn work(reports: &Tube) -> tubewell::Result<u32> {
     let mut made = 0;
     while let Some(job) = reports.try_take()? {
-        let run = reports.peek(job.id())?.info.spawned_by;
+        let run = reports.query().task(job.id())?.info.spawned_by;
         let moment = run.and_then(|run| run.moment.duration_since(std::time::UNIX_EPOCH).ok());
         let hours = moment.unwrap_or_default().saturating_sub(NOON).as_secs_f64() / 3600.0;
         println!("{}: {hours:.1} hours after the start", job.key().unwrap_or_default());

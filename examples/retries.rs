@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // After the cause is fixed, kick the task: it is ready immediately, with all of its attempts.
-    hooks.kick(1)?;
+    hooks.admin().kick(Filter::new().limit(1))?;
     let again = hooks.try_take()?.ok_or("the kicked task is not ready")?;
     println!("taken {} times, attempt {} after the kick", again.takes(), again.attempt());
     if (again.takes(), again.attempt(), again.attempts_left()) != (7, 1, Some(5)) {

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs = tube.typed::<Job>();
 
     let resize = jobs.put(Job::Resize { picture: "cat.jpg".into(), width: 200 })?;
-    println!("{}", tube.peek(resize.id)?.body.text());
+    println!("{}", tube.query().task(resize.id)?.body.text());
     let mail = Job::Mail { to: "ann".into(), lines: vec!["Hello".into(), "Ann".into()] };
     // All options of a put are available; a priority of 5 comes after the default of 0.
     jobs.put(Put::new(&mail).priority(5).ttr(Duration::from_secs(30)))?;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(Error::Codec { what }) => println!("buried: {what}"),
         other => return Err(format!("it was decoded as {other:?}").into()),
     }
-    if tube.peek(undecodable)?.info.state != TaskState::Buried {
+    if tube.query().task(undecodable)?.info.state != TaskState::Buried {
         return Err("the undecodable task was not buried".into());
     }
     tube.delete(undecodable)?;

@@ -120,7 +120,7 @@ mod tests {
         let tube = store.find_tube("work").unwrap();
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.total, tasks.ready, tasks.buried, tasks.done), (2, 1, 1, 0));
-        assert_eq!(tube.peek(0).unwrap().info.state, TaskState::Done);
+        assert_eq!(tube.query().task(0).unwrap().info.state, TaskState::Done);
         tube
     }
 

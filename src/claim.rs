@@ -332,7 +332,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// tube.put(Put::new("work").ttr(Duration::from_secs(60)))?;
     /// let job = tube.try_take()?.unwrap();
     /// job.touch(Duration::from_secs(30))?; // 90 seconds from the take, and at every later take
-    /// # assert_eq!(tube.peek(job.id())?.info.ttr, Some(Duration::from_secs(90)));
+    /// # assert_eq!(tube.query().task(job.id())?.info.ttr, Some(Duration::from_secs(90)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "extend")]

@@ -114,9 +114,9 @@ pub enum Error {
         /// The id of the task.
         id: u64,
     },
-    /// The task is in another state than those in which the call changes it. It is unchanged. Name that
-    /// state too, or leave the task.
-    #[error("task {id} is {state}, not {wanted}; it is unchanged: name its state too, or leave it")]
+    /// The task is in another state than those in which the call changes it: a call on a schedule names the
+    /// key of a task. It is unchanged. Name another task, or leave it.
+    #[error("task {id} is {state}, not {wanted}; it is unchanged")]
     WrongState {
         /// The id of the task.
         id: u64,

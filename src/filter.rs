@@ -1,5 +1,7 @@
 //! Filters: the tasks that a call is about, and the events that a subscription receives.
 
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::kinds::{EventKind, KindSet};
@@ -9,11 +11,15 @@ use crate::{Error, Result, TaskState};
 /// few MiB of memory, and what it adds to the index below a millisecond or two.
 const COMBINATIONS_MAX: usize = 4096;
 
+/// The maximum number of ids of a filter: a delete and a kick change the tasks that they name with one
+/// commit.
+pub(crate) const IDS_MAX: usize = 10_000;
+
 /// Which tasks a call is about, or which events a subscription receives: those that meet all conditions.
 ///
 /// A new filter has no condition: it selects all tasks, or all events. A key, label, group or tag that does
 /// not exist is no error. A [`TaskState`] converts to a filter of the tasks in this state, and `&Filter` to
-/// a clone, so that a loop over pages needs none.
+/// a clone, so that a loop over pages needs none. An id converts to a filter of the task with this id.
 ///
 /// Each call uses some of the conditions, and refuses the others with [`Invalid`](Error::Invalid), which
 /// names the condition:
@@ -22,7 +28,8 @@ const COMBINATIONS_MAX: usize = 4096;
 /// |---|---|
 /// | [`Query::list`](crate::Query::list), [`Query::tasks`](crate::Query::tasks) | `state`, `tag`, `group`, `owner`, `sub_queue`, `newest_first`, `soonest_first` |
 /// | [`Store::list`](crate::Store::list) | the same, and `tube`; needs a `tube` or a `tag`, and a `tube` with `soonest_first` |
-/// | [`Admin::delete`](crate::Admin::delete), [`Admin::kick`](crate::Admin::kick) | `state`, `tag`, `group`, `limit` |
+/// | [`Admin::delete`](crate::Admin::delete), [`Admin::kick`](crate::Admin::kick), [`Admin::move_to`](crate::Admin::move_to) | `ids`, `state`, `tag`, `group`, `limit` |
+/// | [`Admin::release`](crate::Admin::release), [`Admin::revoke`](crate::Admin::revoke) | `ids`, `state`, `tag`, `owner`, `limit` |
 /// | [`Store::events`](crate::Store::events) | `tube`, `key`, `owner`, `tag`, `kinds`, each with several values |
 ///
 /// # Filters of events
@@ -75,6 +82,7 @@ pub struct Filter {
     pub(crate) owners: Vec<Arc<str>>,
     pub(crate) tags: Vec<Arc<str>>,
     pub(crate) kinds: Option<KindSet>,
+    pub(crate) ids: Option<BTreeSet<u64>>,
     pub(crate) state: Option<TaskState>,
     pub(crate) group: Option<Arc<str>>,
     pub(crate) sub_queue: Option<Arc<str>>,
@@ -87,6 +95,13 @@ pub struct Filter {
 impl From<TaskState> for Filter {
     fn from(state: TaskState) -> Filter {
         Filter::new().state(state)
+    }
+}
+
+/// The task with this id.
+impl From<u64> for Filter {
+    fn from(id: u64) -> Filter {
+        Filter::new().ids([id])
     }
 }
 
@@ -109,6 +124,31 @@ impl Filter {
         self
     }
 
+    /// With one of these ids, of which a filter has up to 10,000. Without any id, no task is selected.
+    /// Default: with any id.
+    ///
+    /// An id without a task is skipped, so that the call can be repeated. The call
+    /// changes the tasks in the order of their ids: a delete and a kick change all of them with one commit,
+    /// or none.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Filter, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let ids: Vec<u64> = jobs.put_many(["a", "b", "c"])?.iter().map(|put| put.id).collect();
+    /// assert_eq!(jobs.admin().delete(Filter::new().ids(&ids[1..]))?, 2);
+    /// assert_eq!(jobs.admin().delete(Filter::new().ids(&ids))?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "batch")]
+    pub fn ids(mut self, ids: impl IntoIterator<Item: Borrow<u64>>) -> Filter {
+        let wanted = ids.into_iter().map(|id| *id.borrow());
+        self.ids.get_or_insert_default().extend(wanted);
+        self
+    }
+
     /// In this state. Default: in any state, but buried with a [`group`](Filter::group), taken with an
     /// [`owner`](Filter::owner), and delayed with [`soonest_first`](Filter::soonest_first). A kick selects
     /// buried tasks only.
@@ -125,8 +165,8 @@ impl Filter {
         self
     }
 
-    /// With this [tag](crate::Put::tag). Tasks are in the order of their ids; a delete and a kick of those of
-    /// a failure group go by their burials. Default: with any tags, and with none.
+    /// With this [tag](crate::Put::tag). Tasks are in the order of their ids; a delete, a kick and a move of
+    /// those of a failure group go by their burials. Default: with any tags, and with none.
     ///
     /// An event of a task that has several of the tags asked for is received once. What counts are the tags
     /// after the change: an edit that adds the tag passes, one that removes it does not. The tags of a taken
@@ -290,9 +330,13 @@ impl Filter {
     /// Refuses what a delete cannot use. One without a condition would delete all tasks.
     pub(crate) fn check_delete(&self) -> Result<()> {
         self.check_uses("a delete", &SELECTED)?;
-        if (self.state, &self.group, self.wanted_tag()) == (None, &None, None) {
+        let has_condition = self.ids.is_some()
+            || self.state.is_some()
+            || self.group.is_some()
+            || !self.tags.is_empty();
+        if !has_condition {
             return Err(Error::invalid(
-                "a filter of tasks to delete needs a state, a failure group or a tag; truncate \
+                "a filter of tasks to delete needs ids, a state, a failure group or a tag; truncate \
                  removes all tasks",
             ));
         }
@@ -314,6 +358,29 @@ impl Filter {
                 "a {state} task cannot be kicked, only buried tasks can; leave the `state` out"
             ))),
             None => Err(Error::invalid("a kick selects buried tasks")),
+        }
+    }
+
+    /// Refuses what a move cannot use.
+    pub(crate) fn check_move(&self) -> Result<()> {
+        self.check_uses("a move", &SELECTED)?;
+        if let Some(state @ (TaskState::Done | TaskState::Recurring)) = self.state {
+            return Err(Error::invalid(format!(
+                "a {state} task stays in its tube: what is done is kept where it has ended, and a schedule \
+                 puts into its own tube; leave the `state` out"
+            )));
+        }
+        self.check_can_meet()
+    }
+
+    /// Refuses what a call that ends claims cannot use.
+    pub(crate) fn check_end_claims(&self) -> Result<()> {
+        self.check_uses("a call that ends claims", &["ids", "state", "tag", "owner", "limit"])?;
+        match self.state {
+            None | Some(TaskState::Taken) => Ok(()),
+            Some(state) => Err(Error::invalid(format!(
+                "no {state} task has a claim, only taken tasks have; leave the `state` out"
+            ))),
         }
     }
 
@@ -344,6 +411,12 @@ impl Filter {
     /// Refuses conditions that a call on tasks does not use, and several values of one.
     fn check_uses(&self, call: &str, used: &[&str]) -> Result<()> {
         self.check_used(call, used)?;
+        if let Some(ids) = self.ids.as_ref().filter(|ids| ids.len() > IDS_MAX) {
+            return Err(Error::invalid(format!(
+                "a filter has at most {IDS_MAX} ids, and this one has {}; split them",
+                ids.len()
+            )));
+        }
         let fields = [("tube", &self.tubes), ("owner", &self.owners), ("tag", &self.tags)];
         match fields.into_iter().find(|(_, values)| values.len() > 1) {
             Some((name, values)) => Err(Error::invalid(format!(
@@ -357,6 +430,7 @@ impl Filter {
     fn check_used(&self, call: &str, used: &[&str]) -> Result<()> {
         let conditions = [
             ("tube", !self.tubes.is_empty()),
+            ("ids", self.ids.is_some()),
             ("state", self.state.is_some()),
             ("group", self.group.is_some()),
             ("tag", !self.tags.is_empty()),
@@ -407,8 +481,8 @@ impl Filter {
 const LISTED: [&str; 7] =
     ["state", "tag", "group", "owner", "sub_queue", "newest_first", "soonest_first"];
 
-/// The conditions that a delete or a kick uses.
-const SELECTED: [&str; 4] = ["state", "tag", "group", "limit"];
+/// The conditions that a delete, a kick or a move uses.
+const SELECTED: [&str; 5] = ["ids", "state", "tag", "group", "limit"];
 
 fn cannot_use(call: &str, condition: &str) -> Error {
     Error::invalid(format!(

@@ -15,7 +15,7 @@ pub(crate) trait Steps: Send + Sized + 'static {
 
     fn note(&mut self, answer: Answer<Self>);
 
-    fn done(self) -> Self::Done;
+    fn done(self) -> Result<Self::Done>;
 }
 
 type Answer<S> = <<S as Steps>::Verb as Verb>::Answer;
@@ -28,7 +28,7 @@ pub(crate) fn run_steps<S: Steps>(
     while let Some(verb) = steps.next() {
         steps.note(make(verb)?);
     }
-    Ok(steps.done())
+    steps.done()
 }
 
 /// As `run_steps`, for calls that return tickets. The first one is made now, as that of a verb with one call.
@@ -46,6 +46,6 @@ where
             steps.note(step.await?);
             ticket = steps.next().map(&make);
         }
-        Ok(steps.done())
+        steps.done()
     }
 }

@@ -42,7 +42,7 @@
 //!
 //! ```
 //! # use std::time::Duration;
-//! # use tubewell::{TaskState, Store};
+//! # use tubewell::{Filter, Store, TaskState};
 //! # let store = Store::in_memory()?;
 //! # let mail = store.tube("mail")?;
 //! mail.put("to: nobody")?;
@@ -56,7 +56,7 @@
 //! assert!(mail.try_take()?.is_none());
 //! assert_eq!(mail.query().list(TaskState::Buried, None, 10)?.items.len(), 1);
 //!
-//! mail.kick(1)?;
+//! mail.admin().kick(Filter::new().limit(1))?;
 //! # assert!(mail.try_take()?.is_some());
 //! # Ok::<(), tubewell::Error>(())
 //! ```

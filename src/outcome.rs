@@ -151,7 +151,7 @@ impl Outcome {
     /// let jobs = store.open_tube("jobs", TubeOptions::new().max_attempts(3))?;
     /// let id = jobs.put("work")?.id;
     /// jobs.try_take()?.unwrap().end(Outcome::snooze(Duration::from_secs(600)))?;
-    /// assert_eq!(jobs.peek(id)?.info.attempts_left, Some(3));
+    /// assert_eq!(jobs.query().task(id)?.info.attempts_left, Some(3));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "reschedule")]

@@ -319,7 +319,7 @@ impl<B> Put<B> {
     /// let store = Store::in_memory()?;
     /// let mails = store.tube("mails")?;
     /// let id = mails.put(Put::new("to: ann").tag("newsletter").tag("ann"))?.id;
-    /// assert_eq!(mails.peek(id)?.info.tags, ["newsletter", "ann"]);
+    /// assert_eq!(mails.query().task(id)?.info.tags, ["newsletter", "ann"]);
     /// assert_eq!(store.list(Filter::new().tag("ann"), None, 10)?.items[0].id, id);
     /// # Ok::<(), tubewell::Error>(())
     /// ```

@@ -32,7 +32,7 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 /// let jobs = store.tube("jobs")?;
 /// let child = Put::new("child").after(&jobs, [9]);
 /// jobs.admin().restore_many([Restore::new("parent").id(9), Restore::new(child).id(4)])?;
-/// assert_eq!(jobs.peek(4)?.info.state, TaskState::Blocked);
+/// assert_eq!(jobs.query().task(4)?.info.state, TaskState::Blocked);
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -390,7 +390,7 @@ impl Reschedule {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ScheduleInfo {
-    /// The id of the schedule. It is one of a task: [`peek`](crate::Tube::peek) returns what the runs
+    /// The id of the schedule. It is one of a task: [`task`](crate::Query::task) returns what the runs
     /// have as their body.
     pub id: u64,
     /// Its key.

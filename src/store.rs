@@ -578,7 +578,7 @@ impl Store {
     ///
     /// After the store was closed for some time, many tasks may be due. A take that finds no task
     /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](crate::Query::list)
-    /// and [`peek`](Tube::peek) show the tasks as they were processed. The call blocks for the work
+    /// and [`task`](crate::Query::task) show the tasks as they were processed. The call blocks for the work
     /// and its commits; call it on a blocking thread of an async runtime.
     ///
     /// # Errors

@@ -200,7 +200,7 @@ impl<T> Task<T> {
     /// # let tube = store.tube("numbers")?;
     /// let numbers = tube.typed::<u64>();
     /// let id = numbers.put(42)?.id;
-    /// assert_eq!(numbers.peek(id)?.value()?, 42);
+    /// assert_eq!(numbers.query().task(id)?.value()?, 42);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn value(&self) -> Result<T> {

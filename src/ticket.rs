@@ -20,17 +20,16 @@ use crate::{Error, Result};
 /// the write. Dropping the ticket discards the answer, not the change.
 ///
 /// A change of memory alone needs no space, and overtakes those that stand in line: a release or a snooze
-/// without a delay, a renewal, the drop of a claim. Await the ticket of a checkpoint before you release its
-/// task.
+/// without a delay, a renewal, the drop of a claim, an end of the claims of others
+/// ([`Admin::release`](crate::Admin::release), [`revoke`](crate::Admin::revoke)). Await the ticket of a
+/// checkpoint before you release its task.
 ///
-/// A change in several commits ([`kick`](crate::Tube::kick), for instance) makes its first step when it is
-/// called, and the others while it is awaited. A [`put_timeout`](crate::Tube::put_timeout) whose ticket is dropped
-/// while its tube is full puts nothing.
+/// A change of selected tasks ([`Admin::kick`](crate::Admin::kick), for instance) makes its first step when
+/// it is called, and the others while it is awaited. A [`put_timeout`](crate::Tube::put_timeout) whose ticket
+/// is dropped while its tube is full puts nothing.
 ///
-/// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do
-/// [`move_all`](crate::Admin::move_all), [`release_all`](crate::Admin::release_all) and
-/// [`revoke_all`](crate::Admin::revoke_all), a flush and a close. Dropping the ticket of a take
-/// leaves the line of takers, and gives back a task that was assigned already.
+/// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do a flush and a close.
+/// Dropping the ticket of a take leaves the line of takers, and gives back a task that was assigned already.
 ///
 /// A ticket keeps the store open, as every handle does. [`close`](crate::Store::close) flushes all changes,
 /// so that a ticket which outlives it has its answer.

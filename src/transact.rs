@@ -42,7 +42,7 @@ impl Store {
     /// # Calls inside the closure
     /// The methods of [`Transaction`] are the calls that belong to the commit. Other calls on the
     /// store are not part of it, and take effect even if it fails. Those that may wait for a commit
-    /// (put, take, ack, peek, `tube`, flush, another `transact`, close and others) return
+    /// (put, take, ack, a look at a task, `tube`, flush, another `transact`, close and others) return
     /// [`InTransaction`](Error::InTransaction), since that commit may wait for the closure; those
     /// that do not block (statistics, list, renew, `find_tube`, the drop of a claim) work. The closure must not
     /// wait for another thread that makes such calls.

@@ -9,11 +9,11 @@ mod keyed;
 mod labels;
 mod limits;
 mod metrics;
-mod movement;
 mod outcomes;
 mod parents;
 mod put;
 mod schedules;
+mod selected;
 mod steps;
 mod take;
 mod typed;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use crate::body::Coder;
 use crate::core::list::{CountsOf, IsTimed};
-use crate::core::verb::{Begin, InTube};
+use crate::core::verb::{Begin, InTube, TubeName};
 use crate::core::{TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::{SessionGuard, StoreHandle};
@@ -38,7 +38,7 @@ use crate::in_steps::{Steps, begin_steps, run_steps};
 use crate::mode::Call;
 use crate::statistics::Statistics;
 use crate::when_full::WhenFull;
-use crate::{Async, Blocking, Bytes, Mode, Result, SessionId};
+use crate::{Async, Blocking, Bytes, Error, Mode, Result, SessionId};
 
 /// A handle of a tube whose bodies are values of `T`, for one session. It is cheap to clone and may
 /// be used from many threads. Dropping it changes nothing in the tube.
@@ -246,6 +246,31 @@ impl<T, M: Mode> Tube<T, M> {
         let (buffer, when_full, on) = (head.buffer, self.when_full, self.as_target());
         let guards = guard.as_slice();
         M::make(Call { handle, buffer, when_full, on, guards, keeps_claim: false }, verb)
+    }
+
+    /// Another tube as the target of a call on this one.
+    pub(crate) fn other<U, N: Mode>(&self, to: &Tube<U, N>) -> Result<TubeName> {
+        to.check_store(&self.handle)?;
+        Ok(TubeName::from(&to.head))
+    }
+
+    /// Refuses a tube of another store.
+    pub(crate) fn check_store(&self, handle: &StoreHandle) -> Result<()> {
+        if self.handle.is_same_store(handle) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "tube {:?} belongs to another store; name a tube of the store of the task",
+            self.name()
+        )))
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.head.number
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.head.name.clone()
     }
 
     /// Makes the calls of a verb that takes several steps.

@@ -16,7 +16,7 @@ use crate::{Bytes, Result};
 /// let id = mails.put("to: ann")?.id;
 /// let later = Update::new().body("to: ann, bob").delay(Duration::from_secs(3600));
 /// mails.update(id, later.priority(1))?;
-/// assert_eq!(mails.peek(id)?.body, b"to: ann, bob");
+/// assert_eq!(mails.query().task(id)?.body, b"to: ann, bob");
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,7 +79,7 @@ impl<T> Update<T> {
     /// let mails = store.tube("mails")?;
     /// let id = mails.put(Put::new("to: ann").tag("draft"))?.id;
     /// mails.update(id, Update::new().tags(["checked", "ann"]))?;
-    /// assert_eq!(mails.peek(id)?.info.tags, ["checked", "ann"]);
+    /// assert_eq!(mails.query().task(id)?.info.tags, ["checked", "ann"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]

@@ -63,7 +63,7 @@
 //! posts.put_many(&[200, 400, 503, 500])?;
 //! let tally = Worker::new(&store).on(&posts, post).run_until_idle()?;
 //! assert_eq!((tally.done, tally.buried, tally.snoozed, tally.failed), (1, 1, 1, 1));
-//! let failed = posts.peek(3)?.info;
+//! let failed = posts.query().task(3)?.info;
 //! assert_eq!((failed.state, failed.failure.unwrap().group.as_str()), (TaskState::Delayed, "ServerError"));
 //! # Ok::<(), tubewell::Error>(())
 //! ```

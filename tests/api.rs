@@ -134,7 +134,7 @@ fn list_continues_from_the_text_of_a_cursor() {
     tube.put_many((0..5).map(|n| Put::new("ready").priority(9 - n))).unwrap();
     tube.put_many((5..10).map(|_| Put::new("delayed").delay(late))).unwrap();
     for id in 0..2 {
-        tube.bury(id).unwrap();
+        tube.admin().bury(id, None).unwrap();
     }
     let claims = tube.take_many(2, Duration::ZERO).unwrap();
     for limit in [1, 2, 3, 100] {
@@ -159,8 +159,8 @@ fn list_refuses_the_cursor_of_another_state() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put_many(["a", "b", "c", "d"]).unwrap();
-    tube.bury(2).unwrap();
-    tube.bury(3).unwrap();
+    tube.admin().bury(2, None).unwrap();
+    tube.admin().bury(3, None).unwrap();
     let next = |state| tube.query().list(state, None, 1).unwrap().next;
     let (ready, buried) = (next(TaskState::Ready), next(TaskState::Buried));
     assert!(ready.is_some() && buried.is_some());
@@ -185,7 +185,7 @@ fn made_up_cursors_are_harmless() {
         let tube = store.create_tube(driver, TubeOptions::new().driver(driver)).unwrap();
         tube.put_many(["a", "b"]).unwrap();
         let id = tube.put("c").unwrap().id;
-        tube.bury(id).unwrap();
+        tube.admin().bury(id, None).unwrap();
         let max = u64::MAX;
         for shelf in ["r", "d", "b", "g"] {
             for rank in ["0.0".to_owned(), "0.1".to_owned(), format!("{max}.{max}")] {

@@ -23,7 +23,7 @@ fn bodies(store: &Store, tube: &str) -> Vec<u64> {
     let (mut bodies, mut place) = (Vec::new(), None);
     loop {
         let page = tube.query().list(TaskState::Ready, place, 10_000).unwrap();
-        let data = page.items.iter().map(|task| tube.peek(task.id).unwrap().body);
+        let data = page.items.iter().map(|task| tube.query().task(task.id).unwrap().body);
         bodies.extend(data.map(|data| u64::from_be_bytes(data[..8].try_into().unwrap())));
         match page.next {
             Some(next) => place = Some(next),
@@ -87,7 +87,7 @@ fn backup_opens_like_a_killed_store() {
     let claim = work.try_take().unwrap().unwrap();
     work.put(Put::new("later").delay(Duration::from_secs(60))).unwrap();
     let buried = work.put(vec![9; 100_000]).unwrap().id;
-    work.bury(buried).unwrap();
+    work.admin().bury(buried, None).unwrap();
     relaxed.put("not flushed").unwrap();
     memory.put("in memory").unwrap();
     store.backup(dir.path().join("copy")).unwrap();
@@ -99,7 +99,10 @@ fn backup_opens_like_a_killed_store() {
     assert_eq!(infos(&copy), infos(&store));
     let tasks = copy.find_tube("work").unwrap().statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.delayed, tasks.buried), (1, 0, 1, 1));
-    assert_eq!(copy.find_tube("work").unwrap().peek(buried).unwrap().body, vec![9; 100_000]);
+    assert_eq!(
+        copy.find_tube("work").unwrap().query().task(buried).unwrap().body,
+        vec![9; 100_000]
+    );
     assert_eq!(copy.find_tube("relaxed").unwrap().statistics().unwrap().tasks.ready, 1);
     assert_eq!(copy.find_tube("memory").unwrap().statistics().unwrap().tasks.total, 0);
     clock.advance(Duration::from_secs(60));

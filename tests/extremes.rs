@@ -140,8 +140,11 @@ fn verbs_accept_any_number() {
         assert!(tube.take_many(0, Duration::MAX).unwrap().is_empty());
         let claim = tube.take_timeout(Duration::MAX).unwrap().unwrap();
         assert_eq!(claim.release().unwrap().state, TaskState::Ready);
-        tube.bury(id).unwrap();
-        assert_eq!((tube.kick(0), tube.kick(u64::MAX)), (Ok(0), Ok(1)));
+        tube.admin().bury(id, None).unwrap();
+        assert_eq!(
+            (tube.admin().kick(Filter::new().limit(0)), tube.admin().kick(Filter::new())),
+            (Ok(0), Ok(1))
+        );
         assert_eq!(tube.put_timeout("y", Duration::MAX).unwrap().state, TaskState::Ready);
         for id in [id + 1000, u64::MAX] {
             assert_eq!(tube.delete(id), Err(Error::NotFound { id }));

@@ -124,7 +124,7 @@ fn idle_work_shrinks_drained_file() {
     let (store, tube) = backlog(&path, &clock, 10_000);
     let few = store.create_tube("few", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let buried = few.put(Put::new("buried").sub_queue("a")).unwrap().id;
-    few.bury(buried).unwrap();
+    few.admin().bury(buried, None).unwrap();
     let large = few.put(Put::new(vec![5; 100_000]).sub_queue("b")).unwrap().id;
     let claim = few.try_take().unwrap().unwrap();
     assert_eq!(claim.id(), large);
@@ -150,7 +150,7 @@ fn idle_work_shrinks_drained_file() {
     assert_eq!(served.body(), b"for the waiting take");
     clock.advance(SECOND * 2);
     assert_eq!(few.try_take().unwrap().unwrap().body(), b"delayed");
-    assert_eq!(few.peek(buried).unwrap().body, b"buried");
+    assert_eq!(few.query().task(buried).unwrap().body, b"buried");
     assert_eq!(claim.body(), vec![5; 100_000]);
     claim.ack().unwrap();
     store.close().unwrap();

@@ -71,13 +71,13 @@ fn tasks_and_pages_are_json_objects() {
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
         + r#""not_before":null,"progress":null,"spawned_by":null,"has_steps":false,"#
         + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}}"#;
-    let task = tube.peek(0).unwrap();
+    let task = tube.query().task(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105]}}"#));
 
     tube.put("next").unwrap();
     let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
-    let first = tube.peek(1).unwrap().info;
+    let first = tube.query().task(1).unwrap().info;
     let first = to_string(&first).unwrap();
     assert_json::<Page<TaskInfo>>(
         &page,
@@ -94,7 +94,7 @@ fn tubes_and_statistics_are_json_objects() {
     let tube = store.create_tube("jobs", options.driver(LIMFIFOTTL)).unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     tube.try_take().unwrap().unwrap().ack().unwrap();
-    tube.bury(1).unwrap();
+    tube.admin().bury(1, None).unwrap();
     assert_json::<TubeInfo>(
         &store.tubes().unwrap()[0],
         concat!(
@@ -137,7 +137,7 @@ fn schedules_and_their_runs_are_json_objects() {
         r#""stopped":null}],"next":null,"damaged":0}"#,
     );
     assert_json::<Page<ScheduleInfo>>(&tube.schedules().list(None, 10).unwrap(), text);
-    let run = tube.peek(1).unwrap().info.spawned_by.unwrap();
+    let run = tube.query().task(1).unwrap().info.spawned_by.unwrap();
     let text = concat!(
         r#"{"schedule":0,"run":1,"#,
         r#""moment":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}}"#,
@@ -306,7 +306,7 @@ fn owner_infos_are_json_objects() {
 fn task_without_later_fields_is_read() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
-    let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
+    let mut info = tube.query().task(tube.put("x").unwrap().id).unwrap().info;
     let text = to_string(&info).unwrap();
     for later in [
         r#""attempts":0,"#,
@@ -335,7 +335,7 @@ fn task_without_later_fields_is_read() {
 fn durations_lose_nothing() {
     let (store, _clock) = store();
     let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
-    let mut info = tube.peek(tube.put("x").unwrap().id).unwrap().info;
+    let mut info = tube.query().task(tube.put("x").unwrap().id).unwrap().info;
     info.ttr = Some(Duration::MAX);
     info.due_in = Some(Duration::from_nanos(1));
     info.not_before = Some(UNIX_EPOCH + Duration::new(1_767_225_600, 999_999_999));

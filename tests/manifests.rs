@@ -70,7 +70,8 @@ fn dependencies_are_caret_requirements() {
             let name = &dependency["name"];
             // Its dynamic completion is not covered by semantic versioning. Nothing depends on the
             // command as a library.
-            if name == "clap_complete" {
+            // A package that tests itself with more features has no version of itself to ask for.
+            if name == "clap_complete" || *name == package["name"] {
                 continue;
             }
             assert!(requirement.starts_with('^'), "{}: {name} {requirement}", package["name"]);

@@ -68,12 +68,12 @@ fn make_store(path: &Path, clock: &ManualClock) -> BTreeMap<u64, (String, Task)>
         }
     }
     for id in (1500..1510).chain(2500..2510) {
-        tubes[usize::try_from(id * 3 / TASKS).unwrap()].bury(id).unwrap();
+        tubes[usize::try_from(id * 3 / TASKS).unwrap()].admin().bury(id, None).unwrap();
     }
     let mut all = BTreeMap::new();
     for id in 0..TASKS {
         let tube = &tubes[usize::try_from(id * 3 / TASKS).unwrap()];
-        all.insert(id, (tube.name().to_owned(), tube.peek(id).unwrap()));
+        all.insert(id, (tube.name().to_owned(), tube.query().task(id).unwrap()));
     }
     store.close().unwrap();
     all
@@ -143,7 +143,7 @@ fn damaged_failure_is_lost_and_its_task_is_not() {
         let claim = tube.try_take().unwrap().unwrap();
         claim.fail(Failure::new("timeout", format!("<failure {id}>"))).unwrap();
     }
-    let all: Vec<Task> = (0..3).map(|id| tube.peek(id).unwrap()).collect();
+    let all: Vec<Task> = (0..3).map(|id| tube.query().task(id).unwrap()).collect();
     store.close().unwrap();
     let found = salvage(&path, &clock).unwrap();
     for (id, mut task) in (0..).zip(all.clone()) {
@@ -184,7 +184,7 @@ fn damaged_result_is_lost_and_its_task_is_not() {
         claim.end(Outcome::result(result(id))).unwrap();
     }
     tube.try_take().unwrap().unwrap().ack().unwrap();
-    let all: Vec<Task> = (0..5).map(|id| tube.peek(id).unwrap()).collect();
+    let all: Vec<Task> = (0..5).map(|id| tube.query().task(id).unwrap()).collect();
     assert_eq!(all[3].info.state, TaskState::Done);
     store.close().unwrap();
     let found = salvage(&path, &clock).unwrap();
@@ -215,7 +215,7 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
         }
         let mut expected = tube.query().history(0).unwrap();
         assert_eq!(expected.len(), 5);
-        let task = tube.peek(0).unwrap();
+        let task = tube.query().task(0).unwrap();
         store.close().unwrap();
         if damages {
             damage(&path, ["<entry 5>", "<entry 6>"]);
@@ -254,7 +254,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
             job.step(&format!("step {n}"), || Ok::<_, tubewell::Error>(value)).unwrap();
         }
         drop(job);
-        let (task, mut expected) = (tube.peek(0).unwrap(), tube.query().steps(0).unwrap());
+        let (task, mut expected) = (tube.query().task(0).unwrap(), tube.query().steps(0).unwrap());
         store.close().unwrap();
         if damages {
             damage(&path, ["<value 3>"]);

@@ -42,7 +42,10 @@ fn tasks_are_put_taken_and_acked_through_a_connection() {
     assert_eq!(jobs.put_many(["two", "three"]).unwrap().len(), 2);
     let claim = jobs.try_take().unwrap().unwrap();
     assert_eq!((claim.id(), claim.body(), claim.tube()), (0, &b"one"[..], "jobs"));
-    assert_eq!(pair.owner.find_tube("jobs").unwrap().peek(0).unwrap().info.state, TaskState::Taken);
+    assert_eq!(
+        pair.owner.find_tube("jobs").unwrap().query().task(0).unwrap().info.state,
+        TaskState::Taken
+    );
     claim.ack().unwrap();
     let claims = jobs.take_many(10, Duration::MAX).unwrap();
     assert_eq!(claims.len(), 2);
@@ -72,7 +75,7 @@ fn large_bodies_go_both_ways() {
     let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let body = vec![7; 3 << 20];
     jobs.put(body.clone()).unwrap();
-    assert_eq!(jobs.peek(0).unwrap().body, body);
+    assert_eq!(jobs.query().task(0).unwrap().body, body);
     let task = jobs.try_take().unwrap().unwrap().detach();
     assert_eq!((task.body, task.info.state), (body.into(), TaskState::Taken));
     jobs.claimed(0).and_then(tubewell::Claim::ack).unwrap();

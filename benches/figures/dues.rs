@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use tubewell::{Claim, Durability, FIFO, FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
+use tubewell::{
+    Claim, Durability, FIFO, FIFOTTL, Filter, ManualClock, Put, Store, Tube, TubeOptions,
+};
 
 use super::report::{Report, short};
 use super::setting::{BODY, Outcome, Setting, Times, body, checked, timed};
@@ -122,7 +124,7 @@ pub fn measure_buried(setting: &Setting, report: &mut Report) -> Outcome {
         format!("{:+.0} %", (with_buried / without - 1.0) * 100.0),
         with_buried <= without * 1.2,
     );
-    let (kicked, time) = timed(|| buried.1.kick(10_000));
+    let (kicked, time) = timed(|| buried.1.admin().kick(Filter::new().limit(10_000)));
     assert_eq!(kicked?, 10_000);
     report.note("kick of 10,000 of them", 10_000.0 / time.as_secs_f64(), "tasks/s");
     alone.0.close()?;

@@ -420,7 +420,7 @@ pub fn renew_without_limit(store: &Store, claim: &Claim) -> CommandResult<bool> 
 
 /// Says why the claim on a task has ended already, if its ttr is too short for every claim.
 pub fn check_ttr(store: &Store, name: &str, id: u64) -> CommandResult {
-    let ttr = match tube(store, name)?.peek(id) {
+    let ttr = match tube(store, name)?.query().task(id) {
         Ok(task) => task.info.ttr,
         Err(Error::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),

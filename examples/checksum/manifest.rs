@@ -56,7 +56,7 @@ pub fn print(queue: &Queue, dir: &Path, out: impl Write) -> Result<(), Failure> 
         if matches!(lines.peek(), Some(Ok(next)) if next.priority == line.priority) {
             continue;
         }
-        let body = queue.done.peek(line.id)?.body;
+        let body = queue.done.query().task(line.id)?.body;
         Line::from_body(&body)?.write(&prefix, &mut out)?;
     }
     out.flush()?;

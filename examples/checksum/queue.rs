@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{Bincode, Codec, Cursor, Error, Put, Store, TaskInfo, TaskState, Tube, TubeOptions};
+use tubewell::{
+    Bincode, Codec, Cursor, Error, Filter, Put, Store, TaskInfo, TaskState, Tube, TubeOptions,
+};
 
 use crate::paths::{from_bytes, to_bytes};
 use crate::{Failure, report};
@@ -90,7 +92,7 @@ impl Queue {
             }
         };
         // Files that could not be read may be readable now.
-        if queue.files.kick(u64::MAX)? > 0 {
+        if queue.files.admin().kick(Filter::new())? > 0 {
             queue.failed.admin().truncate()?;
         }
         Ok((queue, listing))
@@ -126,7 +128,7 @@ impl Queue {
             .map(|task| task.id)
             .max();
         let Some(id) = latest else { return Ok(None) };
-        Ok(Some(Bincode.decode(&self.files.peek(id)?.body)?))
+        Ok(Some(Bincode.decode(&self.files.query().task(id)?.body)?))
     }
 
     /// Puts one task for each worker that ends it.
@@ -139,7 +141,7 @@ impl Queue {
     pub fn report_unread(&self) -> Result<u32, Failure> {
         let mut unread = 0;
         for task in tasks(&self.failed) {
-            let reason = self.failed.peek(task?.id)?.body;
+            let reason = self.failed.query().task(task?.id)?.body;
             report(String::from_utf8_lossy(&reason));
             unread += 1;
         }

@@ -185,7 +185,7 @@ fn put_and_peek(put: Put<Vec<u8>>) -> tubewell::Result<(TaskInfo, Bytes)> {
     }
     TUBE.with(|(_, tube)| {
         let id = tube.put(put)?.id;
-        let task = tube.peek(id)?;
+        let task = tube.query().task(id)?;
         let _ = tube.delete(id);
         Ok((task.info, task.body))
     })

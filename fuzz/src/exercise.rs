@@ -33,7 +33,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
             if run == 0 {
                 read_all(&tube, oracle);
                 take_all(&tube, oracle);
-                let _ = tube.kick(1);
+                let _ = tube.admin().kick(Filter::new().limit(1));
             } else {
                 take_all(&tube, oracle);
                 change_tubes(&store, &tube);
@@ -124,7 +124,7 @@ fn read_pages(
 }
 
 fn read_task(tube: &Tube, info: &TaskInfo, oracle: Oracle) {
-    if let Ok(task) = tube.peek(info.id) {
+    if let Ok(task) = tube.query().task(info.id) {
         assert_put(task.info.id, &task.body, oracle);
     }
     if let Some(failure) = &info.failure {
@@ -158,15 +158,15 @@ fn change_tubes(store: &Store, tube: &Tube) {
         .admin()
         .restore_many([Restore::new("new"), Restore::new("new").done(Some("new".into()))]);
     let _ = tube.admin().restore_many([Restore::new("new").buried(true)]);
-    let _ = tube.kick(1);
+    let _ = tube.admin().kick(Filter::new().limit(1));
     end_without_claim(tube);
     edit(tube);
     let _ = tube.try_take().map(|claim| claim.map(Claim::detach));
-    let _ = tube.admin().revoke_all();
-    let _ = tube.admin().release_all();
+    let _ = tube.admin().revoke(Filter::new());
+    let _ = tube.admin().release(Filter::new());
     if let Ok(other) = store.open_tube("moved", TubeOptions::new().driver(tube.driver())) {
-        let _ = tube.admin().move_all(&other);
-        let _ = other.admin().move_all(tube);
+        let _ = tube.admin().move_to(&other, Filter::new());
+        let _ = other.admin().move_to(tube, Filter::new());
     }
     match tube.name().len() % 3 {
         0 => drop(tube.admin().truncate()),
@@ -209,7 +209,7 @@ fn edit(tube: &Tube) {
             let _ = tube.admin().log(info.id, &entry(info.id));
         }
         let ids: Vec<u64> = page.items.iter().take(1).map(|info| info.id).collect();
-        let _ = tube.admin().delete_many(&ids);
+        let _ = tube.admin().delete(Filter::new().ids(&ids));
         let _ = tube.admin().delete(Filter::new().state(state).limit(1));
     }
     for group in tube.query().groups().unwrap_or_default() {

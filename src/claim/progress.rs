@@ -33,7 +33,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// film.progress_text("sound")?;
     /// film.progress(30, 120)?;
     ///
-    /// let progress = films.peek(film.id())?.info.progress.unwrap();
+    /// let progress = films.query().task(film.id())?.info.progress.unwrap();
     /// assert_eq!(progress.to_string(), "30 of 120: sound");
     /// assert_eq!(progress.fraction(), Some(0.25));
     /// assert_eq!(reports.recv().unwrap().progress.unwrap().text.as_deref(), Some("sound"));

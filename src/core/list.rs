@@ -9,7 +9,7 @@ pub(crate) use crate::core::catalog::{
 };
 pub(crate) use crate::core::claims::{
     ClaimOf, DescribeHeld, DescribeSession, DropClaim, OwnerOf, OwnerOfClaim, Owners, Park,
-    ReportProgress, ReportText, Revoke,
+    ReportProgress, ReportText,
 };
 pub(crate) use crate::core::days::{Days, FailedOn};
 pub(crate) use crate::core::gates::{Pause, PauseUntil};
@@ -20,12 +20,11 @@ pub(crate) use crate::core::schedules::{
 };
 use crate::core::state::ClaimKey;
 pub(crate) use crate::core::verbs::{
-    Ack, AddTags, AllCounts, Bury, ByKey, CancelTask, Checkpoint, CountsOf, Delete, DeleteIf,
-    DeleteMany, DeleteWhere, EndClaims, EndTask, EndingOf, Find, Forget, Groups, HistoryOf, Kick,
-    KickTask, KickWhere, Limit, List, ListBodies, ListInStore, Log, LogHeld, MoveSome, MoveTo,
-    NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release, ReleaseAll, RemoveTags, Renew,
-    Requeue, Resolve, SetPriority, Sleep, Snooze, Spawn, Steps, StepsHeld, TagCounts, Touch,
-    UpdateTask, WriteStep,
+    Ack, AddTags, AllCounts, Bury, ByKey, CancelTask, Checkpoint, CountsOf, Delete, EditTasks,
+    EndClaims, EndTask, EndingOf, Find, Forget, Groups, HistoryOf, Kick, Limit, List, ListBodies,
+    ListInStore, Log, LogHeld, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
+    RemoveTags, Renew, Requeue, Resolve, Revoke, SetPriority, Sleep, Snooze, Spawn, Steps,
+    StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
 };
 pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
 use crate::core::wire::{Input, Malformed, Wire};
@@ -97,10 +96,9 @@ pub(in crate::core) trait SeeVerb {
 verbs! {
     in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
         FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
-    in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, ClaimOf, CountsOf, Days, Delete, DeleteIf,
-        DeleteMany, DeleteWhere, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
-        IsTimed, Kick, KickTask, KickWhere, List, ListBodies, ListSchedules, Log, MoveSome, MoveTo, OwnerOf, Parents,
-        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, ReleaseAll, RemoveParents,
+    in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, ClaimOf, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
+        IsTimed, Kick, List, ListBodies, ListSchedules, Log, OwnerOf, Parents,
+        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, RemoveParents,
         RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule,
         Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
     of claim: Ack, Checkpoint, DescribeHeld, EndTask, Join, Limit, LogHeld, Park,

@@ -46,8 +46,8 @@ pub(crate) use state::{
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;
 pub(crate) use verbs::{
-    ByteBudget, FindStep, Grants, KICK_STEP, MoveStep, SelectStep, StepPage, TAG_COUNTS_PAGE,
-    decode_step, describe, describe_unreachable,
+    ByteBudget, FindStep, Grants, SelectStep, StepPage, TAG_COUNTS_PAGE, TaskEdit, decode_step,
+    describe, describe_unreachable,
 };
 #[cfg(feature = "redb")]
 pub(crate) use verbs::{CallsSoFar, TransactionCall};

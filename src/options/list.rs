@@ -120,7 +120,7 @@ macro_rules! tube_options {
     /// drop(jobs.try_take()?); // the first worker gives up
     /// drop(jobs.try_take()?); // and the second one
     /// assert!(jobs.try_take()?.is_none());
-    /// let failure = jobs.peek(id)?.info.failure.unwrap();
+    /// let failure = jobs.query().task(id)?.info.failure.unwrap();
     /// assert_eq!((failure.group.as_str(), failure.attempt), ("released", 2));
     /// # Ok::<(), tubewell::Error>(())
     /// ```

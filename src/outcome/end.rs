@@ -76,7 +76,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// clock.advance(Duration::from_secs(1));
     /// let receipt = mails.try_take()?.unwrap().fail(timeout())?;
     /// assert_eq!(receipt.state, TaskState::Buried);
-    /// assert_eq!(mails.peek(id)?.info.failure.unwrap().group, "timeout");
+    /// assert_eq!(mails.query().task(id)?.info.failure.unwrap().group, "timeout");
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "nack")]

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Store;
-use crate::Mode;
 use crate::core::list::{Find, ListInStore, TagCounts};
 use crate::core::{FindStep, TAG_COUNTS_PAGE};
 use crate::filter::Filter;
 use crate::in_steps::{Steps, begin_steps, run_steps};
 use crate::listing::{Page, TagCount};
 use crate::task::{Cursor, TaskInfo};
+use crate::{Mode, Result};
 
 impl<M: Mode> Store<M> {
     /// The tasks of any tube that meet all conditions of `filter`, a page at a time: up to `limit` of them,
@@ -177,7 +177,7 @@ impl Steps for Finding {
         (self.found, self.after) = (step.task, step.next);
     }
 
-    fn done(self) -> Option<TaskInfo> {
-        self.found
+    fn done(self) -> Result<Option<TaskInfo>> {
+        Ok(self.found)
     }
 }

@@ -1,71 +1,12 @@
 //! Calls that any session may make, whichever session has taken the task.
 
 use super::{Admin, Query, Tube};
-use crate::core::KICK_STEP;
-use crate::core::list::{Bury, Delete, Kick, KickTask, OwnerOf, Peek, Revoke, Truncate};
-use crate::in_steps::Steps;
+use crate::core::list::{Bury, Delete, Kick, OwnerOf, Peek, Truncate};
 use crate::task::Task;
-use crate::{Mode, Owner, Receipt};
+use crate::{Failure, Mode, Owner, Receipt};
 
 impl<T, M: Mode> Tube<T, M> {
-    /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
-    /// buried until it is kicked or deleted, or its ttl elapses. A claim on it has ended.
-    ///
-    /// Once this returns, the task is buried after a killed process and a power cut too. The call
-    /// blocks for a flush. Burying a buried task changes nothing and is not an error.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::Error::NotFound): there is no such task; in a tube with durability flush no
-    /// crash brings it back. Nothing changed. [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
-    /// flush failed; the task is buried when the storage works again, or perhaps not if the process
-    /// ends before that.
-    ///
-    /// # Example: a task that only fails
-    /// ```
-    /// # use tubewell::Store;
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.tube("jobs")?;
-    /// let id = tube.put("to: nobody")?.id;
-    /// tube.bury(id)?;
-    /// assert!(tube.try_take()?.is_none());
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "dead letter")]
-    pub fn bury(&self, id: u64) -> M::Answer<Receipt> {
-        self.make(Bury { id })
-    }
-
-    /// Makes up to `count` buried tasks ready, and returns how many. Tasks are kicked in the order
-    /// of takes: by priority, then by id, not by the time of the bury. In a tube that
-    /// [limits](crate::TubeOptions::keep_buried) how many it keeps, those that were buried first come
-    /// first.
-    ///
-    /// Each task is back in its old place. Its ttl went on while it was buried. Once this returns,
-    /// the tasks are ready after a killed process and a power cut too. The call blocks for a flush
-    /// for each 512 tasks, and for none if no task is buried.
-    ///
-    /// # Errors
-    /// Those of every call. Of more than 512 tasks, some may have been kicked.
-    ///
-    /// # Example
-    /// ```
-    /// # use tubewell::Store;
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.tube("jobs")?;
-    /// let id = tube.put("to: nobody")?.id;
-    /// tube.bury(id)?;
-    /// assert_eq!(tube.kick(u64::MAX)?, 1);
-    /// assert_eq!(tube.try_take()?.unwrap().id(), id);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "redrive")]
-    #[doc(alias = "requeue")]
-    #[doc(alias = "dead letter")]
-    pub fn kick(&self, count: u64) -> M::Answer<u64> {
-        self.in_steps(Ok(Kicking { left: count, kicked: 0 }))
-    }
-
-    /// Kicks one buried task: it is ready again, in its old place in the order.
+    /// Kicks a buried task: it is ready again, in its old place in the order.
     ///
     /// Its ttl has gone on while it was buried. Once this returns, the task is ready after a killed
     /// process and a power cut too. Blocks until the flush that holds the change.
@@ -75,6 +16,8 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`NotBuried`](crate::Error::NotBuried): the task is ready, taken or delayed. Nothing
     /// changed. In a tube with durability flush no crash makes this untrue.
     ///
+    /// [`Admin::kick`](crate::Admin::kick) kicks all that meet a condition.
+    ///
     /// # Example: retry one dead letter
     /// ```
     /// use tubewell::{Error, TaskState};
@@ -83,17 +26,17 @@ impl<T, M: Mode> Tube<T, M> {
     /// # let tube = store.tube("jobs")?;
     ///
     /// let id = tube.put("to: ann")?.id;
-    /// tube.bury(id)?;
-    /// assert_eq!(tube.kick_task(id)?.state, TaskState::Ready);
-    /// assert_eq!(tube.kick_task(id), Err(Error::NotBuried { id }));
+    /// tube.admin().bury(id, None)?;
+    /// assert_eq!(tube.kick(id)?.state, TaskState::Ready);
+    /// assert_eq!(tube.kick(id), Err(Error::NotBuried { id }));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn kick_task(&self, id: u64) -> M::Answer<Receipt> {
-        self.make(KickTask { id })
+    pub fn kick(&self, id: u64) -> M::Answer<Receipt> {
+        self.make(Kick { id })
     }
 
     /// Deletes a task, whatever its state and whichever session has taken it. A claim on it has
-    /// ended.
+    /// ended. [`Admin::delete`](crate::Admin::delete) deletes all that meet a condition.
     ///
     /// Once this returns, the task does not come back after a killed process or a power cut. The
     /// call blocks for a flush.
@@ -120,62 +63,37 @@ impl<T, M: Mode> Tube<T, M> {
     pub fn delete(&self, id: u64) -> M::Answer<Receipt> {
         self.make(Delete { id })
     }
-
-    /// Returns a task with its body, and changes nothing.
-    ///
-    /// If a change of the task is still to be flushed, the call blocks for that flush, so that in a
-    /// tube with durability flush it returns nothing that a crash could undo. Otherwise it does not
-    /// block.
-    ///
-    /// # Errors
-    /// [`NotFound`](crate::Error::NotFound); [`Corrupt`](crate::Error::Corrupt) if the task is damaged.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::TaskState;
-    /// # use tubewell::Store;
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.tube("jobs")?;
-    ///
-    /// let id = tube.put("work")?.id;
-    /// let task = tube.peek(id)?;
-    /// assert_eq!((task.info.state, &*task.body), (TaskState::Ready, &b"work"[..]));
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn peek(&self, id: u64) -> M::Answer<Task<T>> {
-        let coder = self.coder.clone();
-        M::map(self.make(Peek { id }), move |task| task.with_coder(coder))
-    }
 }
 
 impl<T, M: Mode> Admin<'_, T, M> {
-    /// Ends the claim on a task, whichever session has it. The task is ready in its old place, and
-    /// its holder gets [`NotTaken`](crate::Error::NotTaken) from then on.
+    /// Buries a task (dead letter), whatever its state and whichever session has taken it. It stays
+    /// buried until it is kicked or deleted, or its ttl elapses. A claim on it has ended. `why` is a
+    /// [`Failure`], which puts it into a failure group, or `None`.
     ///
-    /// Changes memory only, and does not block: after a crash no task is taken. The end of a claim that was
-    /// [parked](crate::Claim::park) is stored, and the call blocks for a flush, in a written tube for a
-    /// write. [`revoke_all`](crate::Admin::revoke_all) ends all claims of a tube, and does not block.
+    /// Once this returns, the task is buried after a killed process and a power cut too. The call
+    /// blocks for a flush. Burying a buried task changes nothing and is not an error.
     ///
     /// # Errors
-    /// [`NotTaken`](crate::Error::NotTaken), [`NotFound`](crate::Error::NotFound). Nothing changed.
+    /// [`NotFound`](crate::Error::NotFound): there is no such task; in a tube with durability flush no
+    /// crash brings it back. [`NotReady`](crate::Error::NotReady): it is done and kept, or a schedule.
+    /// [`Invalid`](crate::Error::Invalid): the failure group is no name. Nothing changed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the
+    /// flush failed; the task is buried when the storage works again, or perhaps not if the process
+    /// ends before that.
     ///
-    /// # Example: take a task away from a worker that hangs
+    /// # Example: a task that only fails
     /// ```
-    /// use tubewell::{Error, Store};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.tube("jobs")?;
-    /// let id = jobs.put("work")?.id;
-    /// let hanging = jobs.take()?;
-    /// jobs.admin().revoke(id)?;
-    /// assert_eq!(hanging.ack(), Err(Error::NotTaken { id }));
-    /// jobs.take()?.ack()?;
-    /// # Ok::<(), Error>(())
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.tube("jobs")?;
+    /// let id = tube.put("to: nobody")?.id;
+    /// tube.admin().bury(id, None)?;
+    /// assert!(tube.try_take()?.is_none());
+    /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[doc(alias = "steal")]
-    #[doc(alias = "unlock")]
-    pub fn revoke(&self, id: u64) -> M::Answer<Receipt> {
-        self.tube.make(Revoke { id })
+    #[doc(alias = "dead letter")]
+    pub fn bury(&self, id: u64, why: impl Into<Option<Failure>>) -> M::Answer<Receipt> {
+        self.tube.make(Bury { id, failure: why.into() })
     }
 
     /// Removes all tasks, whatever their state. Claims on them have ended. Waiting takers go on
@@ -206,6 +124,33 @@ impl<T, M: Mode> Admin<'_, T, M> {
 }
 
 impl<T, M: Mode> Query<'_, T, M> {
+    /// Returns a task with its body and its result, and changes nothing.
+    ///
+    /// If a change of the task is still to be flushed, the call blocks for that flush, so that in a
+    /// tube with durability flush it returns nothing that a crash could undo. Otherwise it does not
+    /// block.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound); [`Corrupt`](crate::Error::Corrupt) if the task is damaged.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::TaskState;
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// # let tube = store.tube("jobs")?;
+    ///
+    /// let id = tube.put("work")?.id;
+    /// let task = tube.query().task(id)?;
+    /// assert_eq!((task.info.state, &*task.body), (TaskState::Ready, &b"work"[..]));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "peek")]
+    pub fn task(&self, id: u64) -> M::Answer<Task<T>> {
+        let coder = self.tube.coder.clone();
+        M::map(self.tube.make(Peek { id }), move |task| task.with_coder(coder))
+    }
+
     /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads
     /// memory, and the file for a task that is not taken. Does not block.
     ///
@@ -227,30 +172,5 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// ```
     pub fn owner(&self, id: u64) -> M::Answer<Option<Owner>> {
         self.tube.make(OwnerOf { id })
-    }
-}
-
-/// How far a kick of many tasks has come.
-struct Kicking {
-    left: u64,
-    kicked: u64,
-}
-
-impl Steps for Kicking {
-    type Verb = Kick;
-    type Done = u64;
-
-    fn next(&mut self) -> Option<Kick> {
-        (self.left > 0).then(|| Kick { count: self.left.min(KICK_STEP) })
-    }
-
-    fn note(&mut self, kicked: u64) {
-        self.kicked += kicked;
-        // Fewer than were asked for: no more are buried.
-        self.left = if kicked < self.left.min(KICK_STEP) { 0 } else { self.left - kicked };
-    }
-
-    fn done(self) -> u64 {
-        self.kicked
     }
 }

@@ -13,7 +13,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// paused tube is not an error, and removes the end of its pause.
     ///
     /// Everything else goes on: puts, acks and the other verbs of claims, peek, list, delays and ttls. Claims
-    /// stay; [`revoke_all`](crate::Admin::revoke_all) ends them. Waiting takers go on waiting, in their
+    /// stay; [`revoke`](crate::Admin::revoke) ends them. Waiting takers go on waiting, in their
     /// order. [`claim`](Tube::claim) returns [`NotReady`](crate::Error::NotReady).
     ///
     /// The tube is paused when the next take begins. Once this returns, it is paused after a killed

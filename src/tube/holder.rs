@@ -1,8 +1,8 @@
-//! The claims of a session, by the ids of their tasks; and the end of all claims of a tube.
+//! The claims of a session, by the ids of their tasks.
 
-use super::{Admin, Tube};
+use super::Tube;
 use crate::core::Grant;
-use crate::core::list::{ClaimOf, ReleaseAll};
+use crate::core::list::ClaimOf;
 use crate::{Claim, Mode, Result};
 
 impl<T, M: Mode> Tube<T, M> {
@@ -53,83 +53,5 @@ impl<T, M: Mode> Tube<T, M> {
         Claim::found(self.handle.clone(), self.guard(), grant)
             .typed(&self.coder)
             .map(Claim::with_mode)
-    }
-}
-
-impl<T, M: Mode> Admin<'_, T, M> {
-    /// Makes every taken task of the tube ready, whichever session has taken it, and returns how
-    /// many. Their claims have ended: later calls of the holders return
-    /// [`NotTaken`](crate::Error::NotTaken). The attempts count, as after
-    /// [`release`](Claim::release).
-    ///
-    /// The call does not block. Most claims are in memory only, and end with the process anyway. The
-    /// end of a claim that was [parked](crate::Claim::park), and the burial of a task whose last
-    /// [attempt](crate::TubeOptions::max_attempts) this was, are flushed within 50 ms, in a written or
-    /// relaxed tube within its delay. After a crash before that, the claim is parked again, and the
-    /// attempt is lost. [`revoke`](crate::Admin::revoke) blocks until the end of a parked claim is stored.
-    ///
-    /// The call releases up to 512 tasks under one hold of the lock. Tasks that are taken meanwhile
-    /// stay taken.
-    ///
-    /// # Errors
-    /// Those of every call; some tasks may have been released.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::Error;
-    /// # use tubewell::Store;
-    /// # let store = Store::in_memory()?;
-    /// # let tube = store.tube("jobs")?;
-    ///
-    /// let id = tube.put("work")?.id;
-    /// let hung = tube.try_take()?.unwrap();
-    /// assert_eq!(tube.admin().release_all()?, 1);
-    /// assert_eq!(hung.ack(), Err(Error::NotTaken { id }));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn release_all(&self) -> M::Answer<u64> {
-        self.end_all(false)
-    }
-
-    /// As [`release_all`](crate::Admin::release_all), and forgives the attempts: for claims that must end
-    /// through no fault of the tasks, such as those of workers that are replaced. See
-    /// [`revoke`](crate::Admin::revoke).
-    ///
-    /// # Errors
-    /// Those of every call; some claims may have ended.
-    ///
-    /// # Example
-    /// ```
-    /// # use tubewell::{Store, TubeOptions};
-    /// # let store = Store::in_memory()?;
-    /// let jobs = store.open_tube("jobs", TubeOptions::new().max_attempts(1))?;
-    /// jobs.put("work")?;
-    /// let worker = jobs.try_take()?;
-    /// assert_eq!(jobs.admin().revoke_all()?, 1);
-    /// assert!(jobs.try_take()?.is_some()); // its only attempt is still there
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn revoke_all(&self) -> M::Answer<u64> {
-        self.end_all(true)
-    }
-
-    fn end_all(&self, forgive: bool) -> M::Answer<u64> {
-        let tube = self.tube.to_bytes().to_async();
-        M::run(async move {
-            let mut left = tube.statistics().await?.tasks.taken;
-            let (mut ended, mut outcome) = (0, Ok(()));
-            // In steps, so that other calls get the lock in between.
-            while left > 0 {
-                let limit = usize::try_from(left).unwrap_or(usize::MAX);
-                let (now, step) = tube.make(ReleaseAll { limit, forgive }).await?;
-                outcome = outcome.and(step);
-                if now == 0 {
-                    break;
-                }
-                ended += now;
-                left = left.saturating_sub(now);
-            }
-            outcome.map(|()| ended)
-        })
     }
 }

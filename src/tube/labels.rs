@@ -30,7 +30,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let id = mails.put("to: ann")?.id;
     /// mails.admin().add_tags(id, ["tracked", "ann"])?;
     /// mails.admin().remove_tags(id, ["ann"])?;
-    /// assert_eq!(mails.peek(id)?.info.tags, ["tracked"]);
+    /// assert_eq!(mails.query().task(id)?.info.tags, ["tracked"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "label")]
@@ -95,7 +95,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// for to in ["ann", "bob", "ann"] {
     ///     mails.put(Put::new("mail").tag(to))?;
     /// }
-    /// mails.bury(2)?;
+    /// mails.admin().bury(2, None)?;
     /// let (ready, mut after) = (Filter::new().tag("ann").state(TaskState::Ready), None);
     /// loop {
     ///     let page = mails.query().list(&ready, after, 100)?;

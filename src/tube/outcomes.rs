@@ -93,7 +93,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let orders = store.tube("orders")?;
     /// let id = orders.put("17 chairs")?.id;
-    /// orders.bury(id)?; // the shop does not answer
+    /// orders.admin().bury(id, None)?; // the shop does not answer
     /// assert_eq!(orders.admin().resolve(id, Some(b"ordered by telephone"))?.state, TaskState::Done);
     /// assert_eq!(orders.statistics()?.tasks.total, 0);
     /// # Ok::<(), tubewell::Error>(())

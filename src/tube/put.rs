@@ -155,8 +155,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # let tube = store.tube("jobs")?;
     ///
     /// tube.admin().restore_many([Restore::new("b").id(17).takes(2), Restore::new("a").id(4).buried(true)])?;
-    /// assert_eq!(tube.peek(4)?.info.state, TaskState::Buried);
-    /// assert_eq!(tube.peek(17)?.info.takes, 2);
+    /// assert_eq!(tube.query().task(4)?.info.state, TaskState::Buried);
+    /// assert_eq!(tube.query().task(17)?.info.takes, 2);
     /// assert_eq!(tube.put("c")?.id, 18);
     ///
     /// let late = tube.admin().restore_many([Restore::new("d").id(5)]);

@@ -4,7 +4,7 @@ use super::Query;
 use crate::core::StepPage;
 use crate::core::list::Steps as StepsOf;
 use crate::in_steps::Steps;
-use crate::{Mode, Step};
+use crate::{Mode, Result, Step};
 
 impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the [steps](crate::Claim::step) of a task that are stored, by name, whatever its state
@@ -55,7 +55,7 @@ impl Steps for Reading {
         self.is_over = page.add_to(&mut self.steps);
     }
 
-    fn done(self) -> Vec<Step> {
-        self.steps
+    fn done(self) -> Result<Vec<Step>> {
+        Ok(self.steps)
     }
 }

@@ -39,7 +39,7 @@ impl<M: Mode> Tube<Bytes, M> {
     /// ```
     ///
     /// A value that its codec encodes and cannot decode, such as `f64::NAN` in JSON, is put, and buried by
-    /// its first take. A [peek](Tube::peek) and a [list](crate::Query::tasks) change nothing: their
+    /// its first take. A [look at the task](crate::Query::task) and a [list](crate::Query::tasks) change nothing: their
     /// [`Task::value`](crate::Task::value) returns the error.
     #[doc(alias = "serde")]
     #[must_use]
@@ -83,7 +83,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// # Errors
     /// [`Codec`](crate::Error::Codec): the body cannot be decoded. Every take of the task would fail
     /// on it, so the task is buried in the failure group `undecodable`, and the error says it:
-    /// [`update`](Tube::update) it and [`kick`](Tube::kick_task) it, or [`delete`](Tube::delete) it. The
+    /// [`update`](Tube::update) it and [`kick`](Tube::kick) it, or [`delete`](Tube::delete) it. The
     /// call then blocks for a flush.
     ///
     /// # Example

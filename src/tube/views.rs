@@ -7,9 +7,9 @@ use crate::{Blocking, Bytes, Mode};
 
 /// Looks at the tasks of a tube, and changes nothing. From [`Tube::query`].
 ///
-/// No call takes a task, or waits for one. [`history`](Query::history) and [`steps`](Query::steps) wait
-/// for the flush of a change of their task. The other calls do not block, and include changes whose
-/// flush is not done.
+/// No call takes a task, or waits for one. [`task`](Query::task), [`history`](Query::history) and
+/// [`steps`](Query::steps) wait for the flush of a change of their task. The other calls do not block, and
+/// include changes whose flush is not done.
 ///
 /// # Example
 /// ```
@@ -18,7 +18,7 @@ use crate::{Blocking, Bytes, Mode};
 /// let store = Store::in_memory()?;
 /// let jobs = store.tube("jobs")?;
 /// jobs.put_many(["a", "b", "c"])?;
-/// jobs.bury(1)?;
+/// jobs.admin().bury(1, None)?;
 /// assert_eq!(jobs.query().next(1)?[0].id, 0); // the next take gets it
 /// assert_eq!(jobs.query().tasks(TaskState::Buried, None, 10)?.items[0].body, b"b");
 /// # Ok::<(), tubewell::Error>(())
@@ -34,8 +34,8 @@ pub struct Query<'a, T: 'static = Bytes, M: Mode = Blocking> {
 /// options, priorities, tags, parents and entries of histories; moves, deletes and kicks of many tasks;
 /// ends without a claim ([`resolve`](Admin::resolve), [`forget`](Admin::forget)), restores, and the end
 /// of claims of any session. What producers and workers call is on [`Tube`] and [`Claim`](crate::Claim),
-/// and so are the calls on one task by its id that any program makes: `bury`, `kick_task`, `delete`,
-/// `cancel` and `update`.
+/// and so are the calls on one task by its id that any program makes: `kick`, `delete`, `cancel` and
+/// `update`.
 ///
 /// # Example: pause a tube while its server is down, and retry what has failed
 /// ```

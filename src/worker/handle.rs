@@ -213,7 +213,7 @@ mod tests {
         has_begun.recv().unwrap();
         worker.drop_limit = Duration::from_millis(1);
         drop(worker);
-        let info = jobs.peek(id).unwrap().info;
+        let info = jobs.query().task(id).unwrap().info;
         assert_eq!((info.state, info.attempts), (TaskState::Ready, 0));
         drop(open);
     }

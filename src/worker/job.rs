@@ -149,7 +149,7 @@ impl<T, M: Mode> Job<T, M> {
     /// let films = store.tube("films")?;
     /// let id = films.put("a film")?.id;
     /// Worker::new(&store).on(&films, transcode).run_until_idle()?;
-    /// assert_eq!(films.peek(id)?.info.state, TaskState::Taken);
+    /// assert_eq!(films.query().task(id)?.info.state, TaskState::Taken);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn park(&self, hold: Duration) -> M::Answer<ClaimToken> {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Claim, Cursor, Error, ManualClock, Store, TaskState, Tube};
+use tubewell::{Claim, Cursor, Error, Filter, ManualClock, Store, TaskState, Tube};
 
 use crate::disk::Disk;
 use crate::every_row::{self, Differences};
@@ -223,7 +223,7 @@ impl<'a> Check<'a> {
         for (id, original) in &self.sample.originals {
             let name = listed.get(id).map_or(original.tube, |(tube, _)| tube.as_str());
             let Ok(tube) = self.store.find_tube(name) else { continue };
-            match tube.peek(*id) {
+            match tube.query().task(*id) {
                 Ok(task) => {
                     self.check_body("peeked at", *id, &task.body);
                     self.report.peeked.insert(*id);
@@ -271,7 +271,7 @@ impl<'a> Check<'a> {
         self.clock.advance(Duration::from_secs(7200));
         for info in self.store.tubes().unwrap() {
             let Some(tube) = self.ok(self.store.find_tube(&info.name)) else { continue };
-            let kicked = tube.kick(1000);
+            let kicked = tube.admin().kick(Filter::new().limit(1000));
             self.ok(kicked);
             self.take_and_ack_all(&tube);
         }
@@ -360,7 +360,7 @@ impl<'a> Check<'a> {
                 }
             }
             for (id, body) in &put {
-                match tube.peek(*id) {
+                match tube.query().task(*id) {
                     Ok(task) if task.body == *body => {}
                     Ok(_) => self.report.wrong.push(format!("new task {id} has a wrong body")),
                     Err(Error::NotFound { .. }) => {}

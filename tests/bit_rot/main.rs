@@ -142,9 +142,9 @@ fn commit_number_shows_rolled_back_commit() {
         let store = open(bytes).unwrap();
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let tube = store.find_tube("work").unwrap();
-        assert_eq!(tube.peek(kept.id).unwrap().body, b"kept");
+        assert_eq!(tube.query().task(kept.id).unwrap().body, b"kept");
         assert!(store.counters().unwrap().opened_at < lost.commit);
-        assert_eq!(tube.peek(lost.id), Err(Error::NotFound { id: lost.id }));
+        assert_eq!(tube.query().task(lost.id), Err(Error::NotFound { id: lost.id }));
     }
     // A damaged earlier commit is not rolled back: the open returns an error.
     let first = (PAGE..after.len()).find(|at| after[*at] != 0).unwrap();

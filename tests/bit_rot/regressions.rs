@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, Failure, LIMFIFOTTL, ManualClock, Put, Session, Store,
-    StoreOptions, TubeOptions,
+    Durability, Error, FIFO, FIFOTTL, Failure, Filter, LIMFIFOTTL, ManualClock, Put, Session,
+    Store, StoreOptions, TubeOptions,
 };
 
 use crate::disk::Disk;
@@ -68,7 +68,7 @@ fn truncate_removes_damaged_task() {
         }
         std::thread::yield_now();
     }
-    assert!(matches!(work.peek(0), Err(Error::NotFound { .. })));
+    assert!(matches!(work.query().task(0), Err(Error::NotFound { .. })));
     work.put("new").unwrap();
 }
 
@@ -152,7 +152,7 @@ fn release_skips_damaged_task_and_releases_the_others() {
         },
         |clock, _, _| clock.advance(HOUR),
         |_, store, _| {
-            let released = store.find_tube("work").unwrap().admin().release_all();
+            let released = store.find_tube("work").unwrap().admin().release(Filter::new());
             assert!(matches!(released, Err(Error::Corrupt { .. })), "{released:?}");
         },
     ];
@@ -178,14 +178,19 @@ fn kick_skips_damaged_task() {
     let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     for n in 0..6 {
         let id = work.put(format!("task {n} {}", "-".repeat(500))).unwrap().id;
-        work.bury(id).unwrap();
+        work.admin().bury(id, None).unwrap();
     }
     store.close().unwrap();
     assert!(disk.change(|bytes| flip_all(bytes, b"task 1 -")) > 0);
     let store = options(&clock).open_on(disk.storage()).unwrap();
     let work = store.find_tube("work").unwrap();
     assert_eq!(
-        (work.kick(2), work.kick(2), work.kick(9), work.kick(1)),
+        (
+            work.admin().kick(Filter::new().limit(2)),
+            work.admin().kick(Filter::new().limit(2)),
+            work.admin().kick(Filter::new().limit(9)),
+            work.admin().kick(Filter::new().limit(1))
+        ),
         (Ok(2), Ok(2), Ok(1), Ok(0))
     );
     let ids = work.take_many(9, Duration::ZERO).unwrap().into_iter().map(|it| it.id());

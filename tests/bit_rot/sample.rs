@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, FIFO, FIFOTTL, LIMFIFOTTL, ManualClock, Put, Receipt, Store, StoreOptions, TaskState,
-    Tube, TubeOptions, UTUBE, UTUBETTL,
+    Claim, FIFO, FIFOTTL, Filter, LIMFIFOTTL, ManualClock, Put, Receipt, Store, StoreOptions,
+    TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::disk::Disk;
@@ -218,7 +218,7 @@ impl SampleBuilder {
         let tube = self.tube(name);
         let first = tube.query().list(TaskState::Buried, None, 2).unwrap().items;
         let commits = self.store.counters().unwrap().commits;
-        if tube.kick(2).unwrap() > 0 {
+        if tube.admin().kick(Filter::new().limit(2)).unwrap() > 0 {
             for task in first {
                 self.tasks.get_mut(&task.id).unwrap().1 = TaskState::Ready;
             }
@@ -260,7 +260,7 @@ impl SampleBuilder {
             self.tube(name).delete(id).unwrap()
         } else {
             self.tasks.get_mut(&id).unwrap().1 = TaskState::Buried;
-            self.tube(name).bury(id).unwrap()
+            self.tube(name).admin().bury(id, None).unwrap()
         };
         if receipt.commit > *self.sample.history.last_key_value().unwrap().0 {
             self.record(receipt.commit);

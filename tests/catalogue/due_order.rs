@@ -47,7 +47,7 @@ fn many_tasks_due_at_same_time_are_all_processed() {
 fn drop_tube_with_pending_deadlines_succeeds() {
     for_each_driver_with(TIMED, TubeOptions::default().ttr(ms(100)).ttl(secs(1)), |case| {
         case.put_all([0, 1]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_eq!(case.take(), Some(1));
         case.advance(100);
         case.store.drop_tube("case").unwrap();
@@ -69,7 +69,7 @@ fn clock_step_processes_due_tasks_in_time_order() {
         case.add(case.draft("delay").delay(ms(100)));
         case.add(case.draft("ttr").priority(0).ttr(ms(200)).ttl(secs(60)));
         assert_eq!(case.take(), Some(0));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_eq!(case.take(), Some(2));
         log.read();
         case.advance(10_000);

@@ -39,10 +39,10 @@ fn make_changes(tube: &Tube) {
         .unwrap();
     assert_eq!((take(tube), take(tube)), (Some(0), Some(1)));
     tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
-    tube.bury(2).unwrap();
+    tube.admin().bury(2, None).unwrap();
     tube.delete(3).unwrap();
-    tube.bury(5).unwrap();
-    tube.kick_task(5).unwrap();
+    tube.admin().bury(5, None).unwrap();
+    tube.kick(5).unwrap();
     assert_eq!(take(tube), Some(4));
     let delay = if TIMED.contains(&driver) { secs(1) } else { ZERO };
     tube.claimed(4).and_then(|claim| claim.release_in(delay)).unwrap();

@@ -140,9 +140,9 @@ fn bury_kick_and_delete_deliver_one_event_per_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let log = case.event_log();
-        case.tube.bury(1).unwrap();
-        case.tube.bury(0).unwrap();
-        case.tube.kick(5).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
+        case.tube.admin().kick(Filter::new().limit(5)).unwrap();
         case.tube.delete(1).unwrap();
         let expected = [
             (1, EventKind::Bury, TaskState::Buried),
@@ -162,7 +162,7 @@ fn release_all_delivers_one_event_per_task() {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take_all(), [0, 1, 2]);
         let log = case.event_log();
-        assert_eq!(case.tube.admin().release_all().unwrap(), 3);
+        assert_eq!(case.tube.admin().release(Filter::new()).unwrap(), 3);
         assert_sorted_eq(log, [0, 1, 2].map(|id| (id, EventKind::Release, TaskState::Ready)));
     });
 }
@@ -194,7 +194,7 @@ fn truncate_delivers_no_events() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         let log = case.event_log();
         case.tube.admin().truncate().unwrap();
         case.advance(60_000);
@@ -217,7 +217,7 @@ fn task_change_delivers_no_events_of_other_tasks_in_sub_queue() {
         let log = case.event_log();
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.tube.delete(3).unwrap();
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         let expected = [
             (0, EventKind::Ack, TaskState::Done),
             (3, EventKind::Delete, TaskState::Done),
@@ -290,7 +290,7 @@ fn subscription_receives_events_of_all_tubes_in_order() {
         case.put_all([0]);
         other.put("x").unwrap();
         assert_eq!(case.take(), Some(0));
-        other.bury(1).unwrap();
+        other.admin().bury(1, None).unwrap();
         let events = stream.read();
         let summary: Vec<_> =
             events.iter().map(|event| (&*event.tube, event.id, event.kind, event.state)).collect();

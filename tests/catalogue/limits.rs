@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
-use tubewell::{Error, Put, Receipt, Result, Store, TubeOptions};
+use tubewell::{Error, Filter, Put, Receipt, Result, Store, TubeOptions};
 
 use super::support::*;
 use crate::stores::{self, ManualClock};
@@ -118,7 +118,7 @@ fn waiting_put_succeeds_after_ack() {
 fn waiting_put_succeeds_after_delete_or_truncate() {
     with_capacity(2, |case| {
         case.put_all([0, 1]);
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         put_wait_then_free(case, || assert_eq!(case.tube.delete(1).unwrap().id, 1));
         assert_full(case.tube.put("c"), 2);
         put_wait_then_free(case, || case.tube.admin().truncate().unwrap());
@@ -192,7 +192,7 @@ fn capacity_counts_tasks_in_every_state() {
     with_capacity(4, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         case.add(Put::new("late").delay(secs(10)));
         assert_full(case.tube.put("e"), 4);
     });
@@ -246,8 +246,8 @@ fn release_and_kick_succeed_in_full_tube() {
         case.put_all([0]);
         assert_eq!(case.take(), Some(0));
         case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
-        case.tube.bury(0).unwrap();
-        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        case.tube.admin().bury(0, None).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         assert_eq!(case.take(), Some(0));
         case.tube.claimed(0).and_then(|claim| claim.release_in(secs(1))).unwrap();
         case.advance(1_000);
@@ -288,7 +288,7 @@ fn put_rejects_body_over_max_body() {
         let refused = tube.put(vec![7; 1001]).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
         assert_eq!(tasks(&tube), counts([("ready", 1), ("total", 1)]));
-        assert_eq!(tube.peek(id).unwrap().body, vec![7; 1000]);
+        assert_eq!(tube.query().task(id).unwrap().body, vec![7; 1000]);
         assert_sound(&store);
     }
 }

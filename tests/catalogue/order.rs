@@ -1,6 +1,6 @@
 //! Group B: the order of takes and kicks.
 
-use tubewell::{EventKind, TaskState};
+use tubewell::{EventKind, Filter, TaskState};
 
 use super::support::*;
 
@@ -107,7 +107,7 @@ fn delayed_task_becomes_ready_in_id_order() {
 fn take_skips_buried_and_delayed_tasks() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         if case.timed() {
             case.add(case.draft("late").delay(secs(10)));
         }
@@ -132,9 +132,9 @@ fn kicked_tasks_return_to_their_positions() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3]);
         for id in [2, 0, 3] {
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
-        assert_eq!(case.tube.kick(2).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), [0, 1, 2]);
         assert_eq!(case.state(3), Some(TaskState::Buried));
     });
@@ -146,10 +146,10 @@ fn kick_orders_by_priority() {
     for_each_driver(TIMED, |case| {
         for priority in [2, 1, 0, 2, 1, 0] {
             let id = case.add(case.draft("x").priority(priority));
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
         let log = case.event_log();
-        assert_eq!(case.tube.kick(4).unwrap(), 4);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(4)).unwrap(), 4);
         assert_eq!(log.read(), [2, 5, 1, 4].map(|id| (id, EventKind::Kick, TaskState::Ready)));
         assert_eq!(case.take_all(), [2, 5, 1, 4]);
     });
@@ -162,7 +162,7 @@ fn take_returns_long_backlog_in_order_before_and_after_release_all() {
         case.tube.put_many((0..3000).map(|_| case.draft("x"))).unwrap();
         let ids: Vec<u64> = (0..3000).collect();
         assert_eq!(case.take_all(), ids);
-        assert_eq!(case.tube.admin().release_all().unwrap(), 3000);
+        assert_eq!(case.tube.admin().release(Filter::new()).unwrap(), 3000);
         assert_eq!(case.take_all(), ids);
     });
 }

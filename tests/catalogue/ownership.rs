@@ -1,7 +1,7 @@
 //! Group C: ack, release, and which session may call them.
 
 use tubewell::driver::FIFO;
-use tubewell::{Claim, Outcome, TaskState, TubeOptions};
+use tubewell::{Claim, Filter, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -88,7 +88,7 @@ fn ack_and_release_of_buried_task_return_not_taken() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
         assert_not_taken(claim.ack(), 0);
@@ -204,7 +204,7 @@ fn ack_after_release_all_returns_not_taken() {
         let other_session = case.tube_in_new_session();
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), Some(1));
-        assert_eq!(other_session.admin().release_all().unwrap(), 2);
+        assert_eq!(other_session.admin().release(Filter::new()).unwrap(), 2);
         for id in 0..2 {
             assert_eq!(case.state(id), Some(TaskState::Ready));
             assert_not_taken(case.tube.claimed(id).and_then(tubewell::Claim::ack), id);
@@ -266,7 +266,7 @@ fn ack_many_with_stale_claim_acks_other_claims() {
         case.put_all([0, 1, 2, 3, 4]);
         let claims = case.tube.take_many(3, ZERO).unwrap();
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), [0, 1, 2]);
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         let answers = Claim::end_many(claims, |_| Outcome::done()).unwrap();
         let [first, second, third] = <[_; 3]>::try_from(answers).unwrap();
         assert_eq!(first.unwrap().state, TaskState::Done);
@@ -292,7 +292,7 @@ fn calls_with_id_of_other_tube_fail() {
         let other = case.store.create_tube("other", TubeOptions::default().driver(FIFO)).unwrap();
         assert_not_taken(other.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_not_taken(other.claimed(0).and_then(tubewell::Claim::release), 0);
-        assert_not_found(other.bury(0), 0);
+        assert_not_found(other.admin().bury(0, None), 0);
         assert_not_found(other.delete(0), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
     });

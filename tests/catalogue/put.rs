@@ -82,7 +82,7 @@ fn peek_and_take_return_body_unchanged() {
         let long: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
         for body in [Vec::new(), vec![0], "text, \u{1F347}".as_bytes().to_vec(), every_byte, long] {
             let id = case.add(Put::new(body.clone()));
-            let peeked = case.tube.peek(id).unwrap();
+            let peeked = case.tube.query().task(id).unwrap();
             assert!(peeked.body == body, "peek changed a body of {} bytes", body.len());
             assert_eq!(peeked.info.size, body.len() as u64);
             let claim = case.tube.try_take().unwrap().unwrap();
@@ -172,7 +172,8 @@ fn concurrent_puts_get_unique_ids() {
         putting.into_iter().map(|put| put.join().unwrap()).collect()
     });
     assert_eq!(ids, (0..50).collect());
-    let bodies: BTreeSet<Bytes> = ids.iter().map(|id| tube.peek(*id).unwrap().body).collect();
+    let bodies: BTreeSet<Bytes> =
+        ids.iter().map(|id| tube.query().task(*id).unwrap().body).collect();
     assert_eq!(bodies, (0..50).map(|n| format!("task {n}").into()).collect());
     assert_sound(&store);
 }

@@ -1,7 +1,7 @@
 //! Group L: what survives a restart and what does not.
 
 use tubewell::driver::{Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBE, UTUBETTL};
-use tubewell::{Error, Put, Store, TaskState, TubeOptions};
+use tubewell::{Error, Filter, Put, Store, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -30,7 +30,7 @@ fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
             tube.put(draft(driver, data)).unwrap();
         }
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
-        tube.bury(2).unwrap();
+        tube.admin().bury(2, None).unwrap();
         drop(tube);
 
         let store = file.reopen(store);
@@ -38,7 +38,7 @@ fn restart_makes_taken_tasks_ready_and_keeps_buried_tasks() {
         assert_eq!(tube.driver(), *driver);
         let expected = [TaskState::Ready, TaskState::Ready, TaskState::Buried, TaskState::Ready];
         for (id, (data, state)) in (0..).zip(["a", "b", "c", "d"].into_iter().zip(expected)) {
-            let task = tube.peek(id).unwrap();
+            let task = tube.query().task(id).unwrap();
             assert_eq!((task.info.state, &*task.body), (state, data.as_bytes()));
         }
         assert_eq!(tasks(&tube), counts([("ready", 3), ("buried", 1), ("total", 4)]));
@@ -90,7 +90,7 @@ fn ttl_elapses_while_store_is_closed() {
         let store = file.reopen_after(store, secs(1));
         let tube = store.find_tube("case").unwrap();
         assert_eq!(take(&tube), Some(2), "expired tasks must not be taken");
-        assert_eq!(tube.peek(2).unwrap().info.ttl_left, Some(ms(500)));
+        assert_eq!(tube.query().task(2).unwrap().info.ttl_left, Some(ms(500)));
         file.tick();
         assert_eq!(state(&tube, 0), None);
         assert_eq!(state(&tube, 1), None);
@@ -190,7 +190,7 @@ fn restart_ends_claims() {
         let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_eq!(take(&tube), Some(0));
-        assert_eq!(tube.peek(0).unwrap().info.ttr, Some(ms(200)));
+        assert_eq!(tube.query().task(0).unwrap().info.ttr, Some(ms(200)));
         file.clock.advance(ms(200));
         assert_eq!(state(&tube, 0), Some(TaskState::Ready));
         assert_sound(&store);
@@ -213,7 +213,7 @@ fn restart_frees_sub_queues_and_keeps_order() {
         assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(2), None));
         tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(take(&tube), Some(1));
-        assert_eq!(tube.peek(1).unwrap().info.sub_queue.as_deref(), Some("x"));
+        assert_eq!(tube.query().task(1).unwrap().info.sub_queue.as_deref(), Some("x"));
         assert_sound(&store);
     }
 }
@@ -306,7 +306,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     for data in ["buried", "deleted", "kept"] {
         tube.put(data).unwrap();
     }
-    tube.bury(2).unwrap();
+    tube.admin().bury(2, None).unwrap();
     drop(tube);
 
     let store = file.reopen(store);
@@ -325,9 +325,9 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     file.clock.advance(secs(5));
     assert_eq!(state(&tube, 0), None, "its ttl has elapsed");
     assert_eq!(state(&tube, 1), Some(TaskState::Ready), "its delay has elapsed");
-    assert_eq!(tube.kick(1).unwrap(), 1);
+    assert_eq!(tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
     tube.delete(3).unwrap();
-    assert_eq!(tube.peek(4).unwrap().body, b"kept");
+    assert_eq!(tube.query().task(4).unwrap().body, b"kept");
     assert_eq!(tasks(&tube), counts([("ready", 3), ("total", 3), ("done", 2)]));
     assert_sound(&store);
 
@@ -400,7 +400,7 @@ fn restart_keeps_tube_options() {
     store.open_tube("case", options().driver(LIMFIFOTTL)).unwrap();
     let tube = store.find_tube("case").unwrap();
     let id = tube.put("a").unwrap().id;
-    let info = tube.peek(id).unwrap().info;
+    let info = tube.query().task(id).unwrap().info;
     assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(20)), Some(secs(3))));
     tube.put("b").unwrap();
     let full = Error::Full { tube: "case".to_owned(), capacity: 2 };
@@ -423,7 +423,7 @@ fn restart_keeps_changes_by_touch_and_release() {
         let store = file.reopen_after(store, secs(1));
         let tube = store.find_tube("case").unwrap();
         let info = |id| {
-            let info = tube.peek(id).unwrap().info;
+            let info = tube.query().task(id).unwrap().info;
             (info.state, info.priority, info.ttl_left, info.ttr)
         };
         assert_eq!(info(0), (TaskState::Ready, 3, Some(secs(12)), Some(secs(5))));
@@ -492,7 +492,7 @@ fn calls_on_closed_store_return_closed() {
     stores::close(&store);
     assert_eq!(tube.put("x").err(), Some(Error::Closed));
     assert_eq!(tube.try_take().err(), Some(Error::Closed));
-    assert_eq!(tube.peek(0).err(), Some(Error::Closed));
+    assert_eq!(tube.query().task(0).err(), Some(Error::Closed));
     assert_eq!(claim.ack().err(), Some(Error::Closed));
     assert_eq!(store.find_tube("case").err(), Some(Error::Closed));
     drop((tube, store));

@@ -1,7 +1,7 @@
 //! Group I: statistics.
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
-use tubewell::{Error, Put, TaskState, TubeOptions};
+use tubewell::{Error, Filter, Put, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -15,9 +15,9 @@ fn call_verbs(case: &Case) {
     case.tube.claimed(0).and_then(tubewell::Claim::release).unwrap();
     assert_eq!(case.take(), Some(0));
     case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
-    case.tube.bury(1).unwrap();
-    case.tube.bury(2).unwrap();
-    assert_eq!(case.tube.kick(1).unwrap(), 1);
+    case.tube.admin().bury(1, None).unwrap();
+    case.tube.admin().bury(2, None).unwrap();
+    assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
     assert_eq!(case.take(), Some(1));
 }
 
@@ -70,10 +70,10 @@ fn calls_without_effect_are_not_counted() {
         assert_not_taken(case.tube.claimed(99).and_then(tubewell::Claim::release), 99);
         assert_not_taken(case.tube.claimed(99).and_then(|claim| claim.touch(secs(1))), 99);
         assert_not_found(case.tube.delete(99), 99);
-        assert_not_found(case.tube.bury(99), 99);
-        assert_not_found(case.tube.peek(99), 99);
-        assert_eq!(case.tube.kick(5).unwrap(), 0);
-        assert_eq!(case.tube.admin().release_all().unwrap(), 0);
+        assert_not_found(case.tube.admin().bury(99, None), 99);
+        assert_not_found(case.tube.query().task(99), 99);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(5)).unwrap(), 0);
+        assert_eq!(case.tube.admin().release(Filter::new()).unwrap(), 0);
         assert_eq!(case.tube.statistics().unwrap(), tubewell::Statistics::default());
     });
 }
@@ -96,7 +96,7 @@ fn elapsed_ttl_is_counted_as_ttl_and_delete() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(100)));
         case.add(case.draft("x").ttl(ms(100)));
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         case.advance(100);
         assert_eq!(case.calls(), counts([("put", 2), ("bury", 1), ("ttl", 2), ("delete", 2)]));
         assert_eq!(case.tasks(), counts([("done", 2)]));
@@ -134,9 +134,9 @@ fn elapsed_ttl_of_taken_task_is_counted_as_ttr_ttl_and_delete() {
 fn repeated_bury_and_excess_kicks_are_not_counted() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        case.tube.bury(0).unwrap();
-        case.tube.bury(0).unwrap();
-        assert_eq!(case.tube.kick(5).unwrap(), 1);
+        case.tube.admin().bury(0, None).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(5)).unwrap(), 1);
         assert_eq!(case.calls(), counts([("put", 1), ("bury", 1), ("kick", 1)]));
     });
 }
@@ -147,7 +147,7 @@ fn releases_by_release_all_and_session_drop_are_counted() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take_all(), [0, 1, 2]);
-        assert_eq!(case.tube.admin().release_all().unwrap(), 3);
+        assert_eq!(case.tube.admin().release(Filter::new()).unwrap(), 3);
         assert_eq!(case.calls(), counts([("put", 3), ("take", 3), ("release", 3)]));
         let other_session = case.tube_in_new_session();
         assert_eq!((take(&other_session), take(&other_session)), (Some(0), Some(1)));
@@ -166,7 +166,7 @@ fn restart_resets_call_counts() {
     tube.put_many(["a", "b", "c", "d"]).unwrap();
     assert_eq!((take(&tube), take(&tube), take(&tube)), (Some(0), Some(1), Some(2)));
     tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
-    tube.bury(3).unwrap();
+    tube.admin().bury(3, None).unwrap();
     drop(tube);
     let store = file.reopen(store);
     let tube = store.find_tube("case").unwrap();
@@ -192,7 +192,7 @@ fn truncate_keeps_call_counts() {
 fn recreated_tube_has_zero_statistics() {
     for_each_driver(ALL, |case| {
         call_verbs(case);
-        case.tube.admin().release_all().unwrap();
+        case.tube.admin().release(Filter::new()).unwrap();
         case.store.drop_tube("case").unwrap();
         let again =
             case.store.create_tube("case", TubeOptions::default().driver(case.driver)).unwrap();
@@ -253,7 +253,7 @@ fn state_counts_match_listed_tasks() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2, 3, 4]);
         assert_eq!((case.take(), case.take()), (Some(0), Some(1)));
-        case.tube.bury(3).unwrap();
+        case.tube.admin().bury(3, None).unwrap();
         let listed = |state| {
             let page = case.tube.query().list(state, None, 100).unwrap();
             assert!(page.next.is_none());

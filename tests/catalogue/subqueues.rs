@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Outcome, Put, Receipt, TaskState};
+use tubewell::{Filter, Outcome, Put, Receipt, TaskState};
 
 use super::support::*;
 
@@ -88,10 +88,10 @@ fn sub_queues_are_independent() {
         case.tube.claimed(1).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(1));
 
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         assert_eq!(case.take(), Some(2));
 
-        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         assert_eq!(case.take(), None);
         case.tube.claimed(2).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take(), Some(1));
@@ -124,7 +124,7 @@ fn delete_of_head_makes_next_task_the_head() {
 fn bury_of_head_makes_next_task_the_head() {
     for_each_driver(SUB_QUEUED, |case| {
         put_into_each(case, &["x", "x", "x"]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_eq!(case.take_all(), [1]);
     });
 }
@@ -136,7 +136,7 @@ fn delete_and_bury_in_busy_sub_queue_do_not_free_it() {
         put_into_each(case, &["x", "x", "x", "x"]);
         assert_eq!(case.take(), Some(0));
         case.tube.delete(1).unwrap();
-        case.tube.bury(2).unwrap();
+        case.tube.admin().bury(2, None).unwrap();
         assert_eq!(case.take(), None);
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take_all(), [3]);
@@ -148,7 +148,7 @@ fn delete_and_bury_in_busy_sub_queue_do_not_free_it() {
 fn waiting_taker_gets_next_task_when_sub_queue_is_freed() {
     let ends: [fn(&Case) -> Receipt; 3] = [
         |case| case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap(),
-        |case| case.tube.bury(0).unwrap(),
+        |case| case.tube.admin().bury(0, None).unwrap(),
         |case| case.tube.delete(0).unwrap(),
     ];
     for end in ends {
@@ -284,7 +284,7 @@ fn delayed_task_returns_to_its_position_in_free_sub_queue() {
 fn delayed_and_buried_tasks_do_not_keep_sub_queue_busy() {
     for_each_driver(SUB_QUEUED, |case| {
         put_into_each(case, &["x"]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         if case.timed() {
             case.add(task_in("x").delay(secs(10)));
         }
@@ -389,8 +389,8 @@ fn take_serves_many_sub_queues() {
 fn kicked_task_alone_in_sub_queue_is_taken() {
     for_each_driver(SUB_QUEUED, |case| {
         put_into_each(case, &["x"]);
-        case.tube.bury(0).unwrap();
-        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        case.tube.admin().bury(0, None).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         assert_eq!(case.take(), Some(0));
     });
 }
@@ -400,8 +400,8 @@ fn kicked_task_alone_in_sub_queue_is_taken() {
 fn kicked_task_precedes_later_task_of_sub_queue() {
     for_each_driver(SUB_QUEUED, |case| {
         put_into_each(case, &["x", "x"]);
-        case.tube.bury(0).unwrap();
-        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        case.tube.admin().bury(0, None).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         put_into_each(case, &["x"]);
         assert_eq!(case.take(), Some(0));
         assert_eq!(case.take(), None);

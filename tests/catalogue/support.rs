@@ -136,7 +136,7 @@ impl Case {
     }
 
     pub fn info(&self, id: u64) -> TaskInfo {
-        self.tube.peek(id).unwrap().info
+        self.tube.query().task(id).unwrap().info
     }
 
     /// Advances the clock by this many milliseconds.
@@ -189,7 +189,7 @@ pub fn keep(claim: Claim) -> u64 {
 
 /// The state of a task, or `None` if the task does not exist.
 pub fn state(tube: &Tube, id: u64) -> Option<TaskState> {
-    match tube.peek(id) {
+    match tube.query().task(id) {
         Ok(task) => {
             assert_eq!(task.info.id, id);
             Some(task.info.state)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{TaskState, TubeOptions};
+use tubewell::{Filter, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -257,7 +257,7 @@ fn buried_task_expires_by_ttl_but_not_by_ttr() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)).ttr(ms(200)));
         assert_eq!(case.take(), Some(0));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(999);
         assert_eq!(case.state(0), Some(TaskState::Buried));
         case.advance(1);
@@ -271,9 +271,9 @@ fn buried_task_expires_by_ttl_but_not_by_ttr() {
 fn kick_does_not_renew_ttl() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(ms(400)));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(200);
-        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         case.advance(199);
         assert_eq!(case.state(0), Some(TaskState::Ready));
         case.advance(1);
@@ -286,11 +286,11 @@ fn kick_does_not_renew_ttl() {
 fn buried_delayed_task_keeps_extended_ttl_after_kick() {
     for_each_driver(TIMED, |case| {
         case.add(case.draft("x").ttl(secs(1)).delay(ms(300)));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(400);
         assert_eq!(case.info(0).state, TaskState::Buried);
         assert_eq!(case.info(0).ttl_left, Some(ms(900)));
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         assert_eq!(case.info(0).state, TaskState::Ready);
         assert_eq!(case.info(0).ttl_left, Some(ms(900)));
         assert_eq!(case.take(), Some(0));

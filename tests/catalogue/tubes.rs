@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBETTL};
 use tubewell::{
-    Backoff, Counting, Durability, Error, Keep, OptionValue, Rate, TaskState, Tube, TubeOptions,
+    Backoff, Counting, Durability, Error, Filter, Keep, OptionValue, Rate, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::support::*;
@@ -200,9 +201,9 @@ fn calls_on_dropped_tube_return_tube_dropped() {
         let dropped = || Some(Error::TubeDropped { name: "case".to_owned() });
         assert_eq!(case.tube.put("x").err(), dropped());
         assert_eq!(case.tube.try_take().err(), dropped());
-        assert_eq!(case.tube.peek(0).err(), dropped());
+        assert_eq!(case.tube.query().task(0).err(), dropped());
         assert_eq!(case.tube.claimed(0).and_then(tubewell::Claim::ack).err(), dropped());
-        assert_eq!(case.tube.kick(1).err(), dropped());
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).err(), dropped());
         assert_eq!(case.tube.admin().truncate().err(), dropped());
         // A new tube of the same name is a different tube.
         let again = case.store.create_tube("case", default_options().driver(case.driver)).unwrap();
@@ -232,7 +233,7 @@ fn drop_tube_with_taken_task_returns_tube_busy() {
 fn drop_tube_without_taken_tasks_succeeds() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         if case.timed() {
             case.add(case.draft("late").delay(secs(10)));
             case.add(case.draft("short").ttl(secs(10)));
@@ -324,7 +325,7 @@ fn truncate_removes_tasks_in_every_state() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         if case.timed() {
             case.add(case.draft("late").delay(secs(10)));
         }
@@ -334,7 +335,7 @@ fn truncate_removes_tasks_in_every_state() {
             assert_eq!(case.state(id), None);
         }
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
-        assert_eq!(case.tube.kick(10).unwrap(), 0);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(10)).unwrap(), 0);
         case.advance(20_000);
         assert_eq!(case.take(), None);
         let id = case.put("x");

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, Outcome, TaskState, TubeOptions};
+use tubewell::{Error, Filter, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -99,10 +99,10 @@ fn kick_of_two_serves_two_waiting_takers() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         for id in 0..3 {
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
         let mut waiting = [case.begin_take(), case.begin_take(), case.begin_take()];
-        assert_eq!(case.tube.kick(2).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(2)).unwrap(), 2);
         waiting[..2].iter_mut().for_each(WaitingTake::wait);
         assert_eq!(waiting.each_mut().map(WaitingTake::is_pending), [false, false, true]);
     });
@@ -188,7 +188,7 @@ fn each_blocked_thread_gets_one_task() {
 fn truncate_does_not_end_waiting_take() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_eq!(case.take(), Some(1));
         let mut waiting = case.begin_take();
         case.tube.admin().truncate().unwrap();

@@ -81,7 +81,7 @@ fn overflowing_deadlines_never_elapse() {
     for_each_start_time(|clock, store| {
         let tube = store.create_tube("timed", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let id = tube.put(Put::new("x").ttl(LONGEST).ttr(LONGEST).delay(LONGEST)).unwrap().id;
-        let info = tube.peek(id).unwrap().info;
+        let info = tube.query().task(id).unwrap().info;
         assert_eq!(info.ttl_left, None);
         clock.advance(HOUR);
         let id = tube.put(Put::new("y").ttl(LONGEST).ttr(LONGEST)).unwrap().id;
@@ -93,7 +93,7 @@ fn overflowing_deadlines_never_elapse() {
         };
         claim.touch(LONGEST).unwrap();
         claim.touch(MAX).unwrap();
-        assert_eq!(tube.peek(id).unwrap().info.ttl_left, None);
+        assert_eq!(tube.query().task(id).unwrap().info.ttl_left, None);
         clock.advance(MAX);
         claim.release_in(LONGEST).unwrap();
         clock.advance(MAX);

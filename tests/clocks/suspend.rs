@@ -71,7 +71,7 @@ fn timeline_follows_wall_clock_through_suspends() {
         let id = run.tube.put(Put::new("x").delay(awake + asleep)).unwrap().id;
         file.clock.advance(awake);
         file.clock.suspend(asleep - MICRO);
-        assert_eq!(run.tube.peek(id).unwrap().info.due_in, Some(MICRO));
+        assert_eq!(run.tube.query().task(id).unwrap().info.due_in, Some(MICRO));
         file.clock.suspend(MICRO);
         assert_eq!(run.take_all(), ["x"]);
         expected += awake + asleep;

@@ -118,7 +118,7 @@ impl Ledger {
         self.add(NAMES[3], What::Over, None);
         self.answered(NAMES[4], job.join(NAMES[4], parts, &ids), |()| None)?;
         self.add(NAMES[4], What::Over, None);
-        if ids.iter().any(|id| parts.peek(*id).is_ok()) {
+        if ids.iter().any(|id| parts.query().task(*id).is_ok()) {
             self.add(NAMES[4], What::Wrong("a child is not done".into()), None);
         }
         self.value(job, NAMES[5], 3000)
@@ -247,7 +247,7 @@ impl Workshop {
         let mut found = BTreeMap::new();
         for state in [tubewell::TaskState::Ready, tubewell::TaskState::Taken] {
             for task in self.parts.query().list(state, None, 100).unwrap().items {
-                let name = child_name(&self.parts.peek(task.id).unwrap().body);
+                let name = child_name(&self.parts.query().task(task.id).unwrap().body);
                 assert!(found.insert(name, task.id).is_none(), "{what}: a child was put twice");
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tubewell::{
-    Error, Put, Receipt, Session, Statistics, Store, Task, TaskState, Tube, TubeOptions,
+    Error, Filter, Put, Receipt, Session, Statistics, Store, Task, TaskState, Tube, TubeOptions,
 };
 
 use super::recorded::{Answer, PutOptions, RecordedStatistics, Scenario, Step, duration};
@@ -75,10 +75,12 @@ impl ScenarioRun {
                 (self.touch(*session, *task, duration(*seconds)), want.as_ref())
             }
             Step::Bury { session, task, want } => {
-                (self.by_id(*session, *task, Tube::bury), want.as_ref())
+                (self.by_id(*session, *task, |tube, id| tube.admin().bury(id, None)), want.as_ref())
             }
             Step::Kick { session, count, want } => (
-                self.tube_of(*session).and_then(|tube| tube.kick(*count)).map(Answer::Count),
+                self.tube_of(*session)
+                    .and_then(|tube| tube.admin().kick(Filter::new().limit(*count)))
+                    .map(Answer::Count),
                 want.as_ref(),
             ),
             Step::Delete { session, task, want } => {
@@ -86,13 +88,13 @@ impl ScenarioRun {
             }
             Step::Peek { session, task, want } => {
                 let id = self.id(*task);
-                let peeked = self.tube_of(*session).and_then(|tube| tube.peek(id));
+                let peeked = self.tube_of(*session).and_then(|tube| tube.query().task(id));
                 (peeked.map(|task| self.task(&task)), want.as_ref())
             }
             Step::ReleaseAll { session } => {
                 let released = self
                     .tube_of_session_or_store(*session)
-                    .and_then(|tube| tube.admin().release_all());
+                    .and_then(|tube| tube.admin().release(Filter::new()));
                 (released.map(Answer::Count), None)
             }
             Step::Stats { session, want } => {

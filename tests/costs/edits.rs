@@ -47,13 +47,13 @@ fn delete_many_is_one_flush_and_delete_of_a_filter_one_for_each_512_tasks() {
         let puts = tube.put_many(vec!["x"; 5000]).unwrap();
         let ids: Vec<u64> = puts[..2000].iter().map(|put| put.id).collect();
         let mut cost = (0, 0);
-        let delete = || assert_eq!(tube.admin().delete_many(&ids).unwrap(), 2000);
+        let delete = || assert_eq!(tube.admin().delete(Filter::new().ids(&ids)).unwrap(), 2000);
         let rows = rows_edited(store, || cost = flushes_and_commits(store, delete));
         assert_eq!((rows, cost), (2002, (1, 1)));
         let delete = || _ = tube.admin().delete(Filter::new().state(TaskState::Ready)).unwrap();
         let rows = rows_edited(store, || cost = flushes_and_commits(store, delete));
         assert_eq!((rows, cost), (3000 + 6 * 2, (6, 6)));
-        let none = || assert_eq!(tube.admin().delete_many(&ids).unwrap(), 0);
+        let none = || assert_eq!(tube.admin().delete(Filter::new().ids(&ids)).unwrap(), 0);
         assert_eq!(flushes_and_commits(store, none), (0, 0));
     });
 }

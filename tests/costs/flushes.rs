@@ -35,7 +35,7 @@ fn release_renew_and_claim_expiry_cost_no_flush() {
         let _ = tube.try_take().unwrap().unwrap().detach();
         clock.advance(Duration::from_secs(6));
         assert_eq!(tube.statistics().unwrap().calls.ttr, 1);
-        assert_eq!(tube.peek(0).unwrap().info.takes, 3);
+        assert_eq!(tube.query().task(0).unwrap().info.takes, 3);
     });
     assert_eq!(cost, (0, 0));
 }

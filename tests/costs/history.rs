@@ -1,6 +1,6 @@
 //! Histories: one row for each change, however long they are.
 
-use tubewell::{Durability, FIFO, Tube, TubeOptions, UTUBETTL};
+use tubewell::{Durability, FIFO, Filter, Tube, TubeOptions, UTUBETTL};
 
 use crate::{assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
@@ -16,7 +16,7 @@ fn rows_of_changes(driver: &str, entries: u32) -> [u64; 4] {
         rows = [
             rows_edited(store, || _ = tube.put("x").unwrap()),
             rows_edited(store, || _ = tube.claim(id).unwrap().bury(None).unwrap()),
-            rows_edited(store, || _ = tube.kick(1).unwrap()),
+            rows_edited(store, || _ = tube.admin().kick(Filter::new().limit(1)).unwrap()),
             rows_edited(store, || _ = tube.delete(id).unwrap()),
         ];
         if entries > 0 {

@@ -44,7 +44,7 @@ fn edit_of_tags_costs_the_record_and_the_tags_that_change() {
         let remove =
             |tags: &[&str]| rows_edited(store, || _ = tube.admin().remove_tags(id, tags).unwrap());
         assert_eq!(remove(&["tag 1", "other"]), header_and_record + 2);
-        assert_eq!(rows_edited(store, || _ = tube.bury(id).unwrap()), 5);
+        assert_eq!(rows_edited(store, || _ = tube.admin().bury(id, None).unwrap()), 5);
     });
 }
 

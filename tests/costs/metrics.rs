@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Durability, FIFO, FIFOTTL, Failure, ManualClock, Outcome, Store, Tube, TubeOptions,
+    Backoff, Durability, FIFO, FIFOTTL, Failure, Filter, ManualClock, Outcome, Store, Tube,
+    TubeOptions,
 };
 
 use crate::{
@@ -24,7 +25,7 @@ fn work(tube: &Tube) {
     next().bury(Failure::new("bad", "why")).unwrap();
     next().end(Outcome::snooze(SECOND)).unwrap();
     drop(next());
-    tube.kick(9).unwrap();
+    tube.admin().kick(Filter::new().limit(9)).unwrap();
     tube.put("y").unwrap();
 }
 

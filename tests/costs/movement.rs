@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, Keep, Outcome, Put, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{FIFO, FIFOTTL, Filter, Keep, Outcome, Put, TubeOptions, UTUBE, UTUBETTL};
 
 use crate::{allocations, flushes_and_commits, rows_edited, with_tube};
 
@@ -32,7 +32,7 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
             let id = tube.put(put.clone()).unwrap().id;
             let claim = || tube.claim(id).unwrap();
             let edited = [
-                rows_edited(store, || _ = tube.admin().move_to(id, &next).unwrap()),
+                rows_edited(store, || _ = tube.admin().move_to(&next, id).unwrap()),
                 rows_edited(store, || {
                     _ = next.claim(id).unwrap().end(Outcome::advance(tube, put.clone()));
                 }),
@@ -43,7 +43,7 @@ fn movement_edits_the_rows_of_a_task_in_both_tubes() {
                 }),
                 {
                     tube.put_many((0..256).map(|_| put.clone())).unwrap();
-                    rows_edited(store, || _ = tube.admin().move_all(&next).unwrap())
+                    rows_edited(store, || _ = tube.admin().move_to(&next, Filter::new()).unwrap())
                 },
             ];
             println!("{driver}: {edited:?} rows");
@@ -75,9 +75,12 @@ fn movement_and_finish_cost_one_flush() {
             assert_eq!(cost(&finish), (1, 1));
             assert_eq!(cost(&advance), (1, 1));
             assert_eq!(cost(&both), (1, 1));
-            assert_eq!(cost(&|| _ = tube.admin().move_to(3, &mail).unwrap()), (1, 1));
-            assert_eq!(cost(&|| _ = mail.admin().move_all(&next).unwrap()), (1, 1));
-            assert_eq!(cost(&|| assert_eq!(mail.admin().move_all(&next), Ok(0))), (0, 0));
+            assert_eq!(cost(&|| _ = tube.admin().move_to(&mail, 3).unwrap()), (1, 1));
+            assert_eq!(cost(&|| _ = mail.admin().move_to(&next, Filter::new()).unwrap()), (1, 1));
+            assert_eq!(
+                cost(&|| assert_eq!(mail.admin().move_to(&next, Filter::new()), Ok(0))),
+                (0, 0)
+            );
         });
     }
 }

@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tubewell::{Claim, Durability, FIFO, Failure, Keep, ManualClock, Outcome, Store, TubeOptions};
+use tubewell::{
+    Claim, Durability, FIFO, Failure, Filter, Keep, ManualClock, Outcome, Store, TubeOptions,
+};
 
 use crate::{allocations, assert_plain_costs, flushes_and_commits, rows_edited, with_tube};
 
@@ -98,20 +100,20 @@ fn kick_does_not_read_the_rows_of_earlier_kicks() {
         let options = options.durability(Durability::relaxed());
         let tube = store.create_tube("work", options.clone().driver(FIFO)).unwrap();
         for receipt in tube.put_many(["x"; 1000]).unwrap() {
-            tube.bury(receipt.id).unwrap();
+            tube.admin().bury(receipt.id, None).unwrap();
         }
         drop(tube);
         store.close().unwrap();
         drop(store);
         let store = open();
         let tube = store.find_tube("work").unwrap();
-        let kick = || assert_eq!(tube.kick(1), Ok(1));
+        let kick = || assert_eq!(tube.admin().kick(Filter::new().limit(1)), Ok(1));
         (0..600).for_each(|_| kick());
         let kicks = allocations(50, kick);
         println!("{kicks} allocations of {options:?}");
         assert!(kicks <= 60, "{kicks} allocations per kick of {options:?}");
         let again = allocations(50, || {
-            tube.bury(0).unwrap();
+            tube.admin().bury(0, None).unwrap();
             kick();
         });
         println!("{again} allocations with a bury");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, FIFO, FIFOTTL, Outcome, Put, TubeOptions, UTUBE, UTUBETTL};
+use tubewell::{Claim, FIFO, FIFOTTL, Filter, Outcome, Put, TubeOptions, UTUBE, UTUBETTL};
 
 use crate::{rows_edited, with_tube};
 
@@ -29,8 +29,8 @@ fn every_verb_edits_few_rows() {
             let edited = [
                 rows_edited(store, || id = tube.put(of(0)).unwrap().id),
                 rows_edited(store, || _ = tube.try_take().unwrap().unwrap().ack().unwrap()),
-                rows_edited(store, || _ = tube.bury(id).unwrap()),
-                rows_edited(store, || _ = tube.kick(1).unwrap()),
+                rows_edited(store, || _ = tube.admin().bury(id, None).unwrap()),
+                rows_edited(store, || _ = tube.admin().kick(Filter::new().limit(1)).unwrap()),
                 rows_edited(store, || _ = tube.delete(id).unwrap()),
                 rows_edited(store, || _ = tube.put_many((0..1000).map(of)).unwrap()),
                 rows_edited(store, || {

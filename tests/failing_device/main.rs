@@ -103,7 +103,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
         };
         let page = tube.query().list(TaskState::Ready, None, 100_000).unwrap();
         for task in page.items {
-            match tube.peek(task.id) {
+            match tube.query().task(task.id) {
                 Ok(task) => drop(found.insert(label(&task.body))),
                 Err(error) => return vec![error.to_string()],
             }

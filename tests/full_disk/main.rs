@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use disk::Disk;
 use tubewell::{
-    Durability, Error, FIFO, FIFOTTL, ManualClock, Put, Store, StoreOptions, TaskState,
+    Durability, Error, FIFO, FIFOTTL, Filter, ManualClock, Put, Store, StoreOptions, TaskState,
     TubeOptions, UTUBETTL,
 };
 
@@ -50,7 +50,7 @@ fn finish_all(store: &Store, names: &[&str]) -> u64 {
                 }
                 2 => {
                     claim.bury(None).unwrap();
-                    assert_eq!(tube.kick(1).unwrap(), 1);
+                    assert_eq!(tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
                     tube.try_take().unwrap().unwrap().ack().unwrap();
                 }
                 3 => {

@@ -100,7 +100,7 @@ fn full_disk_refuses_steps_and_spawns_and_the_claim_goes_on_with_them_once_there
         case.disk.add_space(8 * MIB);
         assert_eq!(case.step(&job, "large", LARGE), Ok(LARGE));
         let second = job.spawn("large child", &case.parts, vec![1; LARGE]).unwrap();
-        assert_eq!(case.parts.peek(second).unwrap().body.len(), LARGE);
+        assert_eq!(case.parts.query().task(second).unwrap().body.len(), LARGE);
         let all = stored(&["before", "child", "large", "large child"]);
         assert_eq!(case.after_kill(id), (all, 2));
         job.ack().unwrap();

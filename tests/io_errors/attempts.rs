@@ -70,7 +70,7 @@ impl View {
     /// Of the only task.
     fn of(store: &Store) -> View {
         assert_eq!(store.verify().unwrap(), [""; 0]);
-        let info = store.find_tube("work").unwrap().peek(0).unwrap().info;
+        let info = store.find_tube("work").unwrap().query().task(0).unwrap().info;
         View::new(info.state, info.attempts, &info.failure.unwrap().group)
     }
 }

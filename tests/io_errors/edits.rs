@@ -51,7 +51,7 @@ const EDITS: [(&str, Edit); 17] = [
         tube.update(1, Update::new().not_before(in_2126)).map(drop)
     }),
     ("cancel", |tube| tube.cancel(0).map(drop)),
-    ("delete many", |tube| tube.admin().delete_many(&[0, 1, 3, 4, 99]).map(drop)),
+    ("delete many", |tube| tube.admin().delete(Filter::new().ids([0, 1, 3, 4, 99])).map(drop)),
     ("delete a state", |tube| tube.admin().delete(Filter::new().state(TaskState::Ready)).map(drop)),
     ("kick a group", |tube| tube.admin().kick(Filter::new().group("old")).map(drop)),
 ];
@@ -91,7 +91,7 @@ fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     let tube = store.find_tube("work").unwrap();
     let tasks = (0..TASKS).map(|id| {
-        let task = tube.peek(id).ok()?;
+        let task = tube.query().task(id).ok()?;
         // A claim ends with the process, or with the call that failed.
         let is_taken = task.info.state == TaskState::Taken;
         let state = if is_taken { TaskState::Ready } else { task.info.state };

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, ManualClock, Outcome, Put, Restore, Result, Store,
-    TaskState, Tube, TubeOptions, UTUBE,
+    Durability, Ending, Error, Failure, Filter, Keep, ManualClock, Outcome, Put, Restore, Result,
+    Store, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -25,7 +25,7 @@ const ENDS: [(&str, End); 8] = [
     ("bury in the group", |tube| tube.claim(4)?.bury(Failure::new("old", "m")).map(drop)),
     ("resolve", |tube| tube.admin().resolve(1, Some(b"by hand")).map(drop)),
     ("forget", |tube| tube.admin().forget(0).map(drop)),
-    ("kick", |tube| tube.kick(9).map(drop)),
+    ("kick", |tube| tube.admin().kick(Filter::new().limit(9)).map(drop)),
     ("delete", |tube| tube.delete(1).map(drop)),
     ("restore", |tube| tube.admin().restore_many(restored()).map(drop)),
 ];
@@ -60,7 +60,7 @@ fn contents(store: &Store) -> Contents {
     let tube = store.find_tube("work").unwrap();
     let tasks = (0..TASKS + 2).map(|id| {
         // A claim ends with the process, or with the call that failed.
-        let state = tube.peek(id).ok().map(|task| task.info.state);
+        let state = tube.query().task(id).ok().map(|task| task.info.state);
         let state = if state == Some(TaskState::Taken) { Some(TaskState::Ready) } else { state };
         let ending = match tube.ending(id) {
             // Whether its id was skipped after a kill does not matter.

@@ -71,8 +71,8 @@ impl Contents {
                     let owner = tube.query().owner(task.id).unwrap();
                     let is_parked = owner.is_some_and(|owner| owner.is_parked);
                     let stored = if is_parked { Stored::Parked } else { stored };
-                    let body =
-                        String::from_utf8(tube.peek(task.id).unwrap().body.to_vec()).unwrap();
+                    let body = String::from_utf8(tube.query().task(task.id).unwrap().body.to_vec())
+                        .unwrap();
                     found.insert(&info.name, label(&body), stored);
                 }
             }

@@ -20,7 +20,7 @@ const CHANGES: [(&str, Change); 7] = [
     ("log of a claim", |tube, _| tube.claim(0)?.log("text").map(drop)),
     ("fail", |tube, _| tube.claim(0)?.fail(Failure::new("group", "message")).map(drop)),
     ("ack", |tube, _| tube.claim(0)?.ack().map(drop)),
-    ("move", |tube, other| tube.admin().move_to(0, other).map(drop)),
+    ("move", |tube, other| tube.admin().move_to(other, 0).map(drop)),
     ("advance", |tube, other| tube.claim(0)?.end(Outcome::advance(other, "next")).map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
 ];
@@ -49,7 +49,7 @@ fn contents(store: &Store) -> Contents {
     assert_eq!(store.verify().unwrap(), [""; 0]);
     for name in ["work", "other"] {
         let tube = store.find_tube(name).unwrap();
-        let Ok(task) = tube.peek(0) else { continue };
+        let Ok(task) = tube.query().task(0) else { continue };
         let state = Some(task.info.state).filter(|state| *state == TaskState::Done);
         let entries = tube.query().history(0).unwrap();
         assert_eq!(entries[0].what, EventKind::Put);

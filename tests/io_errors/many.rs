@@ -25,8 +25,14 @@ const GROUPS: [&str; 3] = ["crash", "timeout", "unreadable"];
 type Call = fn(&Tube) -> Result<()>;
 
 const CALLS: [(&str, Call); 3] = [
-    ("kick", |tube| tube.kick(1000).map(|kicked| assert_eq!(kicked, TASKS - TASKS.div_ceil(4)))),
-    ("kick a part", |tube| tube.kick(13).map(|kicked| assert_eq!(kicked, 13))),
+    ("kick", |tube| {
+        tube.admin()
+            .kick(Filter::new().limit(1000))
+            .map(|kicked| assert_eq!(kicked, TASKS - TASKS.div_ceil(4)))
+    }),
+    ("kick a part", |tube| {
+        tube.admin().kick(Filter::new().limit(13)).map(|kicked| assert_eq!(kicked, 13))
+    }),
     ("restore", |tube| tube.admin().restore_many((0..20).map(restore)).map(drop)),
 ];
 
@@ -61,7 +67,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
         let group = GROUPS[usize::try_from(n % 3).unwrap()];
         match n % 4 {
             0 => {}
-            1 => drop(tube.bury(n).unwrap()),
+            1 => drop(tube.admin().bury(n, None).unwrap()),
             _ => bury_with(&tube, n, group),
         }
     }

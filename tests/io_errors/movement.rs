@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Durability, Failure, Keep, ManualClock, Outcome, Put, TubeOptions, UTUBE};
+use tubewell::{Durability, Failure, Filter, Keep, ManualClock, Outcome, Put, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
 use crate::size::amount;
@@ -11,14 +11,14 @@ use crate::support::open;
 use crate::two_tubes::{Call, TUBES, fail_each};
 
 const CALLS: [(&str, Call); 6] = [
-    ("move of a ready task", |work, next| work.admin().move_to(0, next).map(drop)),
-    ("move of a buried task", |work, next| work.admin().move_to(3, next).map(drop)),
+    ("move of a ready task", |work, next| work.admin().move_to(next, 0).map(drop)),
+    ("move of a buried task", |work, next| work.admin().move_to(next, 3).map(drop)),
     ("move of a taken task", |work, next| {
         let claim = work.claim(1)?;
-        work.admin().move_to(claim.id(), next).map(drop)
+        work.admin().move_to(next, claim.id()).map(drop)
     }),
     ("move of all tasks", |work, next| {
-        work.admin().move_all(next).map(|moved| assert_eq!(moved, 8))
+        work.admin().move_to(next, Filter::new()).map(|moved| assert_eq!(moved, 8))
     }),
     ("advance", |work, next| {
         let put = Put::new(vec![b'n'; 2000]).sub_queue("sub 1");

@@ -97,7 +97,7 @@ fn body(store: &Store) -> Vec<u8> {
     let tube = store.find_tube("work").unwrap();
     let ready = tube.query().list(TaskState::Ready, None, 10).unwrap().items;
     assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), [0]);
-    tube.peek(0).unwrap().body.into()
+    tube.query().task(0).unwrap().body.into()
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn ready(store: &Store) -> Vec<u64> {
         store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 10_000).unwrap();
     let tube = store.find_tube("work").unwrap();
     for task in &page.items {
-        assert!(tube.peek(task.id).unwrap().body.iter().all(|byte| *byte == 7));
+        assert!(tube.query().task(task.id).unwrap().body.iter().all(|byte| *byte == 7));
     }
     page.items.iter().map(|task| task.id).collect()
 }

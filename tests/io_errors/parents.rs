@@ -46,7 +46,7 @@ const EDITS: [(&str, Call); 8] = [
 const OF_PARENTS: [(&str, Call); 11] = [
     ("ack", |work, _| work.claim(0)?.ack().map(drop)),
     ("resolve of a buried task", |work, _| work.admin().resolve(3, Some(b"by hand")).map(drop)),
-    ("bury", |work, _| work.bury(0).map(drop)),
+    ("bury", |work, _| work.admin().bury(0, None).map(drop)),
     ("bury_with", |work, _| work.claim(0)?.bury(failure()).map(drop)),
     ("finish", |work, next| {
         let finish = Outcome::result(vec![b'r'; 3000]);
@@ -57,7 +57,7 @@ const OF_PARENTS: [(&str, Call); 11] = [
     ("advance with parents", |work, next| {
         work.claim(0)?.end(Outcome::advance(next, task(20).after(work, [1, 3]))).map(drop)
     }),
-    ("move", |work, next| work.admin().move_to(0, next).map(drop)),
+    ("move", |work, next| work.admin().move_to(next, 0).map(drop)),
     ("replace", |work, _| work.put(replacement("key").sub_queue("new").after(work, [1])).map(drop)),
     ("replace in another tube", |_, next| next.put(replacement("key")).map(drop)),
     ("truncate", |work, _| work.admin().truncate()),
@@ -65,18 +65,20 @@ const OF_PARENTS: [(&str, Call); 11] = [
 
 /// The calls that end or change children.
 const OF_CHILDREN: [(&str, Call); 12] = [
-    ("bury", |_, next| next.bury(4).map(drop)),
+    ("bury", |_, next| next.admin().bury(4, None).map(drop)),
     ("delete", |_, next| next.delete(5).map(drop)),
-    ("delete_many", |work, _| work.admin().delete_many(&[9, 10, 11, 12]).map(drop)),
+    ("delete_many", |work, _| work.admin().delete(Filter::new().ids([9, 10, 11, 12])).map(drop)),
     ("delete of a filter", |work, _| {
         work.admin().delete(Filter::new().state(TaskState::Blocked)).map(drop)
     }),
     ("resolve", |_, next| next.admin().resolve(4, None).map(drop)),
-    ("kick", |work, _| work.kick(9).map(|kicked| assert_eq!(kicked, 2))),
-    ("kick_task", |work, _| work.kick_task(11).map(drop)),
-    ("move", |work, next| next.admin().move_to(4, work).map(drop)),
-    ("move of a buried task", |work, next| work.admin().move_to(11, next).map(drop)),
-    ("move_all", |work, next| next.admin().move_all(work).map(drop)),
+    ("kick", |work, _| {
+        work.admin().kick(Filter::new().limit(9)).map(|kicked| assert_eq!(kicked, 2))
+    }),
+    ("kick_task", |work, _| work.kick(11).map(drop)),
+    ("move", |work, next| next.admin().move_to(work, 4).map(drop)),
+    ("move of a buried task", |work, next| work.admin().move_to(next, 11).map(drop)),
+    ("move_all", |work, next| next.admin().move_to(work, Filter::new()).map(drop)),
     ("replace", |work, next| next.put(replacement("child").after(work, [2, 12])).map(drop)),
     ("truncate", |_, next| next.admin().truncate()),
 ];
@@ -132,7 +134,7 @@ fn disk(durability: Durability) -> Arc<Disk> {
     add(&work, sub(1).after(&next, [4, 6]), 9);
     add(&work, sub(1).after(&work, [0]).delay(NEVER), 10);
     add(&work, sub(0).after(&work, [0, 1]), 11);
-    work.bury(11).unwrap();
+    work.admin().bury(11, None).unwrap();
     add(&work, sub(1), 12);
     add(&next, Put::new(b"free".to_vec()), 13);
     add(&work, sub(0).delay(NEVER), 14);

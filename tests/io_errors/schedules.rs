@@ -60,7 +60,7 @@ fn contents(store: &Store) -> Vec<(ScheduleInfo, Vec<u8>, u64)> {
         let tube = store.find_tube(name).unwrap();
         for mut schedule in tube.schedules().list(None, 10).unwrap().items {
             schedule.due_in = Duration::ZERO;
-            let body = tube.peek(schedule.id).unwrap().body.to_vec();
+            let body = tube.query().task(schedule.id).unwrap().body.to_vec();
             found.push((schedule, body, tube.statistics().unwrap().tasks.total));
         }
     }

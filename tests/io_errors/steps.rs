@@ -28,7 +28,7 @@ const CALLS: [(&str, Call); 9] = [
     }),
     ("ack", |tube, _| tube.claim(0)?.ack().map(drop)),
     ("delete", |tube, _| tube.delete(0).map(drop)),
-    ("move", |tube, other| tube.admin().move_to(0, other).map(drop)),
+    ("move", |tube, other| tube.admin().move_to(other, 0).map(drop)),
     ("advance", |tube, other| tube.claim(0)?.end(Outcome::advance(other, "next")).map(drop)),
     ("replace", |tube, _| tube.put(Put::new("new").key("key").on_key(OnKey::Replace)).map(drop)),
     ("restore", |tube, _| {
@@ -87,8 +87,10 @@ fn contents(store: &Store) -> Contents {
             TaskState::Done,
         ] {
             for info in tube.query().list(state, None, 100).unwrap().items {
-                let (body, steps) =
-                    (tube.peek(info.id).unwrap().body.into(), tube.query().steps(info.id).unwrap());
+                let (body, steps) = (
+                    tube.query().task(info.id).unwrap().body.into(),
+                    tube.query().steps(info.id).unwrap(),
+                );
                 let parents = tube.query().parents(info.id).unwrap();
                 assert_eq!(info.has_steps, !steps.is_empty());
                 assert_eq!(state == TaskState::Blocked, !parents.is_empty());

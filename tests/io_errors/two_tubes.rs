@@ -63,7 +63,7 @@ fn contents(store: &Store) -> [Contents; 2] {
         let list = |state| tube.query().list(state, None, 1000).unwrap().items;
         let listed = STATES.map(list).concat();
         let tasks = listed.iter().map(|info| {
-            let mut task = tube.peek(info.id).unwrap();
+            let mut task = tube.query().task(info.id).unwrap();
             if let Some(key) = &task.info.key {
                 let found = store.by_key(key).unwrap().unwrap();
                 assert_eq!((found.tube.as_str(), found.id), (name, info.id), "{key}");

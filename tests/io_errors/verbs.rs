@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tubewell::{Claim, ClaimToken, Error, Put, Result, TaskState, Tube, TubeOptions};
+use tubewell::{Claim, ClaimToken, Error, Filter, Put, Result, TaskState, Tube, TubeOptions};
 
 use crate::expected::{Contents, Level, Stored};
 use crate::scenario::{STEP, Scenario};
@@ -159,7 +159,7 @@ impl Scenario {
 
     pub(super) fn kick(&mut self, name: &str) {
         let Some(tube) = self.tube(name) else { return };
-        let kicked = tube.kick(100).map(drop);
+        let kicked = tube.admin().kick(Filter::new().limit(100)).map(drop);
         self.record(kicked, level(name), |expected| expected.kick(name));
     }
 
@@ -167,7 +167,7 @@ impl Scenario {
         let Some(tube) = self.tube(name) else { return };
         let Ok(page) = tube.query().list(TaskState::Ready, None, 1) else { return };
         let Some(task) = page.items.first() else { return };
-        let Ok(found) = tube.peek(task.id) else { return };
+        let Ok(found) = tube.query().task(task.id) else { return };
         let body = String::from_utf8(found.body.to_vec()).unwrap();
         let deleted = tube.delete(task.id).map(drop);
         self.record(deleted, level(name), |expected| {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
 use tubewell::{
-    Durability, Ending, Error, EventKind, Failure, Keep, Outcome, Put, TaskState, TubeOptions,
+    Durability, Ending, Error, EventKind, Failure, Filter, Keep, Outcome, Put, TaskState,
+    TubeOptions,
 };
 
 use super::executor::{block_on, poll_pending, with_timeout};
@@ -49,7 +50,7 @@ fn advance_stores_its_body_byte_by_byte() {
                 let id = case.put(&first);
                 let claim = case.tube.try_take().unwrap().unwrap();
                 claim.end(Outcome::advance(&next, body)).unwrap();
-                assert_eq!(next.peek(id).unwrap().body, body);
+                assert_eq!(next.query().task(id).unwrap().body, body);
                 next.delete(id).unwrap();
             }
         }
@@ -115,7 +116,7 @@ fn refused_advance_changes_nothing() {
             Err(full.clone())
         );
         let ended = claim();
-        case.tube.admin().revoke(id).unwrap();
+        assert_eq!(case.tube.admin().revoke(id), Ok(1));
         assert_not_taken(ended.end(Outcome::advance(&next, "y")), id);
         case.store.drop_tube("other").unwrap();
         assert_eq!(
@@ -123,7 +124,7 @@ fn refused_advance_changes_nothing() {
             Err(Error::TubeDropped { name: "other".into() })
         );
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
-        assert_eq!(case.tube.peek(id).unwrap().body, b"x");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"x");
         assert_eq!(tasks(&small), counts([("ready", 1), ("total", 1)]));
         assert_eq!(tasks(&plain), counts([]));
     });
@@ -160,7 +161,7 @@ fn advanced_task_keeps_its_age_and_has_new_options() {
         let young = next.put(case.draft("young")).unwrap().id;
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.end(Outcome::advance(&next, case.draft("old"))).unwrap();
-        let info = next.peek(old).unwrap().info;
+        let info = next.query().task(old).unwrap().info;
         assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(100)), Some(secs(5))));
         assert_eq!(info.attempts_left, None);
         assert_eq!(std::iter::from_fn(|| take(&next)).collect::<Vec<_>>(), [old, young]);
@@ -362,8 +363,8 @@ fn tasks_of_temporary_tubes_advance_in_memory() {
         let next = case.store.create_tube("other", memory.driver(case.driver)).unwrap();
         let id = case.put("x");
         case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&next, "y")).unwrap();
-        next.admin().move_to(id, &case.tube).unwrap();
-        assert_eq!(case.tube.admin().move_all(&next), Ok(1));
+        assert_eq!(next.admin().move_to(&case.tube, id), Ok(1));
+        assert_eq!(case.tube.admin().move_to(&next, Filter::new()), Ok(1));
         assert_eq!(take(&next), Some(id));
     });
 }

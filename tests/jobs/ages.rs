@@ -39,7 +39,7 @@ fn task_keeps_the_time_of_its_put() {
         let claim = case.tube.try_take().unwrap().unwrap();
         claim.bury(Failure::new("timeout", "no answer")).unwrap();
         case.assert_put_at(id, put_at);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         case.assert_put_at(id, put_at);
         case.tube.update(id, Update::new().body("y")).unwrap();
         case.assert_put_at(id, put_at);
@@ -59,9 +59,9 @@ fn put_time_goes_along_to_other_tubes() {
         let next = case.store.create_tube("next", keep.driver(case.driver)).unwrap();
         let [moved, advanced] = [case.put("moved"), case.put("advanced")];
         case.advance(1000);
-        case.tube.admin().move_to(moved, &next).unwrap();
+        assert_eq!(case.tube.admin().move_to(&next, moved), Ok(1));
         case.assert_put_at(moved, at(ZERO));
-        assert_eq!(next.admin().move_all(&case.tube).unwrap(), 1);
+        assert_eq!(next.admin().move_to(&case.tube, Filter::new()).unwrap(), 1);
         case.assert_put_at(moved, at(ZERO));
         case.tube
             .claim(advanced)
@@ -70,7 +70,7 @@ fn put_time_goes_along_to_other_tubes() {
             .unwrap();
         case.assert_put_at(advanced, at(ZERO));
         next.try_take().unwrap().unwrap().ack().unwrap();
-        assert_eq!(next.peek(advanced).unwrap().info.state, TaskState::Done);
+        assert_eq!(next.query().task(advanced).unwrap().info.state, TaskState::Done);
         case.assert_put_at(advanced, at(ZERO));
     });
 }
@@ -162,13 +162,13 @@ fn task_is_the_same_after_a_reopen() {
         file.clock.advance(secs(3));
         let id = tube.put(draft(driver, "x")).unwrap().id;
         file.clock.advance(secs(60));
-        let before = tube.peek(id).unwrap();
+        let before = tube.query().task(id).unwrap();
         assert_eq!(before.info.put_at, at(secs(3)));
         let (_file, killed) = after_a_kill(&file);
-        assert_eq!(killed.find_tube("case").unwrap().peek(id), Ok(before.clone()));
+        assert_eq!(killed.find_tube("case").unwrap().query().task(id), Ok(before.clone()));
         drop(tube);
         let store = file.reopen_after(store, HOUR);
-        assert_eq!(store.find_tube("case").unwrap().peek(id), Ok(before));
+        assert_eq!(store.find_tube("case").unwrap().query().task(id), Ok(before));
         assert_sound(&store);
     }
 }
@@ -181,7 +181,7 @@ fn put_time_follows_a_wall_clock_that_is_set() {
         let id = tube.put(draft(driver, "x")).unwrap().id;
         file.clock.advance(HOUR);
         let put_at = |tube: &tubewell::Tube| {
-            let put_at = tube.peek(id).unwrap().info.put_at;
+            let put_at = tube.query().task(id).unwrap().info.put_at;
             assert_eq!(tube.query().history(id).unwrap()[0].at, put_at);
             put_at
         };
@@ -257,7 +257,7 @@ fn salvaged_task_has_the_time_of_its_put() {
     let (store, tube) = create(&file, FIFOTTL);
     file.clock.advance(secs(3));
     tube.put("x").unwrap();
-    let expected = tube.peek(0).unwrap();
+    let expected = tube.query().task(0).unwrap();
     drop(tube);
     stores::close(&store);
     drop(store);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Counting, Durability, Error, Failure, Keep, OptionValue, Put, Rate, Store, TaskState,
-    Tube, TubeInfo, TubeOptions,
+    Backoff, Counting, Durability, Error, Failure, Filter, Keep, OptionValue, Put, Rate, Store,
+    TaskState, Tube, TubeInfo, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft, put_numbered};
@@ -185,7 +185,7 @@ fn limit_of_attempts_holds_for_earlier_tasks_and_takes() {
         assert_eq!(case.take(), Some(1));
         assert_eq!(case.state(0), Some(TaskState::Buried));
         case.tube.admin().alter(only(TubeOptions::new())).unwrap();
-        assert_eq!(case.tube.kick(9).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(9)).unwrap(), 1);
         for _ in 0..3 {
             drop(case.tube.claim(0).unwrap());
         }
@@ -218,7 +218,7 @@ fn retention_holds_for_later_ends() {
         let bury = |ids: std::ops::Range<u64>| {
             ids.for_each(|id| {
                 case.advance(1);
-                case.tube.bury(id).unwrap();
+                case.tube.admin().bury(id, None).unwrap();
             });
             assert_sound(&case.store);
             case.tasks().get("buried").copied().unwrap_or_default()
@@ -250,7 +250,8 @@ fn retention_holds_for_later_ends() {
 fn end_all(tube: &Tube, clock: &crate::stores::ManualClock, tasks: u64) {
     for id in 0..tasks {
         clock.advance(ms(1));
-        let ended = if id % 2 == 0 { tube.bury(id) } else { tube.admin().resolve(id, None) };
+        let ended =
+            if id % 2 == 0 { tube.admin().bury(id, None) } else { tube.admin().resolve(id, None) };
         ended.unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Backoff, Counting, Durability, Error, Failure, Store, TaskState, Tube, TubeOptions,
+    Backoff, Counting, Durability, Error, Failure, Filter, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, attempts};
@@ -55,10 +55,10 @@ fn task_that_kills_every_worker_is_buried_at_its_limit() {
         files.push(file);
     }
     assert_eq!(state(&tube, 0), Some(TaskState::Buried));
-    let failure = tube.peek(0).unwrap().info.failure.unwrap();
+    let failure = tube.query().task(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.attempt), ("lost", 3));
     assert!(tube.try_take().unwrap().is_none());
-    tube.kick(1).unwrap();
+    tube.admin().kick(Filter::new().limit(1)).unwrap();
     assert_eq!(attempts(&tube, 0), (0, Some(3)));
     assert!(tube.try_take().unwrap().is_some());
     assert_sound(&store);
@@ -77,7 +77,7 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
         let claim = tube.try_take().unwrap().unwrap();
         let receipt = claim.fail(Failure::new("timeout", "no answer")).unwrap();
         assert_eq!(receipt.state, TaskState::Delayed);
-        assert_eq!(tube.peek(0).unwrap().info.due_in, Some(secs(delay)));
+        assert_eq!(tube.query().task(0).unwrap().info.due_in, Some(secs(delay)));
         file.clock.advance(secs(delay));
     }
     let claim = tube.try_take().unwrap().unwrap();
@@ -89,7 +89,7 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
     stores::close(&store);
     let store = stores::open_with(file.path(), Store::options().clock(&file.clock));
     let tube = store.find_tube("case").unwrap();
-    let failure = tube.peek(0).unwrap().info.failure.unwrap();
+    let failure = tube.query().task(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.message.as_str()), ("crash", "signal 9"));
     assert_eq!((failure.attempt, failure.ago), (3, secs(5)));
     assert_eq!(failure.owner.as_deref(), Some("worker-1"));
@@ -112,7 +112,7 @@ fn claim_within_its_reclaim_delay_can_still_be_acked() {
     late.ack().unwrap();
     file.clock.advance(secs(1));
     assert!(matches!(too_late.ack(), Err(Error::NotTaken { .. })));
-    assert_eq!(tube.peek(1).unwrap().info.failure.unwrap().group, "expired");
+    assert_eq!(tube.query().task(1).unwrap().info.failure.unwrap().group, "expired");
     assert_sound(&store);
 }
 
@@ -124,7 +124,7 @@ fn failure_of_task_lost_with_its_session_names_the_owner() {
     let session = store.session("worker-1").unwrap();
     let _ = session.tube("case").unwrap().try_take().unwrap().unwrap().detach();
     session.end().unwrap();
-    let failure = tube.peek(0).unwrap().info.failure.unwrap();
+    let failure = tube.query().task(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.owner.as_deref()), ("lost", Some("worker-1")));
     assert_sound(&store);
 }

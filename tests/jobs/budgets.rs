@@ -1,7 +1,7 @@
 //! Budgets: how many attempts a task has, what uses them up, and what gives them back.
 
 use tubewell::{
-    Backoff, Claim, Error, EventKind, Failure, Outcome, Put, TaskState, Tube, TubeOptions,
+    Backoff, Claim, Error, EventKind, Failure, Filter, Outcome, Put, TaskState, Tube, TubeOptions,
 };
 
 use tubewell::driver::FIFO;
@@ -104,7 +104,7 @@ fn kick_gives_a_spent_task_its_whole_budget_again() {
         for round in 1..=3 {
             drop(case.tube.try_take().unwrap().unwrap());
             assert_eq!((case.state(id), case.take()), (Some(TaskState::Buried), None));
-            assert_eq!(case.tube.kick_task(id).unwrap().state, TaskState::Ready);
+            assert_eq!(case.tube.kick(id).unwrap().state, TaskState::Ready);
             assert_eq!(attempts(&case.tube, id), (0, Some(1)));
             assert_eq!(case.info(id).takes, round);
         }
@@ -133,9 +133,9 @@ fn bury_and_kick_forgive_the_attempts_of_a_task() {
         let id = case.put("x");
         drop(case.tube.try_take().unwrap().unwrap());
         assert_eq!(attempts(&case.tube, id), (1, Some(5)));
-        case.tube.bury(id).unwrap();
+        case.tube.admin().bury(id, None).unwrap();
         assert_eq!(attempts(&case.tube, id), (1, Some(5)));
-        assert_eq!(case.tube.kick(1).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         assert_eq!(attempts(&case.tube, id), (0, Some(6)));
     });
 }
@@ -208,7 +208,8 @@ fn snooze_and_revoke_use_no_attempt() {
             assert_eq!((claim.attempt(), claim.attempts_left()), (1, Some(0)));
             assert_eq!(claim.end(Outcome::snooze(ZERO)).unwrap().state, TaskState::Ready);
             let claim = case.tube.try_take().unwrap().unwrap();
-            assert_eq!(case.tube.admin().revoke(id).unwrap().state, TaskState::Ready);
+            assert_eq!(case.tube.admin().revoke(id), Ok(1));
+            assert_eq!(case.state(id), Some(TaskState::Ready));
             assert_not_taken(claim.fail(Failure::new("late", "")), id);
         }
         assert_eq!((attempts(&case.tube, id), case.info(id).takes), ((0, Some(1)), 10));
@@ -233,7 +234,7 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
         case.tube.try_take().unwrap().unwrap().release().unwrap();
         case.tube.try_take().unwrap().unwrap().end(Outcome::snooze(ZERO)).unwrap();
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.admin().revoke(id).unwrap();
+        assert_eq!(case.tube.admin().revoke(id), Ok(1));
         assert_eq!((case.state(id), claim.is_current().unwrap()), (Some(TaskState::Ready), false));
         case.tube.try_take().unwrap().unwrap().fail(Failure::new("g", "m")).unwrap();
         delayed(case);

@@ -154,7 +154,7 @@ impl World {
     fn kick(&mut self) {
         let Ok(buried) = self.tube.query().list(TaskState::Buried, None, 3) else { return };
         for info in buried.items {
-            match self.tube.kick_task(info.id) {
+            match self.tube.kick(info.id) {
                 Ok(_) | Err(Error::OutcomeUnknown { .. }) => {
                     self.handed_out.remove(&info.id);
                 }

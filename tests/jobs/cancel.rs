@@ -1,6 +1,6 @@
 //! Deletes that depend on the state of the task: cancel, and deletes in chosen states.
 
-use tubewell::{Error, Keep, Outcome, TaskState, TubeOptions};
+use tubewell::{Error, Filter, Keep, Outcome, TaskState, TubeOptions};
 
 use super::support::*;
 
@@ -8,7 +8,7 @@ use super::support::*;
 fn with_each_state(check: impl Fn(&Case, &[(u64, TaskState)])) {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         case.put_all([0, 1, 2, 3]);
-        case.tube.bury(2).unwrap();
+        case.tube.admin().bury(2, None).unwrap();
         case.tube.claim(3).unwrap().end(Outcome::result("result")).unwrap();
         assert_eq!(keep(case.tube.claim(1).unwrap()), 1);
         let mut states = vec![
@@ -83,35 +83,18 @@ fn cancel_of_task_whose_claim_has_expired_succeeds() {
 /// B009, B010
 /// Difference: the tube of a task is the one through which it is deleted.
 #[test]
-fn delete_if_deletes_only_in_the_named_states() {
+fn delete_by_id_and_state_deletes_only_in_this_state() {
     with_each_state(|case, states| {
         for (id, state) in states {
-            let others: Vec<TaskState> =
-                states.iter().map(|(_, other)| *other).filter(|other| other != state).collect();
-            match case.tube.admin().delete_if(*id, &others) {
-                Err(Error::WrongState { id: named, state: its, wanted }) => {
-                    assert_eq!((named, its), (*id, *state));
-                    assert!(others.iter().all(|other| wanted.contains(other.as_str())));
-                }
-                other => panic!("not refused: {other:?}"),
+            let in_state = |state| case.tube.admin().delete(Filter::from(*id).state(state));
+            for (_, other) in states.iter().filter(|(_, other)| other != state) {
+                assert_eq!(in_state(*other), Ok(0));
             }
             assert_eq!(case.state(*id), Some(*state));
-            assert_eq!(case.tube.admin().delete_if(*id, &[*state]).unwrap().state, TaskState::Done);
+            assert_eq!(in_state(*state), Ok(1));
             assert_eq!(case.state(*id), None);
-            assert_not_found(case.tube.admin().delete_if(*id, &[*state]), *id);
+            assert_eq!(in_state(*state), Ok(0));
         }
         assert_not_taken(case.tube.claimed(1).and_then(tubewell::Claim::ack), 1);
-    });
-}
-
-#[test]
-fn delete_if_without_a_state_is_invalid() {
-    for_each_driver(ALL, |case| {
-        case.put("x");
-        assert!(matches!(case.tube.admin().delete_if(0, &[]), Err(Error::Invalid { .. })));
-        assert_eq!(case.state(0), Some(TaskState::Ready));
-        let deferred = case.tube.to_async();
-        deferred.admin().delete_if(0, &[TaskState::Ready]).wait().unwrap();
-        assert_eq!(case.state(0), None);
     });
 }

@@ -27,7 +27,7 @@ fn ack_of_ready_task_is_refused_until_it_is_taken() {
 fn ack_of_task_that_is_not_taken_is_refused_and_changes_nothing() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.tube.delete(1).unwrap();
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
@@ -149,7 +149,7 @@ fn ready_taken_and_done_have_three_transitions() {
         // From done: nowhere.
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::ack), 0);
         assert_not_taken(case.tube.claimed(0).and_then(tubewell::Claim::release), 0);
-        assert_eq!(case.tube.kick_task(0), Err(Error::NotFound { id: 0 }));
+        assert_eq!(case.tube.kick(0), Err(Error::NotFound { id: 0 }));
         assert_eq!(case.take(), None);
         assert_eq!(case.calls(), counts([("put", 1), ("take", 2), ("release", 1), ("ack", 1)]));
     });

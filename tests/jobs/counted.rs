@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Counting, Durability, Error, Failure, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Counting, Durability, Error, Failure, Filter, Store, TaskState, Tube, TubeOptions};
 
 use super::blocking_disk::Disk;
 use super::executor::{block_on, poll_pending, wait_until, with_timeout};
@@ -67,7 +67,7 @@ fn claim_that_is_revoked_while_its_count_is_flushed_is_not_handed_out() {
         let (disk, _clock, store, tube) = on_disk(FIFO, flushed(1));
         let taker = tube.clone();
         let taker = disk.block_flush_of(|| thread::spawn(move || taker.take_timeout(NO_TIMEOUT)));
-        tube.admin().revoke(0).unwrap();
+        assert_eq!(tube.admin().revoke(0), Ok(1));
         disk.unblock_flushes();
         let claim = taker.join().unwrap().unwrap().unwrap();
         assert_eq!((claim.attempt(), claim.is_current().unwrap()), (1, true));
@@ -231,7 +231,7 @@ fn dropped_handle_of_a_panicked_worker_wakes_the_next_taker_and_uses_an_attempt(
         drop(claim);
         assert!(waiting.is_pending());
         assert_eq!(group_of_buried(&case.tube, id).as_deref(), Some("released"));
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         assert_eq!(claim_of(waiting).id(), id);
     });
 }
@@ -251,7 +251,7 @@ fn temporary_tubes_count_attempts_in_memory() {
             assert_sound(&store);
             claim.fail(Failure::new("group", "message")).unwrap();
             assert_eq!(group_of_buried(&tube, id).as_deref(), Some("group"));
-            tube.kick(1).unwrap();
+            tube.admin().kick(Filter::new().limit(1)).unwrap();
             assert_eq!(attempts(&tube, id), (0, Some(2)));
             let claim = tube.try_take().unwrap().unwrap();
             let (_file, killed) = after_a_kill(&file);

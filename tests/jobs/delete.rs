@@ -11,7 +11,7 @@ fn delete_removes_task_in_every_state() {
         let mut states = vec![TaskState::Taken, TaskState::Buried, TaskState::Ready];
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         if case.timed() {
             case.add(case.draft("x").delay(secs(10)));
             states.push(TaskState::Delayed);
@@ -68,7 +68,7 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
             other => panic!("not refused: {other:?}"),
         };
         case.put_all([0, 1, 2]);
-        case.tube.bury(2).unwrap();
+        case.tube.admin().bury(2, None).unwrap();
         assert_eq!(case.take_all(), [0, 1]);
         assert_busy();
         assert_eq!(case.store.tubes().unwrap().len(), 1);
@@ -85,6 +85,9 @@ fn drop_of_tube_with_tasks_fails_only_while_it_is_in_use() {
         assert_eq!(case.tasks(), counts([("ready", 2), ("buried", 1), ("total", 3)]));
         case.store.drop_tube("case").unwrap();
         assert_eq!(case.store.tubes().unwrap().len(), 0);
-        assert_eq!(case.tube.peek(0).err(), Some(Error::TubeDropped { name: "case".into() }));
+        assert_eq!(
+            case.tube.query().task(0).err(),
+            Some(Error::TubeDropped { name: "case".into() })
+        );
     });
 }

@@ -33,8 +33,8 @@ fn key_of_deleted_task_is_free() {
     type Delete = fn(&Case, u64);
     let deletes: [Delete; 4] = [
         |case, id| _ = case.tube.cancel(id).unwrap(),
-        |case, id| _ = case.tube.admin().delete_if(id, &[TaskState::Ready]).unwrap(),
-        |case, id| assert_eq!(case.tube.admin().delete_many(&[id, id]).unwrap(), 1),
+        |case, id| _ = case.tube.admin().delete(Filter::from(id).state(TaskState::Ready)).unwrap(),
+        |case, id| assert_eq!(case.tube.admin().delete(Filter::new().ids([id, id])).unwrap(), 1),
         |case, _| {
             assert_eq!(case.tube.admin().delete(Filter::new().state(TaskState::Ready)).unwrap(), 1);
         },

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Ending, Error, Failure, Keep, Outcome, Store, Tube, TubeOptions};
+use tubewell::{Ending, Error, Failure, Filter, Keep, Outcome, Store, Tube, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
 use super::support::*;
@@ -245,10 +245,10 @@ fn waiter_and_outcome_return_the_same_failure() {
         failed.fail(Failure::new("first", "m")).unwrap();
         let wait = wait_for(&case.tube, 0);
         // A bury without a failure: the last one is still known.
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_eq!(group_of(wait.answer().unwrap()).as_deref(), Some("first"));
         assert_eq!(group_of(case.tube.ending(0).unwrap()).as_deref(), Some("first"));
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         let wait = wait_for(&case.tube, 0);
         let failed = case.tube.try_take().unwrap().unwrap();
         failed.bury(Failure::new("second", "m")).unwrap();
@@ -268,10 +268,10 @@ fn waiter_gets_the_first_of_several_ends_of_one_flush() {
         let flush = disk.block_flush_of(|| deferred.put("begins a flush"));
         let waits = ids.map(|id| wait_for(&tube, id));
         let failed = claim.into_async().bury(Failure::new("g", "m"));
-        let mut tickets = vec![deferred.bury(ids[1])];
-        let kicked = deferred.kick(2);
-        tickets.extend(ids.map(|id| deferred.bury(id)));
-        let kicked_again = deferred.kick(2);
+        let mut tickets = vec![deferred.admin().bury(ids[1], None)];
+        let kicked = deferred.admin().kick(Filter::new().limit(2));
+        tickets.extend(ids.map(|id| deferred.admin().bury(id, None)));
+        let kicked_again = deferred.admin().kick(Filter::new().limit(2));
         tickets.extend(ids.map(|id| deferred.admin().resolve(id, Some(b"result"))));
         stores::settle(&store);
         disk.unblock_flushes();

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL};
-use tubewell::{Claim, Error, EventKind, Failure, Keep, Outcome, Put, TaskState, TubeOptions};
+use tubewell::{
+    Claim, Error, EventKind, Failure, Filter, Keep, Outcome, Put, TaskState, TubeOptions,
+};
 
 use super::executor::with_timeout;
 use super::files::{after_a_kill, create_with};
@@ -54,8 +56,8 @@ fn task_that_stays_in_its_tube_puts_others_with_the_same_commit() {
             assert_eq!((receipt.id, receipt.state), (id, state), "{kind:?}");
             assert_eq!(case.store.counters().unwrap().commits - before, 1, "{kind:?}");
             assert_eq!(case.state(id), Some(state));
-            assert_eq!(mail.peek(id + 1).unwrap().body, b"a");
-            assert_eq!(case.tube.peek(id + 2).unwrap().body, b"b");
+            assert_eq!(mail.query().task(id + 1).unwrap().body, b"a");
+            assert_eq!(case.tube.query().task(id + 2).unwrap().body, b"b");
             assert!(log.read().contains(&(id, kind, state)), "{kind:?}");
             let info = case.info(id);
             assert_eq!(info.attempts, u32::from(kind != EventKind::Snooze), "{kind:?}");
@@ -161,7 +163,7 @@ fn put_that_keeps_the_task_itself_needs_no_place_in_a_full_tube() {
         let on = Outcome::advance(&case.tube, "on").and_put(&case.tube, kept);
         case.tube.claim(id).unwrap().end(on).unwrap();
         assert_eq!(case.tasks()["total"], 1);
-        assert_eq!(case.tube.peek(id).unwrap().body, b"on");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"on");
     });
 }
 
@@ -179,7 +181,7 @@ fn task_that_stays_keeps_its_key() {
             claim.end(outcome.and_put(&case.tube, kept)).unwrap();
             assert_eq!(case.tasks()["total"], 1, "{kind:?}");
             if kind == EventKind::Bury {
-                case.tube.kick(1).unwrap();
+                case.tube.admin().kick(Filter::new().limit(1)).unwrap();
             }
         }
     });

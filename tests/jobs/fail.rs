@@ -1,6 +1,6 @@
 //! Bury and release by a holder: fail, trash, retry and abandon.
 
-use tubewell::{Claim, Result, TaskState, Tube};
+use tubewell::{Claim, Filter, Result, TaskState, Tube};
 
 use super::support::*;
 
@@ -13,7 +13,7 @@ const ENDS: [End; 5] = [
         |tube, id| tube.claimed(id).and_then(|claim| claim.release_in(secs(10))),
         Some(TaskState::Delayed),
     ),
-    (Tube::bury, Some(TaskState::Buried)),
+    (|tube, id| tube.admin().bury(id, None), Some(TaskState::Buried)),
     (|tube, id| tube.claimed(id).and_then(Claim::ack), None),
     (Tube::delete, None),
 ];
@@ -58,12 +58,12 @@ fn bury_by_id_fails_only_for_missing_tasks() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         case.tube.delete(1).unwrap();
-        assert_not_found(case.tube.bury(1), 1);
-        assert_not_found(case.tube.bury(99), 99);
-        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
+        assert_not_found(case.tube.admin().bury(1, None), 1);
+        assert_not_found(case.tube.admin().bury(99, None), 99);
+        assert_eq!(case.tube.admin().bury(0, None).unwrap().state, TaskState::Buried);
         if case.timed() {
             let delayed = case.add(case.draft("x").delay(secs(10)));
-            assert_eq!(case.tube.bury(delayed).unwrap().state, TaskState::Buried);
+            assert_eq!(case.tube.admin().bury(delayed, None).unwrap().state, TaskState::Buried);
             case.advance(10_000);
             assert_eq!(case.state(delayed), Some(TaskState::Buried));
         }
@@ -78,7 +78,7 @@ fn bury_by_former_holder_is_refused_when_another_session_has_the_task() {
         case.put_all([0]);
         let (former, current) = (case.tube_in_new_session(), case.tube_in_new_session());
         let claim = former.try_take().unwrap().unwrap();
-        assert_eq!(case.tube.admin().release_all().unwrap(), 1);
+        assert_eq!(case.tube.admin().release(Filter::new()).unwrap(), 1);
         assert_eq!(take(&current), Some(0));
         assert_not_taken(claim.bury(None), 0);
         assert_eq!(case.state(0), Some(TaskState::Taken));
@@ -97,7 +97,7 @@ fn release_of_task_that_is_not_taken_is_refused() {
         case.put_all([0, 1, 2]);
         assert_eq!(case.take(), Some(0));
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         let (tasks, calls) = (case.tasks(), case.calls());
         for (id, state) in
             [(0, None), (1, Some(TaskState::Buried)), (2, Some(TaskState::Ready)), (99, None)]

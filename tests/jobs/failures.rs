@@ -1,7 +1,7 @@
 //! Failures: what is recorded of an attempt that has failed, and how long it is known.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, EventKind, Failure, TaskState, TubeOptions};
+use tubewell::{Error, EventKind, Failure, Filter, TaskState, TubeOptions};
 
 use super::files::{attempts, failure, group_of_buried, groups};
 use super::support::*;
@@ -103,7 +103,7 @@ fn reported_failure_is_known_after_the_last_attempt_was_lost() {
             assert_eq!((group.as_str(), attempt), ("released", 2));
             assert!(message.contains("parser: ééé") && message.len() <= 10_000);
             // The failures of attempts that were forgiven are not added again and again.
-            case.tube.kick(1).unwrap();
+            case.tube.admin().kick(Filter::new().limit(1)).unwrap();
             drop(case.tube.claim(id).unwrap());
             drop(case.tube.claim(id).unwrap());
             let cause = "its worker released it in attempt 2, the last one";
@@ -135,7 +135,7 @@ fn bury_with_buries_in_its_group_whatever_attempts_are_left() {
             let receipt = claim.bury(Failure::new("format", "no header")).unwrap();
             assert_eq!((receipt.state, case.take()), (TaskState::Buried, None));
             assert_eq!(failure(&case.tube, id), Some(("format".into(), "no header".into(), 1)));
-            case.tube.kick_task(id).unwrap();
+            case.tube.kick(id).unwrap();
             assert_eq!(failure(&case.tube, id).unwrap().0, "format");
             case.tube.claim(id).unwrap().ack().unwrap();
         });

@@ -41,19 +41,19 @@ pub fn after_a_kill(file: &StoreFile) -> (StoreFile, Store) {
 
 /// The attempts of a task, and how many are left.
 pub fn attempts(tube: &Tube, id: u64) -> (u32, Option<u32>) {
-    let info = tube.peek(id).unwrap().info;
+    let info = tube.query().task(id).unwrap().info;
     (info.attempts, info.attempts_left)
 }
 
 /// The group, the message and the attempt of the last failure of a task.
 pub fn failure(tube: &Tube, id: u64) -> Option<(String, String, u32)> {
-    let failure = tube.peek(id).unwrap().info.failure?;
+    let failure = tube.query().task(id).unwrap().info.failure?;
     Some((failure.group, failure.message, failure.attempt))
 }
 
 /// The group of the last failure of a task that is buried.
 pub fn group_of_buried(tube: &Tube, id: u64) -> Option<String> {
-    let info = tube.peek(id).unwrap().info;
+    let info = tube.query().task(id).unwrap().info;
     assert_eq!(info.state, tubewell::TaskState::Buried);
     info.failure.map(|failure| failure.group)
 }

@@ -93,7 +93,7 @@ fn calls_on_tasks_use_one_value_of_a_condition() {
 fn state_is_a_filter_of_its_tasks() {
     for_each_driver(ALL, |case| {
         let [buried, ready] = [case.put("a"), case.put("b")];
-        case.tube.bury(buried).unwrap();
+        case.tube.admin().bury(buried, None).unwrap();
         let list = |state| case.tube.query().list(state, None, 9).unwrap().items;
         assert_eq!(list(TaskState::Ready).iter().map(|task| task.id).collect::<Vec<_>>(), [ready]);
         assert_eq!(case.tube.admin().kick(TaskState::Buried).unwrap(), 1);
@@ -109,7 +109,7 @@ fn store_lists_one_tube_as_the_tube_does() {
         for _ in 0..5 {
             put_tagged(case, &["foo"]);
         }
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         for filter in [
             Filter::new(),
             Filter::from(TaskState::Ready),
@@ -144,8 +144,8 @@ fn store_lists_the_tasks_with_a_tag_that_meet_the_other_conditions_in_both_order
             ids.push(put_tagged(case, &["foo"]));
             ids.push(other.put(Put::new("x").tag("foo")).unwrap().id);
         }
-        case.tube.bury(ids[2]).unwrap();
-        other.bury(ids[5]).unwrap();
+        case.tube.admin().bury(ids[2], None).unwrap();
+        other.admin().bury(ids[5], None).unwrap();
         let in_pages = |filter: &Filter, limit: usize| {
             let (mut listed, mut after) = (Vec::new(), None);
             loop {

@@ -79,7 +79,7 @@ fn subscription_receives_only_what_passes_its_filter() {
         for claim in taken {
             claim.ack().unwrap();
         }
-        other.bury(2).unwrap();
+        other.admin().bury(2, None).unwrap();
 
         let seen = |events: &Events| -> Vec<(u64, EventKind)> {
             received(events).iter().map(|event| (event.id, event.kind)).collect()
@@ -120,8 +120,8 @@ fn subscription_without_a_filter_receives_the_events_of_all_others() {
         for tube in [&case.tube, &other] {
             let id = tube.put("x").unwrap().id;
             tube.try_take().unwrap().unwrap().release().unwrap();
-            tube.bury(id).unwrap();
-            tube.kick_task(id).unwrap();
+            tube.admin().bury(id, None).unwrap();
+            tube.kick(id).unwrap();
             tube.claim(id).unwrap().ack().unwrap();
         }
         let each = of_one.iter().flat_map(received);
@@ -260,7 +260,7 @@ fn cancel_and_delete_are_events_and_tell_the_holder() {
     for_each_driver(ALL, |case| {
         let events = Events::of(&case.store, Filter::new().kinds([EventKind::Delete]), 10);
         case.put_all([0, 1, 2]);
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         case.tube.cancel(0).unwrap();
         case.tube.cancel(1).unwrap();
         let ann = case.store.session("ann").unwrap();
@@ -332,7 +332,7 @@ fn each_change_of_a_tracked_task_is_one_event() {
         let take = || -> Claim { case.tube.claim(0).unwrap() };
         take().fail(Failure::new("timeout", "no answer")).unwrap();
         take().bury(Failure::new("poison", "no use")).unwrap();
-        case.tube.kick_task(0).unwrap();
+        case.tube.kick(0).unwrap();
         take().ack().unwrap();
         let take = (EventKind::Take, None, None);
         let expected = [
@@ -372,7 +372,7 @@ fn end_of_a_claim_says_why_and_whose_it_was() {
         let ends: [(EndOf<'_>, EventKind); 4] = [
             (&|claim| drop(claim), EventKind::Release),
             (&|claim| drop(case.tube.admin().revoke(claim.id())), EventKind::Revoke),
-            (&|_| assert_eq!(case.tube.admin().revoke_all(), Ok(1)), EventKind::Revoke),
+            (&|_| assert_eq!(case.tube.admin().revoke(Filter::new()), Ok(1)), EventKind::Revoke),
             (&|claim| claim.end(Outcome::snooze(ZERO)).map(drop).unwrap(), EventKind::Snooze),
         ];
         for (end, kind) in ends {

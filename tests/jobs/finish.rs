@@ -4,7 +4,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE};
-use tubewell::{Durability, Ending, Error, EventKind, Keep, Outcome, Put, TaskState, TubeOptions};
+use tubewell::{
+    Durability, Ending, Error, EventKind, Filter, Keep, Outcome, Put, TaskState, TubeOptions,
+};
 
 use super::executor::{block_on, poll_pending, with_timeout};
 use super::files::{after_a_kill, create_with};
@@ -34,7 +36,7 @@ fn finish_acks_with_a_result_and_puts() {
         assert_eq!((listed(&mail, TaskState::Ready), listed(&case.tube, TaskState::Ready)), {
             (vec![id + 1, id + 3], vec![id + 2])
         });
-        assert_eq!(mail.peek(id + 3).unwrap().body, b"to: bob");
+        assert_eq!(mail.query().task(id + 3).unwrap().body, b"to: bob");
         assert_eq!((case.calls()["ack"], calls(&mail)["put"]), (1, 2));
     });
 }
@@ -127,7 +129,7 @@ fn finish_of_ended_claim_is_refused() {
         let next = other(&case.store, case.driver);
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.admin().revoke(id).unwrap();
+        assert_eq!(case.tube.admin().revoke(id), Ok(1));
         let current = case.tube.try_take().unwrap().unwrap();
         let finish = Outcome::advance(&next, "b").and_put(&next, "a");
         assert_not_taken(claim.end(finish.clone()), id);
@@ -275,10 +277,16 @@ fn typed_claims_advance_and_finish() {
         assert_eq!(words.try_take().unwrap().unwrap().value(), "eight");
         let more = case.store.create_tube("more", TubeOptions::new().driver(case.driver)).unwrap();
         let more = more.typed::<String>();
-        words.admin().move_to(1, &more).unwrap();
-        assert_eq!((more.admin().move_all(&words), words.admin().move_all(&more)), (Ok(1), Ok(1)));
-        more.to_async().admin().move_to(1, &words).wait().unwrap();
-        assert_eq!(block_on(words.to_async().admin().move_all(&more)), Ok(1));
+        assert_eq!(words.admin().move_to(&more, 1), Ok(1));
+        assert_eq!(
+            (
+                more.admin().move_to(&words, Filter::new()),
+                words.admin().move_to(&more, Filter::new())
+            ),
+            (Ok(1), Ok(1))
+        );
+        assert_eq!(more.to_async().admin().move_to(&words, 1).wait(), Ok(1));
+        assert_eq!(block_on(words.to_async().admin().move_to(&more, Filter::new())), Ok(1));
         assert_eq!(*more.try_take().unwrap().unwrap().value(), word);
         assert_eq!(more.ending(0), Ok(Some(Ending::Gone)));
     });

@@ -107,8 +107,8 @@ fn reads_return_while_the_write_buffer_is_full() {
         let Filled { store, tube, ready, child, done, taken, .. } = filled;
         let (ready, child, done, first) = (*ready, *child, *done, &taken[0]);
         // Of a task.
-        assert_eq!(tube.peek(ready).unwrap().body, b"body");
-        assert_eq!(block_on(tube.to_async().peek(ready)).unwrap().body, b"body");
+        assert_eq!(tube.query().task(ready).unwrap().body, b"body");
+        assert_eq!(block_on(tube.to_async().query().task(ready)).unwrap().body, b"body");
         assert_eq!(tube.query().history(ready).unwrap().len(), 1);
         assert_eq!(block_on(tube.to_async().query().history(ready)).unwrap().len(), 1);
         assert_eq!(tube.query().steps(first.id()).unwrap().len(), 2);
@@ -218,7 +218,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         claim.renew(secs(90)).unwrap();
         claim.progress(1, 2).unwrap();
         claim.progress_text("a step").unwrap();
-        tube.admin().revoke(claim.id()).unwrap();
+        assert_eq!(tube.admin().revoke(claim.id()), Ok(1));
         assert!(!claim.is_current().unwrap());
         let claim = taken.pop().unwrap();
         let id = claim.detach().info.id;
@@ -235,7 +235,7 @@ fn changes_of_memory_return_while_the_write_buffer_is_full() {
         // Waits that end, or are given up.
         assert_eq!(tube.wait_done(*ready, secs(0)).unwrap(), None);
         drop(tube.to_async().take_timeout(Duration::MAX));
-        assert!(tube.admin().revoke_all().unwrap() > 0);
+        assert!(tube.admin().revoke(Filter::new()).unwrap() > 0);
         taken.clear();
     });
 }
@@ -247,7 +247,7 @@ fn deferred_changes_of_memory_are_not_refused_while_the_write_buffer_is_full() {
         let Filled { store, taken, .. } = filled;
         // The tickets of a connection may be answered in any order: one after the other.
         let deferred = store.find_tube("case").unwrap().to_async().refuse_when_full();
-        deferred.admin().revoke(taken.pop().unwrap().id()).wait().unwrap();
+        assert_eq!(deferred.admin().revoke(taken.pop().unwrap().id()).wait(), Ok(1));
         let id = taken.pop().unwrap().detach().info.id;
         deferred.claimed(id).wait().unwrap().release_in(secs(0)).wait().unwrap();
         let id = taken.pop().unwrap().detach().info.id;

@@ -195,7 +195,7 @@ fn kick_of_all_failed_tasks_removes_their_groups() {
             bury_next(&case.tube, if n % 2 == 0 { "even" } else { "odd" });
         }
         assert_eq!(groups(&case.tube), [group("even", 5), group("odd", 5)]);
-        assert_eq!(case.tube.kick(100), Ok(10));
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(100)), Ok(10));
         assert_eq!(groups(&case.tube), []);
         assert_eq!(case.tasks(), counts([("ready", 10), ("total", 10)]));
         // The cause outlives the kick.
@@ -214,7 +214,7 @@ fn kick_takes_the_oldest_failed_tasks_and_leaves_the_others_in_their_group() {
                 bury_next(&case.tube, "g");
                 case.advance(1);
             }
-            assert_eq!(case.tube.kick(2), Ok(2));
+            assert_eq!(case.tube.admin().kick(Filter::new().limit(2)), Ok(2));
             assert_eq!(ids(&case.tube.query().list(TaskState::Ready, None, 9).unwrap()), [0, 1]);
             assert_eq!(
                 ids(&case
@@ -234,7 +234,7 @@ fn kick_takes_the_oldest_failed_tasks_and_leaves_the_others_in_their_group() {
 fn kick_without_failed_tasks_kicks_none() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
-        assert_eq!(case.tube.kick(100), Ok(0));
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(100)), Ok(0));
         assert_eq!(groups(&case.tube), []);
         assert_eq!(case.calls().get("kick"), None);
         assert_eq!(case.state(0), Some(TaskState::Ready));
@@ -260,7 +260,7 @@ fn delete_of_task_that_has_no_attempt_left_empties_its_group() {
         }
         for id in deleted {
             case.tube.delete(id).unwrap();
-            assert_not_found(case.tube.peek(id), id);
+            assert_not_found(case.tube.query().task(id), id);
         }
         assert_eq!(groups(&case.tube), []);
     });
@@ -297,7 +297,7 @@ fn names_of_groups_have_1_to_255_bytes_and_do_not_mix() {
         for (name, count) in expected {
             assert_eq!(pages(&tube, &name, 2).concat().len() as u64, count, "{name:?}");
         }
-        assert_eq!(tube.kick(1000), Ok(36));
+        assert_eq!(tube.admin().kick(Filter::new().limit(1000)), Ok(36));
         assert_eq!(groups(&tube), []);
         assert_sound(&store);
     }
@@ -316,7 +316,7 @@ fn group_pages_skip_tasks_that_are_kicked_between_them() {
         assert_eq!(ids(&first), [7, 6]);
         // The task of the cursor, and tasks of the next page.
         for id in [6, 5, 3] {
-            case.tube.kick_task(id).unwrap();
+            case.tube.kick(id).unwrap();
         }
         let second =
             case.tube.query().list(Filter::new().group("g").newest_first(), first.next, 2).unwrap();
@@ -343,16 +343,16 @@ fn task_changes_its_group_with_each_failure() {
         for name in ["a", "b", "a"] {
             assert_eq!(bury_next(&case.tube, name), 0);
             assert_eq!(groups(&case.tube), [group(name, 1)]);
-            case.tube.kick(1).unwrap();
+            case.tube.admin().kick(Filter::new().limit(1)).unwrap();
             assert_eq!(groups(&case.tube), []);
         }
         bury_next(&case.tube, "a");
         // Buried already: it stays in its group.
-        assert_eq!(case.tube.bury(0).unwrap().state, TaskState::Buried);
+        assert_eq!(case.tube.admin().bury(0, None).unwrap().state, TaskState::Buried);
         assert_eq!(groups(&case.tube), [group("a", 1)]);
         // Buried without a failure: it is in no group, and its last failure is still known.
-        case.tube.kick(1).unwrap();
-        case.tube.bury(0).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         assert_eq!(groups(&case.tube), []);
         assert_eq!(case.info(0).failure.unwrap().group, "a");
     });
@@ -402,7 +402,7 @@ fn restored_buried_task_is_in_no_group() {
         let (store, tube) = create(&file, driver);
         tube.admin().restore_many([Restore::new(Put::new("x")).buried(true)]).unwrap();
         assert_eq!(groups(&tube), []);
-        assert_eq!(tube.kick(1), Ok(1));
+        assert_eq!(tube.admin().kick(Filter::new().limit(1)), Ok(1));
         assert_sound(&store);
     }
 }

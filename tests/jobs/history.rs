@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Claim, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Outcome, Put, TaskState, Tube,
-    TubeOptions, Update,
+    Claim, Error, EventKind, Failure, Filter, HistoryEntry, Keep, OnKey, Outcome, Put, TaskState,
+    Tube, TubeOptions, Update,
 };
 
 use super::support::*;
@@ -105,7 +105,7 @@ fn failed_attempt_has_an_entry_with_its_failure() {
             assert_eq!(fail.text, Some(format!("timeout: no answer {n}")));
         }
         // The text of an entry is cut, the message of the failure is not.
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         claim(&case.tube).fail(Failure::new("long", "ö".repeat(2_000))).unwrap();
         let text = last(&case.tube, 0).text.unwrap();
         assert!((1020..=1024).contains(&text.len()), "{}", text.len());
@@ -162,7 +162,7 @@ fn entry_is_refused_without_a_claim_a_history_or_with_a_long_text() {
         let claim = claim(&case.tube);
         is_invalid(claim.log(&"ö".repeat(513)), "1026");
         claim.log(&"ö".repeat(512)).unwrap();
-        case.tube.admin().revoke(0).unwrap();
+        assert_eq!(case.tube.admin().revoke(0), Ok(1));
         assert_not_taken(claim.log("late"), 0);
         drop(claim);
         case.tube.admin().alter(only(TubeOptions::new())).unwrap();
@@ -272,7 +272,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
         ),
         (|_, claim| drop(claim), RELEASE),
         (|case, claim| drop((case.tube.admin().revoke(0).unwrap(), claim)), EventKind::Revoke),
-        (|case, claim| drop((case.tube.admin().release_all().unwrap(), claim)), RELEASE),
+        (|case, claim| drop((case.tube.admin().release(Filter::new()).unwrap(), claim)), RELEASE),
         (
             |_, claim| {
                 claim.end(Outcome::snooze(ZERO)).unwrap();
@@ -285,7 +285,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
             },
             EventKind::Fail,
         ),
-        (|case, claim| drop((case.tube.bury(0).unwrap(), claim)), EventKind::Bury),
+        (|case, claim| drop((case.tube.admin().bury(0, None).unwrap(), claim)), EventKind::Bury),
         (
             |_, claim| {
                 claim.bury(None).unwrap();
@@ -307,7 +307,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
                 assert_eq!((take.what, take.at), (EventKind::Take, taken));
                 assert_eq!((ended.what, ended.at), (kind, now(&case.clock)));
                 assert_eq!(entries.iter().filter(|it| it.what == EventKind::Take).count(), round);
-                case.tube.kick(1).unwrap();
+                case.tube.admin().kick(Filter::new().limit(1)).unwrap();
             }
         });
     }
@@ -368,8 +368,8 @@ fn each_stored_change_of_a_task_has_an_entry() {
         case.advance(1_000);
         tube.admin().add_parents(1, tube, &[0]).unwrap();
         tube.admin().remove_parents(1, None).unwrap();
-        tube.bury(1).unwrap();
-        tube.kick(1).unwrap();
+        tube.admin().bury(1, None).unwrap();
+        tube.admin().kick(Filter::new().limit(1)).unwrap();
         let mut claim = tube.claim(1).unwrap();
         claim.touch(secs(1)).unwrap();
         claim.checkpoint("z").unwrap();
@@ -443,7 +443,7 @@ fn history_ends_with_its_task() {
             case.tube.delete(0).unwrap();
         },
         |case| {
-            case.tube.admin().delete_many(&[0]).unwrap();
+            case.tube.admin().delete(Filter::new().ids([0])).unwrap();
         },
         |case| {
             case.tube.admin().resolve(0, None).unwrap();

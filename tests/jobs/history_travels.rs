@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Counting, Durability, Error, EventKind, Failure, HistoryEntry, Keep, OnKey, Outcome, Put,
-    Restore, Store, TaskState, Tube, TubeOptions,
+    Counting, Durability, Error, EventKind, Failure, Filter, HistoryEntry, Keep, OnKey, Outcome,
+    Put, Restore, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft};
@@ -36,17 +36,17 @@ fn moved_task_has_the_entries_of_both_tubes() {
         claim(&case.tube).release().unwrap();
         let held = claim(&case.tube);
         assert_eq!(held.id(), 0);
-        case.tube.admin().move_to(0, &next).unwrap();
+        assert_eq!(case.tube.admin().move_to(&next, 0), Ok(1));
         assert_eq!(way(&next, 0), said(&[(Placed, "case"), (Take, "case"), (Move, "next")]));
         assert_eq!(numbers(&next, 0), [0, 3, 4]);
         assert_not_taken(held.ack(), 0);
-        assert_eq!(case.tube.admin().move_all(&next).unwrap(), 1);
+        assert_eq!(case.tube.admin().move_to(&next, Filter::new()).unwrap(), 1);
         assert_eq!(way(&next, 1), said(&[(Placed, "case"), (Move, "next")]));
         // Back, through a tube that keeps nothing.
         let silent = other(case, "silent", TubeOptions::new());
-        assert_eq!(next.admin().move_all(&silent).unwrap(), 2);
+        assert_eq!(next.admin().move_to(&silent, Filter::new()).unwrap(), 2);
         assert_eq!((entries(&silent, 0), entries(&silent, 1)), (vec![], vec![]));
-        silent.admin().move_to(0, &case.tube).unwrap();
+        assert_eq!(silent.admin().move_to(&case.tube, 0), Ok(1));
         assert_eq!(way(&case.tube, 0), said(&[(Move, "case")]));
         assert_eq!(numbers(&case.tube, 0), [0]);
     });

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::LIMFIFOTTL;
-use tubewell::{Ending, Failure, Keep, LastFailure, Restore, TaskState, Tube, TubeOptions};
+use tubewell::{Ending, Failure, Filter, Keep, LastFailure, Restore, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::{create_with, draft};
@@ -33,7 +33,7 @@ fn no_more_restored_buried_tasks_than_are_kept_stay() {
         for n in 7..14 {
             file.clock.advance(ms(1));
             let id = tube.put(draft(driver, &n.to_string())).unwrap().id;
-            tube.bury(id).unwrap();
+            tube.admin().bury(id, None).unwrap();
             assert_eq!(buried(&tube).last(), Some(&id));
             assert_eq!(tube.statistics().unwrap().tasks.buried, 2);
             assert_sound(&store);
@@ -65,7 +65,7 @@ fn buried_tasks_of_count_and_age_zero_are_not_kept() {
             let failed = case.tube.try_take().unwrap().unwrap();
             assert_eq!(failed.fail(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
             drop(case.tube.try_take().unwrap().unwrap());
-            assert_eq!(case.tube.bury(2).unwrap().state, TaskState::Buried);
+            assert_eq!(case.tube.admin().bury(2, None).unwrap().state, TaskState::Buried);
             case.advance(0);
             case.store.flush().unwrap();
             assert_eq!([0, 1, 2].map(|id| case.state(id)), [None; 3]);
@@ -83,7 +83,7 @@ fn forgotten_buried_task_makes_place_for_a_waiting_put() {
         let options = options.clone().temporary(temporary);
         for_each_driver_with(&[LIMFIFOTTL], options, |case| {
             case.put_all([0, 1]);
-            case.tube.bury(0).unwrap();
+            case.tube.admin().bury(0, None).unwrap();
             let held = case.tube.try_take().unwrap().unwrap();
             let mut put = Box::pin(case.tube.to_async().put_timeout("waits", NO_TIMEOUT));
             poll_pending(&mut put, Waker::noop());
@@ -104,7 +104,7 @@ fn buried_task_is_kept_no_longer_than_its_ttl() {
         let short = case.add(case.draft("x").ttl(secs(10)));
         let long = case.add(case.draft("x").ttl(secs(100)));
         for id in [short, long] {
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
         case.advance(10_000);
         assert_eq!((case.state(short), case.calls()["ttl"]), (None, 1));
@@ -118,12 +118,12 @@ fn buried_task_is_kept_no_longer_than_its_ttl() {
 fn kicked_task_gets_a_new_age_when_it_is_buried_again() {
     for_each_driver_with(ALL, keep_buried(Keep::new().age(secs(60))), |case| {
         case.put_all([0]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(59_000);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         case.advance(59_000);
         assert_eq!(case.state(0), Some(TaskState::Ready));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(59_999);
         assert_eq!(case.state(0), Some(TaskState::Buried));
         case.advance(1);
@@ -139,7 +139,7 @@ fn close_buries_no_more_tasks_than_are_kept() {
         let options = keep_buried(Keep::new().count(count)).max_attempts(1);
         let (store, tube) = create_with(&file, LIMFIFOTTL, options);
         tube.put_many(["x"; 5]).unwrap();
-        tube.bury(0).unwrap();
+        tube.admin().bury(0, None).unwrap();
         file.clock.advance(ms(1));
         for id in 1..5 {
             assert_eq!(take(&tube), Some(id));
@@ -148,7 +148,8 @@ fn close_buries_no_more_tasks_than_are_kept() {
         let store = file.reopen(store);
         let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube).get("buried").copied().unwrap_or_default(), count);
-        let failures = buried(&tube).into_iter().map(|id| tube.peek(id).unwrap().info.failure);
+        let failures =
+            buried(&tube).into_iter().map(|id| tube.query().task(id).unwrap().info.failure);
         assert!(failures.into_iter().all(|failure| failure.unwrap().group == "lost"));
         assert_sound(&store);
     }
@@ -161,7 +162,7 @@ fn restored_task_that_was_buried_long_ago_is_the_oldest() {
         case.advance(60_000);
         for _ in 0..4 {
             let id = case.put("x");
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
             case.advance(1_000);
         }
         assert_eq!(buried(&case.tube), [2, 3]);
@@ -174,7 +175,7 @@ fn restored_task_that_was_buried_long_ago_is_the_oldest() {
         assert_eq!(buried(&case.tube), [restored, 3]);
         assert_sound(&case.store);
         let id = case.put("x");
-        case.tube.bury(id).unwrap();
+        case.tube.admin().bury(id, None).unwrap();
         assert_eq!(buried(&case.tube), [3, id]);
         assert_eq!(case.tube.query().groups(), Ok(vec![]));
     });

@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Durability, Ending, Error, Failure, Keep, MAX_KEY, OnKey, Outcome, Put, Restore, Store,
+    Durability, Ending, Error, Failure, Filter, Keep, MAX_KEY, OnKey, Outcome, Put, Restore, Store,
     StoreOptions, TaskState, TubeOptions,
 };
 
@@ -65,7 +65,7 @@ fn put_with_key_in_use_is_rejected_by_default_in_every_state() {
         refused(TaskState::Taken);
         claim.bury(None).unwrap();
         refused(TaskState::Buried);
-        case.tube.kick_task(id).unwrap();
+        case.tube.kick(id).unwrap();
         if case.timed() {
             case.tube.try_take().unwrap().unwrap().release_in(secs(1)).unwrap();
             refused(TaskState::Delayed);
@@ -193,7 +193,7 @@ fn put_many_sees_the_keys_of_its_own_tasks() {
             case.tube.put_many(tasks).unwrap().iter().map(|receipt| receipt.id).collect();
         assert_eq!(ids, [0, 1, 0, 0, 2, 0]);
         assert_eq!(case.tasks(), counts([("ready", 3), ("total", 3)]));
-        let body = |id| case.tube.peek(id).unwrap().body;
+        let body = |id| case.tube.query().task(id).unwrap().body;
         assert_eq!([body(0), body(1), body(2)], [b"f", b"b", b"e"]);
         assert_sound(&case.store);
         let mut taken = case.take_all();
@@ -216,7 +216,7 @@ fn refused_put_many_replaces_nothing() {
         ];
         assert_eq!(in_use(case.tube.put_many(tasks)).0, id + 1);
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.peek(id).unwrap().body, b"old");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"old");
         assert_eq!(case.tasks(), counts([("ready", 1), ("taken", 1), ("total", 2)]));
         assert_sound(&case.store);
         claim.ack().unwrap();
@@ -386,7 +386,7 @@ fn put_and_wait_that_keeps_a_task_waits_for_the_end_of_that_task() {
             let (receipt, ending) = other.put_and_wait(put(), NO_TIMEOUT).unwrap();
             assert_eq!((receipt.id, receipt.state), (buried, TaskState::Buried));
             assert!(matches!(ending, Some(Ending::Buried { failure: Some(_) })), "{ending:?}");
-            case.tube.kick(1).unwrap();
+            case.tube.admin().kick(Filter::new().limit(1)).unwrap();
             let wait = Wait::begin(other.to_async().put_and_wait(put(), NO_TIMEOUT));
             case.tube.try_take().unwrap().unwrap().ack().unwrap();
             assert_eq!(end_of(wait).unwrap().1, Some(DONE));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::Duration;
 
-use tubewell::{Counting, Failure, Restore, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Counting, Failure, Filter, Restore, Store, TaskState, Tube, TubeOptions};
 
 use super::files::{attempts, draft, failure, group_of_buried};
 use super::process::{ChildProcess, Job, ReportWriter};
@@ -116,12 +116,15 @@ fn task_that_kills_each_worker_process_is_buried_at_its_limit() {
         let cause = "the process of its worker ended in attempt 4, the last one; attempt 1 failed \
                      with parser: row 7 has no end";
         assert_eq!((message.as_str(), attempt), (cause, 4));
-        assert_eq!(tube.peek(0).unwrap().info.failure.unwrap().owner.as_deref(), Some("child"));
+        assert_eq!(
+            tube.query().task(0).unwrap().info.failure.unwrap().owner.as_deref(),
+            Some("child")
+        );
         // The task behind it was not touched.
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.attempt()), (1, 1));
         claim.ack().unwrap();
-        assert_eq!((take(&tube), tube.kick(1)), (None, Ok(1)));
+        assert_eq!((take(&tube), tube.admin().kick(Filter::new().limit(1))), (None, Ok(1)));
         assert_eq!(attempts(&tube, 0), (0, Some(4)));
         assert_sound(&store);
     }

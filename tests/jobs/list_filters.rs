@@ -38,7 +38,7 @@ fn listed(tube: &Tube, wanted: &Filter) -> Vec<u64> {
     let page = tube.query().tasks(wanted, None, 10_000).unwrap();
     assert_eq!(page.items.iter().map(|task| task.info.id).collect::<Vec<u64>>(), ids);
     for task in page.items {
-        assert_eq!(task, tube.peek(task.info.id).unwrap());
+        assert_eq!(task, tube.query().task(task.info.id).unwrap());
     }
     ids
 }
@@ -71,7 +71,7 @@ impl Tasks {
             }
             let id = tube.put(put).unwrap().id;
             match rng.below(6) {
-                0 => drop(tube.bury(id).unwrap()),
+                0 => drop(tube.admin().bury(id, None).unwrap()),
                 1 => {
                     let group = format!("g{}", rng.below(2));
                     tube.claim(id).unwrap().bury(Failure::new(group, "m")).unwrap();
@@ -100,7 +100,7 @@ fn listed_tasks_are_those_that_meet_all_conditions() {
         let all = listed(&tube, &Filter::new());
         assert_eq!(all.len(), 120);
         let states = [TaskState::Ready, TaskState::Taken, TaskState::Buried, TaskState::Done];
-        let infos: Vec<_> = all.iter().map(|id| tube.peek(*id).unwrap().info).collect();
+        let infos: Vec<_> = all.iter().map(|id| tube.query().task(*id).unwrap().info).collect();
         let label = |id| tube.query().owner(id).unwrap().and_then(|owner| owner.label);
         let mut rng = Rng::new(9);
         for _ in 0..40 {
@@ -237,7 +237,7 @@ fn a_task_is_counted_in_its_state_only() {
         let _stalled = case.tube.claim(id).unwrap();
         case.advance(60_000);
         assert_eq!(counted(), [1, 0, 0, 0, 0]);
-        case.tube.bury(id).unwrap();
+        case.tube.admin().bury(id, None).unwrap();
         assert_eq!(counted(), [0, 0, 0, 0, 1]);
     });
 }
@@ -251,7 +251,7 @@ fn total_is_the_number_of_tasks_that_are_not_over() {
         case.add(case.draft("x").delay(secs(1)));
         case.add(case.draft("x").after(&case.tube, [0]));
         let _claim = case.tube.claim(0).unwrap();
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         case.tube.claim(2).unwrap().ack().unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 5);
         assert_eq!(in_pages(&case.tube, &Filter::new(), 9).len(), 6);
@@ -354,7 +354,7 @@ fn tasks_of_one_sub_queue_are_listed() {
     let tube = store.create_tube("tasks", TubeOptions::new().driver(UTUBE)).unwrap();
     let put = |n: u64| Put::new("x").sub_queue(["", "a", "b"][(n % 3) as usize]);
     tube.put_many((0..30).map(put)).unwrap();
-    tube.bury(4).unwrap();
+    tube.admin().bury(4, None).unwrap();
     let of = |name: &str| Filter::new().sub_queue(name);
     let a: Vec<u64> = (0..10).map(|n| n * 3 + 1).filter(|id| *id != 4).collect();
     assert_eq!(listed(&tube, &of("a").state(TaskState::Ready)), a);

@@ -25,12 +25,12 @@ fn peek_of_unknown_id_returns_not_found() {
         case.put_all([0]);
         let elsewhere = other.put("elsewhere").unwrap().id;
         for unknown in [elsewhere, 2, u64::MAX] {
-            assert_not_found(case.tube.peek(unknown), unknown);
-            assert_not_found(block_on(case.tube.to_async().peek(unknown)), unknown);
+            assert_not_found(case.tube.query().task(unknown), unknown);
+            assert_not_found(block_on(case.tube.to_async().query().task(unknown)), unknown);
         }
         let known: Vec<u64> = [99, 0, elsewhere]
             .into_iter()
-            .filter_map(|id| case.tube.peek(id).ok())
+            .filter_map(|id| case.tube.query().task(id).ok())
             .map(|task| task.info.id)
             .collect();
         assert_eq!(known, [0]);
@@ -158,9 +158,9 @@ fn list_skips_tasks_that_vanish_between_two_pages() {
         for id in [1, 2, 4] {
             case.tube.delete(id).unwrap();
         }
-        case.tube.bury(3).unwrap();
+        case.tube.admin().bury(3, None).unwrap();
         let second = case.tube.query().list(TaskState::Ready, first.next, 2).unwrap();
         assert_eq!((ids(&second), second.next), (vec![5], None));
-        assert_not_found(case.tube.peek(2), 2);
+        assert_not_found(case.tube.query().task(2), 2);
     });
 }

@@ -1,6 +1,6 @@
 //! Tubes that limit how many of their tasks are taken at a time.
 
-use tubewell::{Claim, Durability, Error, Failure, Outcome, TaskState, TubeOptions};
+use tubewell::{Claim, Durability, Error, Failure, Filter, Outcome, TaskState, TubeOptions};
 
 use super::files::{create_with, draft, put_numbered};
 use super::support::*;
@@ -78,7 +78,7 @@ fn overdue_claim_has_its_place() {
         case.take();
         let mut waiting = case.begin_take();
         case.advance(60_000);
-        assert_eq!(case.tube.peek(0).unwrap().info.state, TaskState::Taken);
+        assert_eq!(case.tube.query().task(0).unwrap().info.state, TaskState::Taken);
         case.advance(9_999);
         assert!(waiting.is_pending());
         assert_eq!(case.take(), None);
@@ -147,14 +147,14 @@ fn every_end_of_a_claim_serves_the_waiting_take() {
         (
             "revoke",
             |case, claim| {
-                case.tube.admin().revoke(claim.id()).unwrap();
+                assert_eq!(case.tube.admin().revoke(claim.id()), Ok(1));
             },
             0,
         ),
         (
             "release_all",
             |case, _claim| {
-                case.tube.admin().release_all().unwrap();
+                case.tube.admin().release(Filter::new()).unwrap();
             },
             0,
         ),

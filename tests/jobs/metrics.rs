@@ -140,13 +140,13 @@ fn failed_counts_the_tasks_that_are_still_buried() {
         fail(&case.tube);
         let numbers = || failed(&today(&case.store, &case.tube));
         assert_eq!(numbers(), (2, 2));
-        case.tube.kick_task(first).unwrap();
+        case.tube.kick(first).unwrap();
         assert_eq!(numbers(), (1, 2));
         assert_eq!(case.info(first).failure.unwrap().group, "timeout");
         case.tube.delete(second).unwrap();
         assert_eq!(numbers(), (0, 2));
         // A bury without a failure is none.
-        case.tube.bury(first).unwrap();
+        case.tube.admin().bury(first, None).unwrap();
         assert_eq!(numbers(), (0, 2));
     });
 }
@@ -186,7 +186,7 @@ fn take_after_a_lost_claim_is_a_retry() {
         // An attempt that is forgiven makes no retry.
         case.put("y");
         let claim = case.tube.try_take().unwrap().unwrap();
-        case.tube.admin().revoke(claim.id()).unwrap();
+        assert_eq!(case.tube.admin().revoke(claim.id()), Ok(1));
         case.take().unwrap();
         assert_eq!(numbers(), (4, 1, 1));
     });
@@ -204,7 +204,7 @@ fn failure_of_an_earlier_day_that_is_kicked_lowers_that_day() {
     assert_eq!((numbers(first), numbers(store.today().unwrap())), ((1, 1), (0, 0)));
     let days = tube.query().days(first..=store.today().unwrap()).unwrap();
     assert_eq!(days.iter().map(|day| (day.date, day.failed)).collect::<Vec<_>>(), [(first, 1)]);
-    tube.kick_task(id).unwrap();
+    tube.kick(id).unwrap();
     assert_eq!((numbers(first), numbers(store.today().unwrap())), ((0, 1), (0, 0)));
     assert_sound(&store);
 }
@@ -243,11 +243,11 @@ fn failed_task_that_goes_on_in_another_tube_is_failed_in_none() {
     other.requeue("b", "again").unwrap();
     assert_eq!((numbers(&one), numbers(&other)), ((1, 2), (0, 0)));
     // A move leaves the task buried: it is a failed task of the other tube.
-    one.admin().move_to(moved, &other).unwrap();
+    assert_eq!(one.admin().move_to(&other, moved), Ok(1));
     assert_eq!((numbers(&one), numbers(&other)), ((0, 2), (1, 0)));
-    other.kick_task(moved).unwrap();
+    other.kick(moved).unwrap();
     assert_eq!((numbers(&one), numbers(&other)), ((0, 2), (0, 0)));
-    assert_eq!(other.peek(put).unwrap().info.id, put);
+    assert_eq!(other.query().task(put).unwrap().info.id, put);
     assert_sound(&store);
 }
 
@@ -258,7 +258,7 @@ fn day_on_which_only_failed_tasks_are_counted_is_listed() {
     let first = store.today().unwrap();
     fail(&one);
     clock.advance(DAY);
-    one.admin().move_to(id, &other).unwrap();
+    assert_eq!(one.admin().move_to(&other, id), Ok(1));
     let days = |tube: &Tube| -> Vec<(Date, u64)> {
         let days = tube.query().days(first..=store.today().unwrap()).unwrap();
         days.iter().map(|day| (day.date, day.failed)).collect()
@@ -337,13 +337,13 @@ fn wait_begins_when_the_task_becomes_ready() {
     let (claim, waited) = wait();
     assert_eq!(waited, secs(4));
     let id = claim.id();
-    tube.bury(id).unwrap();
+    tube.admin().bury(id, None).unwrap();
     clock.advance(secs(100));
-    tube.kick_task(id).unwrap();
+    tube.kick(id).unwrap();
     clock.advance(secs(6));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(6));
-    tube.admin().revoke(claim.id()).unwrap();
+    assert_eq!(tube.admin().revoke(claim.id()), Ok(1));
     clock.advance(secs(7));
     let (claim, waited) = wait();
     assert_eq!(waited, secs(7));
@@ -384,7 +384,7 @@ fn task_that_goes_on_in_another_tube_waits_anew() {
     assert_eq!((cycles(&of_other), of_other.wait.mean), ((1, 1, 0), secs(3)));
     let id = one.put("moved").unwrap().id;
     clock.advance(secs(10));
-    one.admin().move_to(id, &other).unwrap();
+    assert_eq!(one.admin().move_to(&other, id), Ok(1));
     clock.advance(secs(3));
     take(&other).unwrap();
     let (of_one, of_other) = (today(&store, &one), today(&store, &other));

@@ -158,7 +158,7 @@ impl Run {
                 self.tasks.get_mut(&id).unwrap().place = Place::Buried { at: now };
             }
             _ => {
-                self.tube.admin().revoke(id).unwrap();
+                assert_eq!(self.tube.admin().revoke(id), Ok(1));
                 let task = self.tasks.get_mut(&id).unwrap();
                 task.attempts -= 1;
                 task.place = Place::Ready { since: now };
@@ -192,7 +192,7 @@ impl Run {
             self.tasks.remove(&id);
             return;
         }
-        self.tube.kick_task(id).unwrap();
+        self.tube.kick(id).unwrap();
         self.tasks.insert(id, Task { place: Place::Ready { since: self.now }, attempts: 0 });
     }
 

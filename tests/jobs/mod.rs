@@ -60,6 +60,7 @@ mod fail;
 mod failures;
 mod files;
 mod filter_uses;
+mod filtered;
 mod filters;
 mod filters_bounded;
 mod filters_by_tags;

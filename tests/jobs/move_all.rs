@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Error, Keep, Put, TaskState, Tube, TubeOptions};
+use tubewell::{Error, Filter, Keep, Put, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, poll};
 use super::moves::{listed, other};
@@ -20,7 +20,7 @@ fn move_all_moves_tasks_in_every_state() {
             let own = if into_empty { vec![] } else { vec![to.put("own").unwrap().id] };
             let [ready, taken, buried, ended] = ["a", "b", "c", "d"].map(|body| case.put(body));
             case.tube.claim(ended).unwrap().ack().unwrap();
-            case.tube.bury(buried).unwrap();
+            case.tube.admin().bury(buried, None).unwrap();
             let claim = case.tube.claim(taken).unwrap();
             let mut expected = vec![ready, taken];
             let mut delayed = vec![];
@@ -28,7 +28,7 @@ fn move_all_moves_tasks_in_every_state() {
                 delayed.push(case.add(case.draft("delayed").delay(secs(5))));
             }
             let count = 3 + delayed.len() as u64;
-            assert_eq!(case.tube.admin().move_all(&to), Ok(count));
+            assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(count));
             assert_eq!(case.tasks(), counts([("done", count + 1)]));
             assert_eq!(listed(&case.tube, TaskState::Done), [ended]);
             assert_not_taken(claim.ack(), taken);
@@ -39,7 +39,7 @@ fn move_all_moves_tasks_in_every_state() {
             assert_eq!(in_ready, expected);
             assert_eq!(listed(&to, TaskState::Buried), [buried]);
             assert_eq!(listed(&to, TaskState::Delayed), delayed);
-            assert_eq!(case.tube.admin().move_all(&to), Ok(0));
+            assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(0));
             case.store.drop_tube("case").unwrap();
             case.store.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
         });
@@ -57,17 +57,17 @@ fn move_all_goes_on_in_steps() {
         let ids: Vec<u64> =
             case.tube.put_many(puts).unwrap().iter().map(|receipt| receipt.id).collect();
         for id in ids.iter().skip(600) {
-            case.tube.bury(*id).unwrap();
+            case.tube.admin().bury(*id, None).unwrap();
         }
         let before = case.store.counters().unwrap().commits;
-        assert_eq!(case.tube.admin().move_all(&to), Ok(700));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(700));
         let commits = case.store.counters().unwrap().commits - before;
         assert!((3..=5).contains(&commits), "{commits} commits");
         assert_eq!(tasks(&to), counts([("ready", 600), ("buried", 100), ("total", 700)]));
         for (n, id) in ids.iter().enumerate().step_by(25) {
-            assert_eq!(to.peek(*id).unwrap().body, body(n).into_bytes());
+            assert_eq!(to.query().task(*id).unwrap().body, body(n).into_bytes());
         }
-        assert_eq!(block_on(to.to_async().admin().move_all(&case.tube)), Ok(700));
+        assert_eq!(block_on(to.to_async().admin().move_to(&case.tube, Filter::new())), Ok(700));
         assert_eq!(case.tasks().get("total"), Some(&700));
         assert_eq!(tasks(&to), counts([("done", 700)]));
     });
@@ -81,7 +81,7 @@ fn move_all_into_a_limited_tube_moves_as_many_as_fit() {
         store.create_tube("other", TubeOptions::new().capacity(300).driver(LIMFIFOTTL)).unwrap();
     from.put_many((0..400).map(|n| n.to_string())).unwrap();
     let full = Error::Full { tube: "other".into(), capacity: 300 };
-    assert_eq!(from.admin().move_all(&to), Err(full));
+    assert_eq!(from.admin().move_to(&to, Filter::new()), Err(full));
     assert_eq!((tasks(&from)["ready"], tasks(&to)["ready"]), (100, 300));
     assert_eq!(take(&from), Some(300));
     assert_sound(&store);
@@ -101,7 +101,7 @@ fn late_task_is_left() -> bool {
     let from = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let to = other(&store, FIFO);
     from.put_many(["x"; 600]).unwrap();
-    let mut moving = from.to_async().admin().move_all(&to);
+    let mut moving = from.to_async().admin().move_to(&to, Filter::new());
     if poll(&mut moving, Waker::noop()).is_ready() {
         return false;
     }
@@ -120,14 +120,14 @@ fn move_of_the_last_task_drains_its_tube() {
         let (drained, drained_to) = (
             wait_drained(&case.tube),
             wait_drained_after(&to, || {
-                case.tube.admin().move_to(ids[0], &to).unwrap();
+                assert_eq!(case.tube.admin().move_to(&to, ids[0]), Ok(1));
             }),
         );
         drained.assert_waits();
-        assert_eq!(case.tube.admin().move_all(&to), Ok(1));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(1));
         assert_eq!(drained.answer(), Ok(true));
         drained_to.assert_waits();
-        assert_eq!(to.admin().move_all(&case.tube), Ok(2));
+        assert_eq!(to.admin().move_to(&case.tube, Filter::new()), Ok(2));
         assert_eq!(drained_to.answer(), Ok(true));
     });
 }
@@ -147,9 +147,9 @@ fn move_of_more_buried_tasks_than_a_tube_keeps_forgets_the_rest() {
             let to = case.store.create_tube("to", options.driver(case.driver)).unwrap();
             let ids: Vec<u64> = (0..5).map(|_| case.put("x")).collect();
             for id in &ids {
-                case.tube.bury(*id).unwrap();
+                case.tube.admin().bury(*id, None).unwrap();
             }
-            assert_eq!(case.tube.admin().move_all(&to), Ok(5));
+            assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(5));
             let left = &ids[5 - usize::try_from(kept).unwrap()..];
             assert_eq!(listed(&to, TaskState::Buried), left);
             let counted = to.statistics().unwrap().tasks;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Backoff, Ending, EventKind, Failure, Keep, Outcome, Put, Store, TaskState, Tube, TubeOptions,
+    Backoff, Ending, EventKind, Failure, Filter, Keep, Outcome, Put, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::files::{after_a_kill, attempts, create_with, failure, groups};
@@ -37,13 +38,12 @@ fn moved_task_is_in_the_other_tube_only() {
         let to = other(&case.store, case.driver);
         let large = "large ".repeat(1000);
         let ids = [case.put("first"), case.put(&large), case.put("last")];
-        let mut before = ids.map(|id| case.tube.peek(id).unwrap());
+        let mut before = ids.map(|id| case.tube.query().task(id).unwrap());
         before[1].info.tube = to.name().into();
-        let receipt = case.tube.admin().move_to(ids[1], &to).unwrap();
-        assert_eq!((receipt.id, receipt.state), (ids[1], TaskState::Ready));
+        assert_eq!(case.tube.admin().move_to(&to, ids[1]), Ok(1));
         assert_eq!(case.state(ids[1]), None);
-        assert_not_found(case.tube.admin().move_to(ids[1], &to), ids[1]);
-        assert_eq!(to.peek(ids[1]).unwrap(), before[1]);
+        assert_eq!(case.tube.admin().move_to(&to, ids[1]), Ok(0));
+        assert_eq!(to.query().task(ids[1]).unwrap(), before[1]);
         assert_eq!(case.take_all(), [ids[0], ids[2]]);
         let claim = to.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.body(), claim.tube()), (ids[1], large.as_bytes(), "other"));
@@ -66,7 +66,7 @@ fn move_of_taken_task_ends_its_claim() {
             claim.renew(secs(60)).unwrap();
             claim.touch(secs(1)).unwrap();
         }
-        assert_eq!(case.tube.admin().move_to(id, &to).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.admin().move_to(&to, id), Ok(1));
         assert!(!claim.is_current().unwrap());
         assert_not_taken(claim.touch(secs(1)), id);
         assert_not_taken(claim.ack(), id);
@@ -89,16 +89,16 @@ fn move_keeps_state_options_and_failure() {
         case.advance(1000);
         for id in [delayed, failed] {
             let mut info = case.info(id);
-            let receipt = case.tube.admin().move_to(id, &to).unwrap();
+            assert_eq!(case.tube.admin().move_to(&to, id), Ok(1));
             info.tube = to.name().into();
-            assert_eq!((receipt.state, to.peek(id).unwrap().info), (info.state, info));
+            assert_eq!(to.query().task(id).unwrap().info, info);
         }
         assert_eq!((groups(&case.tube), groups(&to)), (vec![], vec![("timeout".to_owned(), 1)]));
         assert_eq!(tasks(&to), counts([("delayed", 1), ("buried", 1), ("total", 2)]));
         assert_eq!(listed(&to, TaskState::Buried), [failed]);
         case.advance(9000);
         assert_eq!(take(&to), Some(delayed));
-        to.kick_task(failed).unwrap();
+        to.kick(failed).unwrap();
         let again = to.try_take().unwrap().unwrap();
         assert_eq!((again.id(), again.attempt(), again.priority()), (failed, 1, 3));
         assert_eq!(failure(&to, failed).unwrap().0, "timeout");
@@ -117,7 +117,7 @@ fn moved_task_comes_before_younger_ones() {
         let put = |body: &str| to.put(case.draft(body)).unwrap().id;
         let old = case.put("old");
         let young = [put("young"), put("younger")];
-        case.tube.admin().move_to(old, &to).unwrap();
+        assert_eq!(case.tube.admin().move_to(&to, old), Ok(1));
         let taken: Vec<u64> = std::iter::from_fn(|| take(&to)).collect();
         assert_eq!(taken, [old, young[0], young[1]]);
     });
@@ -133,7 +133,7 @@ fn move_frees_the_sub_queue_of_a_taken_task() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), case.take()), (first, None));
         let waiting = case.begin_take();
-        case.tube.admin().move_to(first, &to).unwrap();
+        assert_eq!(case.tube.admin().move_to(&to, first), Ok(1));
         assert_eq!(waiting.id(), Some(second));
         // It is the first of its sub-queue there, and the only one that is taken.
         assert_eq!((take(&to), take(&to)), (Some(first), None));
@@ -150,11 +150,11 @@ fn moved_task_is_given_to_a_waiting_taker() {
         let id = case.put("work");
         let first = WaitingTake::begin(to.to_async().take_timeout(NO_TIMEOUT));
         let mut second = WaitingTake::begin(to.to_async().take_timeout(NO_TIMEOUT));
-        case.tube.admin().move_to(id, &to).unwrap();
+        assert_eq!(case.tube.admin().move_to(&to, id), Ok(1));
         assert_eq!(first.id(), Some(id));
         assert!(second.is_pending());
         let next = case.put("next");
-        assert_eq!(case.tube.admin().move_all(&to), Ok(1));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(1));
         assert_eq!(second.id(), Some(next));
     });
 }
@@ -166,15 +166,15 @@ fn waits_for_the_end_of_a_moved_task_go_on() {
         let to = case.store.create_tube("other", keep.driver(case.driver)).unwrap();
         let ids = [case.put("acked"), case.put("truncated"), case.put("buried")];
         let waits = ids.map(|id| wait_for(&case.tube, id));
-        case.tube.admin().move_to(ids[0], &to).unwrap();
-        assert_eq!(case.tube.admin().move_all(&to), Ok(2));
+        assert_eq!(case.tube.admin().move_to(&to, ids[0]), Ok(1));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(2));
         waits.iter().for_each(Wait::assert_waits);
         // The tube where it was does not matter any more.
         case.tube.admin().truncate().unwrap();
         waits.iter().for_each(Wait::assert_waits);
         assert_eq!(case.tube.wait_done(ids[0], ZERO), Ok(Some(Ending::Gone)));
         to.claim(ids[0]).unwrap().end(Outcome::result("R")).unwrap();
-        to.bury(ids[2]).unwrap();
+        to.admin().bury(ids[2], None).unwrap();
         to.admin().truncate().unwrap();
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
         assert_eq!(endings, [done("R"), Ending::Gone, Ending::Buried { failure: None }]);
@@ -193,7 +193,7 @@ fn move_out_of_a_full_tube_admits_a_waiting_put() {
         while store.tubes().unwrap().iter().all(|tube| tube.waiting_puts == 0) {
             std::thread::yield_now();
         }
-        small.admin().move_to(id, &to).unwrap();
+        assert_eq!(small.admin().move_to(&to, id), Ok(1));
         put.join().unwrap().unwrap();
     });
     assert_eq!(tasks(&small), counts([("ready", 1), ("total", 1), ("done", 1)]));
@@ -212,8 +212,8 @@ fn task_of_a_tube_without_times_gets_the_defaults_of_the_other_tube() {
         let timed = store.create_tube("timed", options.driver(driver)).unwrap();
         let id = plain.put("x").unwrap().id;
         clock.advance(secs(10));
-        plain.admin().move_to(id, &timed).unwrap();
-        let info = timed.peek(id).unwrap().info;
+        assert_eq!(plain.admin().move_to(&timed, id), Ok(1));
+        let info = timed.query().task(id).unwrap().info;
         assert_eq!((info.priority, info.ttl_left, info.ttr), (7, Some(secs(60)), Some(secs(5))));
         assert_sound(&store);
     }
@@ -231,13 +231,13 @@ fn buried_tasks_are_kept_as_the_other_tube_says() {
             claim.bury(Failure::new("group", "message")).unwrap();
             case.advance(1000);
         }
-        assert_eq!(case.tube.admin().move_all(&to), Ok(3));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(3));
         assert_eq!(listed(&to, TaskState::Buried), [ids[1], ids[0]]);
         assert_eq!(groups(&to), [("group".to_owned(), 2)]);
         // And back again: all are kept, in the order of takes.
-        assert_eq!(to.admin().move_all(&case.tube), Ok(2));
+        assert_eq!(to.admin().move_to(&case.tube, Filter::new()), Ok(2));
         assert_eq!(listed(&case.tube, TaskState::Buried), [ids[0], ids[1]]);
-        case.tube.admin().move_to(ids[0], &to).unwrap();
+        assert_eq!(case.tube.admin().move_to(&to, ids[0]), Ok(1));
         case.advance(60_000);
         assert_eq!((tasks(&to).get("buried"), case.tasks()["buried"]), (None, 1));
     });
@@ -251,9 +251,9 @@ fn moved_buried_tasks_that_are_not_kept_are_not_counted_any_more() {
         let events = EventLog::of(&case.store, &to);
         for body in ["a", "b"] {
             let id = case.put(body);
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
-        assert_eq!(case.tube.admin().move_all(&to), Ok(2));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(2));
         assert_eq!(tasks(&to), counts([("done", 2)]));
         let kinds: Vec<EventKind> = events.read().iter().map(|event| event.1).collect();
         assert_eq!(kinds, [EventKind::Move, EventKind::Move, EventKind::Forget, EventKind::Forget]);
@@ -270,12 +270,12 @@ fn attempts_go_along_with_a_move() {
             for _ in 0..takes {
                 drop(case.tube.claim(id).unwrap());
             }
-            case.tube.admin().move_to(id, &to).unwrap();
+            assert_eq!(case.tube.admin().move_to(&to, id), Ok(1));
         }
         assert_eq!(attempts(&to, ids[0]), (1, Some(1)));
         assert_eq!(attempts(&to, ids[1]), (2, Some(0)));
         assert_eq!((take(&to), take(&to)), (Some(ids[0]), None));
-        assert_eq!(to.peek(ids[1]).unwrap().info.state, TaskState::Buried);
+        assert_eq!(to.query().task(ids[1]).unwrap().info.state, TaskState::Buried);
     });
 }
 
@@ -285,7 +285,7 @@ fn move_is_two_events() {
         let to = other(&case.store, case.driver);
         let (from_log, to_log) = (case.event_log(), EventLog::of(&case.store, &to));
         let id = case.put("x");
-        case.tube.admin().move_to(id, &to).unwrap();
+        assert_eq!(case.tube.admin().move_to(&to, id), Ok(1));
         let put = (id, EventKind::Put, TaskState::Ready);
         assert_eq!(from_log.read(), [put, (id, EventKind::Move, TaskState::Done)]);
         assert_eq!(to_log.read(), [(id, EventKind::Move, TaskState::Ready)]);
@@ -303,7 +303,7 @@ fn parked_and_overdue_claims_end_with_a_move() {
         let overdue = case.add(case.draft("overdue").ttr(secs(1)));
         let claim = case.tube.claim(overdue).unwrap();
         case.advance(2000);
-        assert_eq!(case.tube.admin().move_all(&to), Ok(2));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(2));
         assert_not_taken(case.store.resume_claim(&token), parked);
         assert_not_taken(claim.ack(), overdue);
         assert_eq!(tasks(&to), counts([("ready", 2), ("total", 2)]));
@@ -316,9 +316,9 @@ fn deferred_move_is_visible_with_its_flush() {
         let to = other(&case.store, case.driver);
         let id = case.put("x");
         let deferred = case.tube.to_async();
-        let ticket = deferred.admin().move_to(id, &to);
-        assert_not_found(deferred.admin().move_to(id, &to).wait(), id);
-        assert_eq!(ticket.wait().unwrap().id, id);
+        let ticket = deferred.admin().move_to(&to, id);
+        assert_eq!(deferred.admin().move_to(&to, id).wait(), Ok(0));
+        assert_eq!(ticket.wait(), Ok(1));
         assert_eq!(take(&to), Some(id));
     });
 }
@@ -333,14 +333,14 @@ fn moved_task_survives_a_kill_and_a_close() {
         let large = vec![7; 5000];
         let [ready, buried] = [from.put(large.clone()), from.put("b")].map(|put| put.unwrap().id);
         from.claim(buried).unwrap().bury(Failure::new("group", "message")).unwrap();
-        from.admin().move_to(ready, &to).unwrap();
-        from.admin().move_to(buried, &to).unwrap();
+        assert_eq!(from.admin().move_to(&to, ready), Ok(1));
+        assert_eq!(from.admin().move_to(&to, buried), Ok(1));
         let check = |store: &Store| {
             assert_sound(store);
             let (from, to) = (store.find_tube("case").unwrap(), store.find_tube("other").unwrap());
             assert_eq!(tasks(&from).get("total"), None);
             assert_eq!(tasks(&to), counts([("ready", 1), ("buried", 1), ("total", 2)]));
-            assert_eq!(to.peek(ready).unwrap().body, large);
+            assert_eq!(to.query().task(ready).unwrap().body, large);
             assert_eq!(failure(&to, buried), Some(("group".into(), "message".into(), 1)));
             assert_eq!(attempts(&to, buried).0, 1);
         };

@@ -38,7 +38,7 @@ fn next_has_the_order_of_takes() {
         let all = next(&case.tube, 100);
         assert_eq!(all.len(), 40);
         let late = all[3];
-        case.tube.bury(late).unwrap();
+        case.tube.admin().bury(late, None).unwrap();
         let all: Vec<u64> = all.into_iter().filter(|id| *id != late).collect();
         assert_eq!(next(&case.tube, 100), all);
         assert_eq!(case.take_all(), all);

@@ -132,7 +132,7 @@ fn moment_is_refused_by_drivers_without_times() {
         let update = Update::new().body("y");
         assert_unsupported(case.tube.update(id, update.clone().not_before(at(HOUR))), case.driver);
         assert_unsupported(case.tube.update(id, update.not_before(None)), case.driver);
-        assert_eq!(case.tube.peek(id).unwrap().body, b"x");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"x");
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
     });
 }
@@ -222,18 +222,18 @@ fn buried_task_that_is_kicked_waits_for_its_moment() {
     for_each_driver(TIMED, |case| {
         let ids = [(); 4].map(|()| case.add(case.draft("x").ttl(HOUR).not_before(at(secs(9)))));
         for id in ids {
-            assert_eq!(case.tube.bury(id).unwrap().state, TaskState::Buried);
+            assert_eq!(case.tube.admin().bury(id, None).unwrap().state, TaskState::Buried);
             assert_eq!(case.info(id).not_before, Some(at(secs(9))));
         }
         assert_sound(&case.store);
         case.advance(4000);
-        assert_eq!(case.tube.kick_task(ids[0]).unwrap().state, TaskState::Delayed);
-        assert_eq!(case.tube.kick(2), Ok(2));
+        assert_eq!(case.tube.kick(ids[0]).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(2)), Ok(2));
         assert_eq!(case.tasks(), counts([("delayed", 3), ("buried", 1), ("total", 4)]));
         assert_eq!(case.info(ids[0]).ttl_left, Some(HOUR + secs(5)));
         case.advance(5000);
         assert_eq!(case.take_all(), ids[..3]);
-        assert_eq!(case.tube.kick_task(ids[3]).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.kick(ids[3]).unwrap().state, TaskState::Ready);
         assert_eq!(case.info(ids[3]).ttl_left, Some(HOUR));
     });
 }
@@ -272,7 +272,8 @@ fn task_that_is_given_back_waits_for_its_moment() {
         let revoked = case.put_at(secs(9));
         assert_eq!(case.take_all(), [expires, revoked]);
         case.set_wall(secs(0));
-        assert_eq!(case.tube.admin().revoke(revoked).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().revoke(revoked), Ok(1));
+        assert_eq!(case.state(revoked), Some(TaskState::Delayed));
         case.advance(1000);
         assert!(case.waits(expires));
         case.set_wall(secs(9));
@@ -361,7 +362,7 @@ fn replaced_task_keeps_its_moment_unless_the_put_names_another() {
         let put = case.draft("again").not_before(at(secs(5)));
         assert_eq!(requeued.requeue("mail", put).unwrap().state, TaskState::Delayed);
         case.advance(5000);
-        assert_eq!(case.tube.peek(id).unwrap().body, b"again");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"again");
         assert_eq!(case.take(), Some(id));
     });
 }
@@ -373,14 +374,16 @@ fn moment_moves_with_the_task_and_ends_when_it_goes_on() {
         let plain = case.store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
         let put = Put::new("x").not_before(at(secs(9)));
         let id = case.add(put);
-        assert_unsupported(case.tube.admin().move_to(id, &plain), FIFO);
-        assert_eq!(case.tube.admin().move_to(id, &next).unwrap().state, TaskState::Delayed);
+        assert_unsupported(case.tube.admin().move_to(&plain, id), FIFO);
+        assert_eq!(case.tube.admin().move_to(&next, id), Ok(1));
+        assert_eq!(next.query().task(id).unwrap().info.state, TaskState::Delayed);
         assert_sound(&case.store);
         // Moved while it is taken, by a clock that was set back since.
         let taken = case.put_at(ZERO);
         assert_eq!(keep(case.tube.claim(taken).unwrap()), taken);
         case.clock.set_wall(START - secs(5));
-        assert_eq!(case.tube.admin().move_to(taken, &next).unwrap().state, TaskState::Delayed);
+        assert_eq!(case.tube.admin().move_to(&next, taken), Ok(1));
+        assert_eq!(next.query().task(taken).unwrap().info.state, TaskState::Delayed);
         assert_sound(&case.store);
         case.clock.set_wall(START);
         case.advance(0);

@@ -160,12 +160,12 @@ impl Run {
 
     fn bury_or_kick(&mut self) {
         if let Some((id, tube)) = self.any(&[TaskState::Buried]) {
-            tube.kick_task(id).unwrap();
+            tube.kick(id).unwrap();
             let (now, _) = self.now();
             let task = self.tasks.get_mut(&id).unwrap();
             (task.state, task.delayed_until) = (TaskState::Delayed, now);
         } else if let Some((id, tube)) = self.any(&[TaskState::Ready, TaskState::Delayed]) {
-            tube.bury(id).unwrap();
+            tube.admin().bury(id, None).unwrap();
             self.tasks.get_mut(&id).unwrap().state = TaskState::Buried;
         }
     }
@@ -192,7 +192,7 @@ impl Run {
         let tube = self.tube();
         let (now, wall) = self.now();
         for (id, task) in &self.tasks {
-            let info = tube.peek(*id).unwrap().info;
+            let info = tube.query().task(*id).unwrap().info;
             assert_eq!(info.state, task.state, "step {step}, task {id}: {task:?}");
             assert_eq!(info.not_before, task.moment.map(at), "step {step}, task {id}");
             let delay = task.delayed_until.saturating_sub(now);

@@ -115,7 +115,7 @@ fn ttl_elapses_while_the_store_is_closed() {
         store.catch_up().unwrap();
         let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, short), None);
-        assert_eq!(tube.peek(long).unwrap().info.ttl_left, Some(2 * HOUR));
+        assert_eq!(tube.query().task(long).unwrap().info.ttl_left, Some(2 * HOUR));
         assert_eq!(take(&tube), Some(long));
         assert_sound(&store);
     }

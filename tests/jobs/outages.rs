@@ -19,9 +19,9 @@ fn calls_on_closed_store_return_closed() {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         tube.put("x").unwrap();
-        assert_eq!(tube.peek(0).unwrap().info.state, TaskState::Ready);
+        assert_eq!(tube.query().task(0).unwrap().info.state, TaskState::Ready);
         stores::close(&store);
-        assert_eq!(tube.peek(0).err(), Some(Error::Closed));
+        assert_eq!(tube.query().task(0).err(), Some(Error::Closed));
         assert_eq!(tube.query().list(TaskState::Ready, None, 10).err(), Some(Error::Closed));
         assert_eq!(tube.statistics().err(), Some(Error::Closed));
         assert_eq!(tube.try_take().err(), Some(Error::Closed));

@@ -64,7 +64,7 @@ fn outcome_is_kept_over_a_reopen_with_its_body_and_its_result() {
         assert_eq!(tube.ending(1), Ok(done(None)));
         assert_eq!(tube.ending(2), Ok(Some(Ending::Done { result: Some(large.clone()) })));
         assert_eq!(tube.ending(3), Err(Error::NotFound { id: 3 }));
-        assert_eq!(tube.peek(2).unwrap().body, large);
+        assert_eq!(tube.query().task(2).unwrap().body, large);
         assert_eq!(state(&tube, 1), Some(TaskState::Done));
         assert_eq!(ids(&tube.query().list(TaskState::Done, None, 10).unwrap()), [0, 1, 2]);
         let counts = tube.statistics().unwrap().tasks;
@@ -100,7 +100,7 @@ fn outcome_is_forgotten_after_its_time_also_while_the_store_is_closed() {
     let tube = store.create_tube("case", options.driver(FIFO)).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     ack_next(&tube, "ok");
-    assert_eq!(tube.peek(0).unwrap().info.ttl_left, Some(secs(60)));
+    assert_eq!(tube.query().task(0).unwrap().info.ttl_left, Some(secs(60)));
     file.clock.advance(secs(30));
     ack_next(&tube, "ok");
     file.clock.advance(secs(30));
@@ -128,10 +128,13 @@ fn kept_task_takes_no_place_and_its_ttl_has_ended() {
     }
     file.clock.advance(secs(60));
     assert_eq!(kept(&tube), 3);
-    assert_eq!(tube.peek(0).unwrap().info.ttl_left, None);
+    assert_eq!(tube.query().task(0).unwrap().info.ttl_left, None);
     assert!(matches!(tube.claim(0), Err(Error::NotReady { state: TaskState::Done, .. })));
-    assert!(matches!(tube.bury(0), Err(Error::NotReady { state: TaskState::Done, .. })));
-    assert_eq!(tube.kick_task(0), Err(Error::NotBuried { id: 0 }));
+    assert!(matches!(
+        tube.admin().bury(0, None),
+        Err(Error::NotReady { state: TaskState::Done, .. })
+    ));
+    assert_eq!(tube.kick(0), Err(Error::NotBuried { id: 0 }));
     tube.delete(0).unwrap();
     assert_eq!((kept(&tube), tube.ending(0)), (2, Ok(Some(Ending::Gone))));
     tube.admin().truncate().unwrap();
@@ -148,7 +151,7 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
         tube.put_many(["taken", "ready", "buried"]).unwrap();
         tube.put(Put::new("delayed").delay(secs(9))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
-        tube.bury(2).unwrap();
+        tube.admin().bury(2, None).unwrap();
         let refused = tube.admin().resolve(0, None);
         assert!(
             matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
@@ -226,7 +229,7 @@ fn failure_groups_are_counted_and_listed_newest_first() {
         tube.query().list(Filter::new().group("timeout").newest_first(), ready, 2),
         Err(Error::Invalid { .. })
     ));
-    tube.kick_task(2).unwrap();
+    tube.kick(2).unwrap();
     tube.delete(3).unwrap();
     tube.admin().resolve(1, None).unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
@@ -260,7 +263,7 @@ fn buried_tasks_are_forgotten_by_count_and_by_age() {
     assert_eq!(ids(&tube.query().list(TaskState::Buried, None, 9).unwrap()), [1, 2]);
     assert_eq!(tube.ending(4), Ok(Some(Ending::Gone)));
     assert_eq!(tube.query().groups().unwrap().iter().map(|group| group.count).sum::<u64>(), 2);
-    tube.kick(1).unwrap();
+    tube.admin().kick(Filter::new().limit(1)).unwrap();
     assert_eq!(state(&tube, 1), Some(TaskState::Ready));
     file.clock.advance(secs(9));
     assert_eq!(tube.ending(2), Ok(Some(Ending::Gone)));
@@ -279,7 +282,7 @@ fn last_failure_outlives_retries_and_stays_with_success() {
     let claim = tube.try_take().unwrap().unwrap();
     claim.fail(Failure::new("timeout", "no answer")).unwrap();
     ack_next(&tube, "ok");
-    let info = tube.peek(0).unwrap().info;
+    let info = tube.query().task(0).unwrap().info;
     assert_eq!(info.failure.unwrap().group, "timeout");
     assert_eq!((info.attempts, info.state), (2, TaskState::Done));
     assert!(tube.query().groups().unwrap().is_empty());

@@ -1,6 +1,6 @@
 //! Tasks that wait for other tasks: parents that are given with the put, added and removed.
 
-use tubewell::{Error, Outcome, Put, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Error, Filter, Outcome, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::support::*;
 
@@ -56,7 +56,7 @@ fn task_with_an_open_parent_is_blocked() {
                 child,
             );
         }
-        assert_eq!(case.tube.kick_task(child), Err(Error::NotBuried { id: child }));
+        assert_eq!(case.tube.kick(child), Err(Error::NotBuried { id: child }));
 
         assert_eq!(case.tube.delete(child).unwrap().state, TaskState::Done);
         assert_eq!(case.tube.query().children(parent), Ok(vec![]));
@@ -222,7 +222,7 @@ fn parents_of_tasks_that_do_not_wait_are_refused() {
     for_each_driver_with(ALL, kept, |case| {
         case.put_all([0, 1, 2, 3]);
         keep(case.tube.claim(1).unwrap());
-        case.tube.bury(2).unwrap();
+        case.tube.admin().bury(2, None).unwrap();
         case.ack(3);
         for (id, state) in [(1, TaskState::Taken), (2, TaskState::Buried), (3, TaskState::Done)] {
             let refused = case.tube.admin().add_parents(id, &case.tube, &[0]).unwrap_err();
@@ -388,20 +388,20 @@ fn buried_task_keeps_its_parents_and_is_blocked_again_by_a_kick() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let child = case.add(after(case, &[0, 1]));
-        assert_eq!(case.tube.bury(child).unwrap().state, TaskState::Buried);
+        assert_eq!(case.tube.admin().bury(child, None).unwrap().state, TaskState::Buried);
         assert_eq!(case.info(child).open_parents, 2);
         case.ack(0);
         assert_eq!(
             (case.info(child).open_parents, case.state(child)),
             (1, Some(TaskState::Buried))
         );
-        assert_eq!(case.tube.kick_task(child).unwrap().state, TaskState::Blocked);
-        case.tube.bury(child).unwrap();
-        assert_eq!(case.tube.kick(9), Ok(1));
+        assert_eq!(case.tube.kick(child).unwrap().state, TaskState::Blocked);
+        case.tube.admin().bury(child, None).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(9)), Ok(1));
         assert_eq!(case.state(child), Some(TaskState::Blocked));
-        case.tube.bury(child).unwrap();
+        case.tube.admin().bury(child, None).unwrap();
         assert_eq!(case.tube.admin().remove_parents(child, None).unwrap().state, TaskState::Buried);
-        assert_eq!(case.tube.kick_task(child).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.kick(child).unwrap().state, TaskState::Ready);
     });
 }
 

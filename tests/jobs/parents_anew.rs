@@ -77,8 +77,8 @@ fn done_parent_is_refused_after_a_restart_until_its_children_are_free() {
 #[test]
 fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
     let anew: [fn(&Case, u64); 5] = [
-        |case, id| assert_eq!(case.tube.kick_task(id).unwrap().state, TaskState::Ready),
-        |case, _| assert_eq!(case.tube.kick(1), Ok(1)),
+        |case, id| assert_eq!(case.tube.kick(id).unwrap().state, TaskState::Ready),
+        |case, _| assert_eq!(case.tube.admin().kick(Filter::new().limit(1)), Ok(1)),
         |case, _| assert_eq!(case.tube.admin().kick(Filter::new().group("g")), Ok(1)),
         |case, id| assert_eq!(case.tube.requeue("parent", Put::new("again")).unwrap().id, id),
         |case, id| {
@@ -96,7 +96,7 @@ fn children_wait_for_a_buried_parent_that_begins_anew_before_they_are_told() {
                 case.advance(0);
                 assert_eq!(case.tasks()["blocked"], CHILDREN, "with {rule:?}");
                 // A later burial counts.
-                case.tube.bury(parent).unwrap();
+                case.tube.admin().bury(parent, None).unwrap();
                 case.advance(0);
                 assert_eq!(case.tasks().get("blocked"), None);
                 case.tube.admin().truncate().unwrap();

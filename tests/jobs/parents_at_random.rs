@@ -106,7 +106,7 @@ impl Run {
             0 => self.add_parents(id, task),
             1 => self.remove_parents(id),
             2 => {
-                assert_eq!(tube.bury(id).unwrap().state, TaskState::Buried);
+                assert_eq!(tube.admin().bury(id, None).unwrap().state, TaskState::Buried);
                 if task.state != TaskState::Buried {
                     self.model.end(id, End::Buried);
                 }
@@ -129,7 +129,7 @@ impl Run {
             5 if task.state == TaskState::Buried => {
                 let is_blocked = !task.parents.is_empty();
                 let state = if is_blocked { TaskState::Blocked } else { TaskState::Ready };
-                assert_eq!(tube.kick_task(id).unwrap().state, state);
+                assert_eq!(tube.kick(id).unwrap().state, state);
                 self.model.tasks.get_mut(&id).unwrap().state = state;
             }
             _ => match tube.claim(id) {
@@ -194,7 +194,7 @@ impl Run {
 fn check(model: &Family, tubes: &[Tube; 2]) {
     for (id, task) in &model.tasks {
         let tube = &tubes[task.tube];
-        let info = tube.peek(*id).unwrap().info;
+        let info = tube.query().task(*id).unwrap().info;
         assert_eq!(
             (info.state, info.open_parents as usize),
             (task.state, task.parents.len()),

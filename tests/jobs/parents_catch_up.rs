@@ -17,7 +17,7 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
     type End = fn(&Store, &tubewell::Tube);
     let ends: [(End, u64, u64); 4] = [
         (|_, tube| assert_eq!(tube.claim(0).unwrap().ack().unwrap().id, 0), CHILDREN, 0),
-        (|_, tube| assert_eq!(tube.bury(0).unwrap().id, 0), 0, CHILDREN),
+        (|_, tube| assert_eq!(tube.admin().bury(0, None).unwrap().id, 0), 0, CHILDREN),
         (|_, tube| tube.admin().truncate().unwrap(), 0, CHILDREN),
         (|store, tube| store.drop_tube(tube.name()).unwrap(), 0, CHILDREN),
     ];

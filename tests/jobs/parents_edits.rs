@@ -38,7 +38,7 @@ fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
     type Leave = fn(&Case, &Tube, u64);
     let leaves: [Leave; 3] = [
         |case, other, parent| {
-            case.tube.admin().move_to(parent, other).unwrap();
+            assert_eq!(case.tube.admin().move_to(other, parent), Ok(1));
         },
         |case, other, parent| {
             let claim = case.tube.claim(parent).unwrap();
@@ -56,7 +56,7 @@ fn parent_that_has_left_the_tube_that_is_named_is_waited_for() {
             leave(case, &other, parent);
             let child = child_of(case, parent);
             assert_eq!(case.state(child), Some(TaskState::Blocked));
-            other.admin().move_to(parent, &case.tube).unwrap();
+            assert_eq!(other.admin().move_to(&case.tube, parent), Ok(1));
             let late = case.add(case.draft("child").after(&other, [parent]));
             assert_eq!(case.state(late), Some(TaskState::Blocked));
             case.ack(parent);
@@ -190,15 +190,16 @@ fn moved_tasks_keep_their_edges() {
         let parent = case.put("parent");
         let child = child_of(case, parent);
         let grandchild = child_of(case, child);
-        assert_eq!(case.tube.admin().move_to(child, &other).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.admin().move_to(&other, child), Ok(1));
+        assert_eq!(state(&other, child), Some(TaskState::Blocked));
         assert_eq!(
             (other.query().parents(child), other.query().children(child)),
             (Ok(vec![parent]), Ok(vec![grandchild]))
         );
         assert_sound(&case.store);
-        case.tube.admin().move_to(parent, &other).unwrap();
+        assert_eq!(case.tube.admin().move_to(&other, parent), Ok(1));
         assert_eq!(other.query().children(parent), Ok(vec![child]));
-        assert_eq!(other.admin().move_all(&case.tube), Ok(2));
+        assert_eq!(other.admin().move_to(&case.tube, Filter::new()), Ok(2));
         let tasks = case.tube.statistics().unwrap().tasks;
         assert_eq!((tasks.ready, tasks.blocked, tasks.total), (1, 2, 3));
         drop_without_effect(case, &other);
@@ -226,22 +227,26 @@ fn parents_are_deleted_together_with_all_that_wait_for_them() {
             let parent = case.put("a");
             let child = child_of(case, parent);
             let grandchild = child_of(case, child);
-            let refused = case.tube.admin().delete_many(&[parent, child]);
+            let refused = case.tube.admin().delete(Filter::new().ids([parent, child]));
             assert_eq!(refused, Err(Error::HasDependents { id: child, count: 1 }));
             assert_eq!(
-                case.tube.admin().delete_many(&[parent, grandchild]),
+                case.tube.admin().delete(Filter::new().ids([parent, grandchild])),
                 Err(Error::HasDependents { id: parent, count: 1 })
             );
             assert_eq!(case.tube.query().parents(grandchild), Ok(vec![child]));
             let ids = order.map(|n| first + n);
-            assert_eq!(case.tube.admin().delete_many(&[&ids[..], &[first + 99]].concat()), Ok(3));
+            assert_eq!(
+                case.tube.admin().delete(Filter::new().ids([&ids[..], &[first + 99]].concat())),
+                Ok(3)
+            );
             assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
         }
         let parent = case.put("a");
         let child = child_of(case, parent);
         let refused = Error::HasDependents { id: parent, count: 1 };
         assert_eq!(case.tube.cancel(parent), Err(refused.clone()));
-        assert_eq!(case.tube.admin().delete_if(parent, &[TaskState::Ready]), Err(refused.clone()));
+        let by_id = Filter::from(parent).state(TaskState::Ready);
+        assert_eq!(case.tube.admin().delete(by_id), Err(refused.clone()));
         let select = Filter::new().state(TaskState::Ready);
         assert_eq!(case.tube.admin().delete(select), Err(refused));
         let select = Filter::new().state(TaskState::Blocked);
@@ -271,7 +276,7 @@ fn delete_of_a_filter_deletes_tasks_together_with_later_ones_that_wait_for_them(
         let parents = [case.put("a"), case.put("b")];
         let children = parents.map(|parent| child_of(case, parent));
         for id in [parents[0], parents[1], children[0]] {
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
         let select = Filter::new().state(TaskState::Buried);
         let refused = Error::HasDependents { id: parents[1], count: 1 };
@@ -343,13 +348,13 @@ fn replaced_task_that_gets_another_rule_keeps_its_parents() {
         let replaced = case.tube.put(task().on_parent(OnParent::Bury)).unwrap();
         assert_eq!((replaced.id, replaced.state), (child, TaskState::Blocked));
         assert_eq!(case.tube.query().parents(child), Ok(vec![0]));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(0);
         assert_eq!(case.state(child), Some(TaskState::Buried));
         // It keeps the rule that it has.
-        case.tube.kick(2).unwrap();
+        case.tube.admin().kick(Filter::new().limit(2)).unwrap();
         assert_eq!(case.tube.put(task()).unwrap().state, TaskState::Blocked);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.advance(0);
         assert_eq!(case.state(child), Some(TaskState::Buried));
         // A put that names no parents has none.

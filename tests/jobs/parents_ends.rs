@@ -1,7 +1,7 @@
 //! The ends of parents: what becomes of the tasks that wait for them.
 
 use tubewell::{
-    Ending, Error, EventKind, Failure, Keep, OnParent, Outcome, TaskState, TubeOptions,
+    Ending, Error, EventKind, Failure, Filter, Keep, OnParent, Outcome, TaskState, TubeOptions,
 };
 
 use super::files::{create, create_with, draft, group_of_buried};
@@ -52,9 +52,9 @@ fn parent_that_is_trimmed_while_its_children_are_buried_is_not_waited_for() {
             (rule, case.add(case.draft("child").after(&case.tube, [parent]).on_parent(rule)))
         });
         let children: Vec<_> = children.collect();
-        case.tube.bury(parent).unwrap();
+        case.tube.admin().bury(parent, None).unwrap();
         settle(case);
-        assert_not_found(case.tube.peek(parent), parent);
+        assert_not_found(case.tube.query().task(parent), parent);
         let left: Vec<_> =
             children.iter().filter_map(|(rule, id)| Some((rule, case.state(*id)?))).collect();
         let states = |of: OnParent| {
@@ -79,7 +79,7 @@ fn children_of_a_buried_parent_follow_their_rules() {
     for_each_driver(ALL, |case| {
         let parent = case.put("parent");
         let children @ [waits, released, buried] = children(case, parent);
-        case.tube.bury(parent).unwrap();
+        case.tube.admin().bury(parent, None).unwrap();
         settle(case);
         assert_eq!(
             states(case, children),
@@ -88,8 +88,8 @@ fn children_of_a_buried_parent_follow_their_rules() {
         assert_eq!(group_of_buried(&case.tube, buried).unwrap(), "parent-buried");
         assert_eq!(case.tube.query().children(parent), Ok(vec![waits, buried]));
         // The children that were buried with it still wait for it.
-        assert_eq!(case.tube.kick_task(buried).unwrap().state, TaskState::Blocked);
-        assert_eq!(case.tube.kick_task(parent).unwrap().state, TaskState::Ready);
+        assert_eq!(case.tube.kick(buried).unwrap().state, TaskState::Blocked);
+        assert_eq!(case.tube.kick(parent).unwrap().state, TaskState::Ready);
         assert_eq!(case.take_all(), [parent, released]);
         case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.take_all(), [waits, buried]);
@@ -99,7 +99,7 @@ fn children_of_a_buried_parent_follow_their_rules() {
 #[test]
 fn every_bury_of_a_parent_counts() {
     let buries: [fn(&Case, u64); 4] = [
-        |case, id| assert_eq!(case.tube.bury(id).unwrap().state, TaskState::Buried),
+        |case, id| assert_eq!(case.tube.admin().bury(id, None).unwrap().state, TaskState::Buried),
         |case, id| {
             let claim = case.tube.claim(id).unwrap();
             claim.bury(Failure::new("g", "m")).unwrap();
@@ -137,7 +137,9 @@ fn children_of_an_expired_parent_follow_their_rules() {
             );
             match state {
                 TaskState::Taken => assert_eq!(keep(case.tube.claim(parent).unwrap()), parent),
-                TaskState::Buried => assert_eq!(case.tube.bury(parent).unwrap().state, state),
+                TaskState::Buried => {
+                    assert_eq!(case.tube.admin().bury(parent, None).unwrap().state, state);
+                }
                 _ => {}
             }
             assert_eq!(case.state(parent), Some(state));
@@ -159,8 +161,8 @@ fn children_of_an_expired_parent_follow_their_rules() {
                 assert_eq!(group_of_buried(&case.tube, id).unwrap(), "parent-gone");
             }
             // The other parent is still there.
-            assert_eq!(case.tube.kick_task(both).unwrap().state, TaskState::Blocked);
-            assert_eq!(case.tube.kick_task(waits).unwrap().state, TaskState::Ready);
+            assert_eq!(case.tube.kick(both).unwrap().state, TaskState::Blocked);
+            assert_eq!(case.tube.kick(waits).unwrap().state, TaskState::Ready);
             case.ack(above);
             for id in children {
                 case.ack(id);
@@ -195,10 +197,10 @@ fn bury_of_a_parent_goes_down_a_chain_of_children_that_are_buried_with_it() {
             let put = case.draft("x").after(&case.tube, chain.last().copied());
             chain.push(case.add(put.on_parent(OnParent::Bury)));
         }
-        case.tube.bury(chain[0]).unwrap();
+        case.tube.admin().bury(chain[0], None).unwrap();
         settle(case);
         assert_eq!(case.tasks(), counts([("buried", 10), ("total", 10)]));
-        assert_eq!(case.tube.kick(10), Ok(10));
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(10)), Ok(10));
         for id in chain {
             assert_eq!(case.take_all(), [id]);
             case.tube.claimed(id).and_then(tubewell::Claim::ack).unwrap();
@@ -213,12 +215,12 @@ fn buried_parent_that_is_forgotten_is_gone_for_its_children() {
         let tube = case.store.create_tube("kept", options.clone().driver(case.driver)).unwrap();
         let parent = tube.put(case.draft("parent")).unwrap().id;
         let child = case.add(case.draft("child").after(&tube, [parent]));
-        tube.bury(parent).unwrap();
+        tube.admin().bury(parent, None).unwrap();
         settle(case);
         assert_eq!(case.state(child), Some(TaskState::Blocked));
         case.advance(1);
         let other = tube.put(case.draft("x")).unwrap().id;
-        tube.bury(other).unwrap();
+        tube.admin().bury(other, None).unwrap();
         settle(case);
         assert_eq!((state(&tube, parent), case.state(child)), (None, Some(TaskState::Buried)));
     });
@@ -243,7 +245,7 @@ fn children_of_a_truncated_or_dropped_tube_follow_their_rules() {
                 let inner = tube.put(case.draft("inner").after(&case.tube, [here])).unwrap().id;
                 case.tube.admin().add_parents(children[0][1], &tube, &[inner]).unwrap();
                 let buried = tube.put(case.draft("buried").after(&case.tube, [here])).unwrap().id;
-                tube.bury(buried).unwrap();
+                tube.admin().bury(buried, None).unwrap();
                 if drop_tube {
                     case.store.drop_tube("parents").unwrap();
                 } else {
@@ -354,7 +356,7 @@ fn wait_for_a_blocked_task_ends_when_it_is_buried_with_its_parent() {
         let put = case.draft("child").after(&case.tube, [parent]).on_parent(OnParent::Bury);
         let child = case.add(put);
         assert_eq!(case.tube.ending(child), Ok(None));
-        case.tube.bury(parent).unwrap();
+        case.tube.admin().bury(parent, None).unwrap();
         settle(case);
         let Ok(Some(Ending::Buried { failure: Some(failure) })) = case.tube.ending(child) else {
             panic!("{:?}", case.tube.ending(child));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::{Error, Put, Session, Store, TaskState, TubeOptions};
+use tubewell::{Error, Filter, Put, Session, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, claim_of, create_with, draft};
 use super::support::*;
@@ -66,7 +66,7 @@ fn other_verbs_work_in_a_paused_tube() {
         case.tube.admin().pause().unwrap();
         case.put("put");
         assert_eq!(case.tube.query().list(TaskState::Ready, None, 9).unwrap().items.len(), 2);
-        assert_eq!(case.tube.peek(3).unwrap().body, b"task 3");
+        assert_eq!(case.tube.query().task(3).unwrap().body, b"task 3");
         let [acked, renewed, released] = claims.try_into().unwrap();
         acked.ack().unwrap();
         if case.timed() {
@@ -74,8 +74,8 @@ fn other_verbs_work_in_a_paused_tube() {
             assert_eq!(renewed.touch(secs(1)).unwrap().unwrap().state, TaskState::Taken);
         }
         released.release().unwrap();
-        case.tube.bury(3).unwrap();
-        assert_eq!(case.tube.kick(9).unwrap(), 1);
+        case.tube.admin().bury(3, None).unwrap();
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(9)).unwrap(), 1);
         case.tube.delete(3).unwrap();
         assert_eq!(case.take(), None);
         assert_eq!(case.tasks(), counts([("ready", 2), ("taken", 1), ("total", 3), ("done", 2)]));
@@ -302,7 +302,7 @@ fn pause_and_claims_do_not_touch_each_other() {
         let claim = case.tube.try_take().unwrap().unwrap();
         case.tube.admin().pause().unwrap();
         assert!(claim.is_current().unwrap());
-        assert_eq!(case.tube.admin().revoke_all().unwrap(), 1);
+        assert_eq!(case.tube.admin().revoke(Filter::new()).unwrap(), 1);
         assert_eq!((case.state(0), case.take()), (Some(TaskState::Ready), None));
         assert_not_taken(claim.ack(), 0);
     });

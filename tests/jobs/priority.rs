@@ -1,7 +1,8 @@
 //! Priorities that change after the put.
 
 use tubewell::{
-    Durability, Error, EventKind, Failure, Keep, Outcome, Put, Store, TaskState, TubeOptions,
+    Durability, Error, EventKind, Failure, Filter, Keep, Outcome, Put, Store, TaskState,
+    TubeOptions,
 };
 
 use super::executor::block_on;
@@ -86,7 +87,7 @@ fn priority_is_stored_in_every_state() {
                     .map(|name| put(draft(driver, name).priority(9)));
             let delayed = put(draft(driver, "delayed").priority(9).delay(secs(10)));
             let mut claim = tube.claim(taken).unwrap();
-            tube.bury(buried).unwrap();
+            tube.admin().bury(buried, None).unwrap();
             tube.claim(failed).unwrap().bury(Failure::new("group", "message")).unwrap();
             tube.claim(done).unwrap().end(Outcome::result("result")).unwrap();
             let states = [
@@ -99,7 +100,7 @@ fn priority_is_stored_in_every_state() {
             ];
             for (priority, (id, state)) in (1..).zip(states) {
                 assert_eq!(tube.admin().set_priority(id, priority).unwrap().state, state);
-                let info = tube.peek(id).unwrap().info;
+                let info = tube.query().task(id).unwrap().info;
                 assert_eq!((info.priority, info.state), (priority, state));
             }
             assert_eq!(claim.priority(), 9, "that of the take");
@@ -109,10 +110,10 @@ fn priority_is_stored_in_every_state() {
             let store = file.reopen(store);
             let tube = store.find_tube("case").unwrap();
             for (priority, (id, _)) in (1..).zip(states) {
-                assert_eq!(tube.peek(id).unwrap().info.priority, priority, "{id}");
+                assert_eq!(tube.query().task(id).unwrap().info.priority, priority, "{id}");
             }
-            assert_eq!(tube.peek(taken).unwrap().body, b"half done");
-            assert_eq!(tube.kick(9).unwrap(), 2);
+            assert_eq!(tube.query().task(taken).unwrap().body, b"half done");
+            assert_eq!(tube.admin().kick(Filter::new().limit(9)).unwrap(), 2);
             file.clock.advance(secs(10));
             let order = [ready, taken, buried, failed, delayed];
             assert_eq!(order.map(|_| take(&tube)), order.map(Some));
@@ -137,7 +138,7 @@ fn taken_task_with_new_priority_is_in_its_new_place_when_released() {
         claim.release().unwrap();
         assert_eq!(case.take_all(), [c, a, b]);
         case.tube.admin().set_priority(a, 9).unwrap();
-        case.tube.admin().release_all().unwrap();
+        case.tube.admin().release(Filter::new()).unwrap();
         assert_eq!(case.take_all(), [c, b, a]);
         case.tube.admin().set_priority(a, 0).unwrap();
         assert_eq!(
@@ -155,7 +156,7 @@ fn revoked_task_is_taken_first_with_more_urgent_priority() {
         let old = case.add(case.draft("old").priority(205));
         let claim = case.tube.try_take().unwrap().unwrap();
         case.add(case.draft("urgent").priority(1));
-        case.tube.admin().revoke(old).unwrap();
+        assert_eq!(case.tube.admin().revoke(old), Ok(1));
         case.tube.admin().set_priority(old, 0).unwrap();
         assert_not_taken(claim.ack(), old);
         assert_eq!(case.take(), Some(old));
@@ -193,7 +194,7 @@ fn counted_attempt_of_task_with_new_priority_is_lost_with_its_process() {
         let claim = tube.try_take().unwrap().unwrap();
         tube.admin().set_priority(id, 1).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
-        let info = copy.find_tube("case").unwrap().peek(id).unwrap().info;
+        let info = copy.find_tube("case").unwrap().query().task(id).unwrap().info;
         assert_eq!((info.state, info.attempts, info.priority), (TaskState::Ready, 1, 1));
         assert_sound(&copy);
         drop(claim);
@@ -254,7 +255,7 @@ fn new_priority_is_one_event_in_each_state() {
         case.tube.admin().set_priority(id, 4).unwrap();
         case.take();
         case.tube.admin().set_priority(id, 3).unwrap();
-        case.tube.bury(id).unwrap();
+        case.tube.admin().bury(id, None).unwrap();
         case.tube.admin().set_priority(id, 2).unwrap();
         let update = EventKind::Update;
         assert_eq!(

@@ -56,7 +56,7 @@ fn progress_needs_a_current_claim_and_a_short_text() {
         let long = claim.progress_text(&"x".repeat(1025));
         assert!(matches!(long, Err(Error::Invalid { .. })), "{long:?}");
         assert_eq!(shown(case, 0).unwrap().len(), 1024);
-        case.tube.admin().revoke(0).unwrap();
+        assert_eq!(case.tube.admin().revoke(0), Ok(1));
         assert_not_taken(claim.progress(1, 2), 0);
         assert_not_taken(claim.progress_text("x"), 0);
         assert_eq!(shown(case, 0), None);
@@ -140,9 +140,9 @@ fn progress_writes_nothing() {
         calls
     });
     let token = claim.park(secs(3600)).unwrap();
-    assert_eq!(tube.peek(0).unwrap().info.progress.unwrap().done, 999);
+    assert_eq!(tube.query().task(0).unwrap().info.progress.unwrap().done, 999);
     let store = file.reopen(store);
     let tube = store.find_tube("case").unwrap();
-    assert_eq!(tube.peek(0).unwrap().info.progress, None);
+    assert_eq!(tube.query().task(0).unwrap().info.progress, None);
     store.resume_claim(&token).unwrap().ack().unwrap();
 }

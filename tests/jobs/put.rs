@@ -16,7 +16,7 @@ fn body_of_empty_json_list_is_kept_byte_for_byte() {
         let (store, tube) = create(&file, driver);
         let bodies = ["[]", "{}", "", "null", "[ ]"];
         let ids = bodies.map(|body| tube.put(body).unwrap().id);
-        let read = |tube: &tubewell::Tube| ids.map(|id| tube.peek(id).unwrap().body);
+        let read = |tube: &tubewell::Tube| ids.map(|id| tube.query().task(id).unwrap().body);
         assert_eq!(read(&tube), bodies.map(|body| body.as_bytes().to_vec()));
         drop(tube);
         let store = file.reopen(store);
@@ -65,7 +65,7 @@ fn put_task_is_read_back_with_all_options() {
     for_each_driver(&[UTUBETTL], |case| {
         let put = Put::new("details").priority(3).sub_queue("s").ttl(secs(60)).ttr(secs(5));
         let id = case.add(put);
-        let task = case.tube.peek(id).unwrap();
+        let task = case.tube.query().task(id).unwrap();
         assert_eq!(task.body, b"details");
         assert_eq!((task.info.id, task.info.state, task.info.takes), (id, TaskState::Ready, 0));
         assert_eq!((task.info.priority, task.info.sub_queue.as_deref()), (3, Some("s")));
@@ -80,7 +80,7 @@ fn put_task_is_read_back_with_all_options() {
 fn put_task_is_read_back_with_default_options() {
     for_each_driver(ALL, |case| {
         let id = case.add(Put::new("x"));
-        let task = case.tube.peek(id).unwrap();
+        let task = case.tube.query().task(id).unwrap();
         assert_eq!(task.body, b"x");
         assert_eq!((task.info.id, task.info.priority, task.info.size), (id, 0, 1));
     });
@@ -101,7 +101,7 @@ fn missing_attributes_are_none() {
         assert_eq!((full.ttl_left, full.ttr, full.due_in), {
             (Some(secs(61)), Some(secs(5)), Some(secs(1)))
         });
-        assert_not_found(case.tube.peek(99), 99);
+        assert_not_found(case.tube.query().task(99), 99);
     });
 }
 
@@ -124,7 +124,7 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         assert_eq!((after.commits, after.flushes), (before.commits + 1, before.flushes + 1));
         assert_eq!((receipt.commit, receipt.state), (after.commits, TaskState::Ready));
 
-        let task = tube.peek(receipt.id).unwrap();
+        let task = tube.query().task(receipt.id).unwrap();
         assert_eq!((&*task.body, task.info.state), (&b"a=1"[..], TaskState::Ready));
         assert_eq!(task.info.ttl_left, timed.then(|| secs(60)));
         let listed = tube.query().list(TaskState::Ready, None, 10).unwrap().items;

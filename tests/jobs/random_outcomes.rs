@@ -159,14 +159,14 @@ impl Run {
                 }
             }
             2 => {
-                let kicked = self.tube.kick_task(id).is_ok();
+                let kicked = self.tube.kick(id).is_ok();
                 assert_eq!(kicked, matches!(task, Task::Buried(..)), "{task:?}");
                 if kicked {
                     self.tasks.insert(id, Task::Ready);
                 }
             }
             3 => {
-                let buried = self.tube.bury(id).is_ok();
+                let buried = self.tube.admin().bury(id, None).is_ok();
                 assert_eq!(buried, !matches!(task, Task::Done(..)), "{task:?}");
                 if matches!(task, Task::Ready | Task::Taken) {
                     self.claims.retain(|claim| claim.id() != id);

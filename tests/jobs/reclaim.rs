@@ -237,7 +237,7 @@ fn overdue_claim_may_be_touched_checkpointed_snoozed_released_revoked_and_parked
         overdue().end(Outcome::snooze(secs(1))).unwrap();
         case.advance(1000);
         let claim = overdue();
-        case.tube.admin().revoke(id).unwrap();
+        assert_eq!(case.tube.admin().revoke(id), Ok(1));
         drop(claim);
         let token = overdue().park(secs(100)).unwrap();
         case.advance(99_999);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
-    Draft, Driver, Ending, Error, Keep, Outcome, Put, Receipt, TaskState, Traits, TubeOptions,
+    Draft, Driver, Ending, Error, Filter, Keep, Outcome, Put, TaskState, Traits, TubeOptions,
 };
 
 use super::executor::{block_on, poll_pending};
@@ -24,11 +24,8 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         to.put("fills it").unwrap();
         let ready = plain("ready");
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!(case.tube.admin().move_to(ready, &to), full);
-        assert_eq!(
-            case.tube.admin().move_all(&to),
-            full.clone().map(|receipt: Receipt| receipt.id)
-        );
+        assert_eq!(case.tube.admin().move_to(&to, ready), full);
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), full.clone());
         assert_eq!(
             (case.tasks(), tasks(&to)),
             (counts([("taken", 1), ("total", 1)]), counts([("ready", 1), ("total", 1)]),)
@@ -38,11 +35,11 @@ fn full_tube_refuses_a_move_and_nothing_changes() {
         // A put that waits for the place comes first.
         let mut put = to.to_async().put_timeout("waits", Duration::MAX);
         poll_pending(&mut put, Waker::noop());
-        assert_eq!(case.tube.admin().move_to(ready, &to), full);
+        assert_eq!(case.tube.admin().move_to(&to, ready), full);
         to.try_take().unwrap().unwrap().ack().unwrap();
         block_on(put).unwrap();
         to.try_take().unwrap().unwrap().ack().unwrap();
-        case.tube.admin().move_to(ready, &to).unwrap();
+        assert_eq!(case.tube.admin().move_to(&to, ready), Ok(1));
         assert_eq!(tasks(&to).get("ready"), Some(&1));
         assert_eq!(to.put("full again").map(drop), full.map(drop));
     });
@@ -59,38 +56,36 @@ fn move_is_refused_and_changes_nothing() {
             elsewhere.create_tube("case", TubeOptions::new().driver(case.driver)).unwrap();
         let id = case.put("x");
         let invalid = [
-            case.tube.admin().move_to(id, &case.tube),
-            case.tube.admin().move_to(id, &memory),
-            case.tube.admin().move_to(id, &elsewhere),
+            case.tube.admin().move_to(&case.tube, id),
+            case.tube.admin().move_to(&memory, id),
+            case.tube.admin().move_to(&elsewhere, id),
         ];
         for refused in invalid {
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
         for target in [&case.tube, &memory, &elsewhere] {
-            let refused = case.tube.admin().move_all(target);
+            let refused = case.tube.admin().move_to(target, Filter::new());
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
-        assert_not_found(case.tube.admin().move_to(99, &to), 99);
+        assert_eq!(case.tube.admin().move_to(&to, 99), Ok(0));
         case.store.drop_tube("other").unwrap();
         let dropped = Err(Error::TubeDropped { name: "other".into() });
-        assert_eq!(case.tube.admin().move_to(id, &to), dropped);
+        assert_eq!(case.tube.admin().move_to(&to, id), dropped);
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1)]));
         assert_eq!(movements(&case.tube), [0; 3]);
     });
 }
 
 #[test]
-fn move_of_done_task_is_refused() {
+fn done_task_is_not_moved() {
     for_each_driver_with(ALL, TubeOptions::new().keep_done(Keep::new()), |case| {
         let to = other(&case.store, case.driver);
         case.put_all([0]);
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
-        let refused = case.tube.admin().move_to(0, &to);
-        assert!(
-            matches!(refused, Err(Error::NotReady { state: TaskState::Done, .. })),
-            "{refused:?}"
-        );
-        assert_eq!(case.tube.admin().move_all(&to), Ok(0));
+        assert_eq!(case.tube.admin().move_to(&to, 0), Ok(0));
+        let refused = case.tube.admin().move_to(&to, TaskState::Done);
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(0));
         assert_eq!(case.tube.ending(0), Ok(Some(Ending::Done { result: None })));
     });
 }
@@ -110,17 +105,17 @@ fn move_is_refused_if_the_driver_does_not_have_an_option() {
         Put::new("x").delay(secs(1)),
     ] {
         let id = timed.put(put).unwrap().id;
-        assert_unsupported(timed.admin().move_to(id, &plain), FIFO);
-        assert_unsupported(timed.admin().move_all(&queued), UTUBE);
+        assert_unsupported(timed.admin().move_to(&plain, id), FIFO);
+        assert_unsupported(timed.admin().move_to(&queued, Filter::new()), UTUBE);
         timed.delete(id).unwrap();
     }
     let id = timed.put(Put::new("x").sub_queue("host")).unwrap().id;
-    assert_unsupported(timed.admin().move_to(id, &plain), FIFO);
-    timed.admin().move_to(id, &queued).unwrap();
-    assert_unsupported(queued.admin().move_to(id, &plain), FIFO);
-    assert_eq!(queued.peek(id).unwrap().info.sub_queue.as_deref(), Some("host"));
+    assert_unsupported(timed.admin().move_to(&plain, id), FIFO);
+    assert_eq!(timed.admin().move_to(&queued, id), Ok(1));
+    assert_unsupported(queued.admin().move_to(&plain, id), FIFO);
+    assert_eq!(queued.query().task(id).unwrap().info.sub_queue.as_deref(), Some("host"));
     let plain_task = timed.put("x").unwrap().id;
-    timed.admin().move_to(plain_task, &plain).unwrap();
+    assert_eq!(timed.admin().move_to(&plain, plain_task), Ok(1));
     assert_eq!(take(&plain), Some(plain_task));
     assert_sound(&store);
 }
@@ -132,8 +127,8 @@ fn expired_task_is_not_moved() {
         let id = case.add(case.draft("x").ttl(secs(1)));
         let live = case.add(case.draft("x").ttl(secs(9)));
         case.advance(1000);
-        assert_not_found(case.tube.admin().move_to(id, &to), id);
-        assert_eq!(case.tube.admin().move_all(&to), Ok(1));
+        assert_eq!(case.tube.admin().move_to(&to, id), Ok(0));
+        assert_eq!(case.tube.admin().move_to(&to, Filter::new()), Ok(1));
         assert_eq!(listed(&to, TaskState::Ready), [live]);
     });
 }
@@ -163,17 +158,20 @@ fn driver_that_panics_during_a_move_changes_nothing() {
     let from = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let to = store.create_tube("other", TubeOptions::new().driver("panics")).unwrap();
     from.put_many(["first", "panic", "z"]).unwrap();
-    let calls: [&dyn Fn(); 3] =
-        [&|| drop(from.admin().move_all(&to)), &|| drop(from.admin().move_to(1, &to)), &|| {
+    let calls: [&dyn Fn(); 3] = [
+        &|| drop(from.admin().move_to(&to, Filter::new())),
+        &|| drop(from.admin().move_to(&to, 1)),
+        &|| {
             drop(from.claim(0).unwrap().end(Outcome::advance(&to, "panic")));
-        }];
+        },
+    ];
     for call in calls {
         assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
         assert_eq!((tasks(&from), tasks(&to)), (counts([("ready", 3), ("total", 3)]), counts([])));
         assert_sound(&store);
     }
-    from.admin().move_to(2, &to).unwrap();
-    from.admin().move_to(0, &to).unwrap();
+    assert_eq!(from.admin().move_to(&to, 2), Ok(1));
+    assert_eq!(from.admin().move_to(&to, 0), Ok(1));
     // In the order of its driver.
     assert_eq!((take(&to), take(&to)), (Some(2), Some(0)));
     assert_sound(&store);

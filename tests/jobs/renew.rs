@@ -18,7 +18,7 @@ fn claim_expires_by_ttr_of_its_tube_and_renew_counts_from_its_call() {
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(take(&other), Some(short));
         assert_eq!(case.info(0).due_in, Some(secs(300)));
-        assert_eq!(other.peek(short).unwrap().info.due_in, Some(secs(10)));
+        assert_eq!(other.query().task(short).unwrap().info.due_in, Some(secs(10)));
         case.advance(100_000);
         assert_eq!(state(&other, short), Some(TaskState::Ready));
         claim.renew(secs(300)).unwrap();
@@ -61,7 +61,7 @@ fn renew_and_touch_are_refused_once_claim_has_ended() {
 fn renew_and_touch_of_task_that_is_not_taken_are_refused() {
     for_each_driver(TIMED, |case| {
         case.put_all([0, 1, 2]);
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         case.tube.delete(1).unwrap();
         let delayed = case.add(case.draft("x").delay(secs(10)));
         for id in [0, 1, 2, delayed, 99] {

@@ -46,7 +46,7 @@ fn replacement_without_options_keeps_those_of_the_task() {
         assert_eq!((info.priority, info.sub_queue.as_deref()), (1, Some("s")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(5)), Some(2)));
         assert_eq!(info.ttl_left, None, "the ttl is that of the tube, and begins anew");
-        assert_eq!(case.tube.peek(id).unwrap().body, b"new");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"new");
         case.advance(10_000);
         assert_eq!(case.take(), Some(id));
     });
@@ -152,7 +152,7 @@ fn requeue_of_a_removed_task_is_refused() {
         let not_found = Error::KeyNotFound { key: "k".into() };
         let id = case.add(case.draft("x").key("k"));
         assert_eq!(case.tube.requeue("k", "y").unwrap().id, id);
-        assert_eq!(case.tube.peek(id).unwrap().body, b"y");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"y");
         let deferred = case.tube.to_async().refuse_when_full();
         assert_eq!(deferred.requeue("k", "z").wait().unwrap().id, id);
         let typed = case.tube.typed::<u32>();
@@ -173,7 +173,7 @@ fn replacement_changes_the_size_of_the_body() {
         let id = case.add(again(case.draft("")));
         for size in [2_000, 10, 3_000, 3_000, 0] {
             case.add(again(Put::new(vec![7; size].into())));
-            assert_eq!(case.tube.peek(id).unwrap().body, vec![7; size]);
+            assert_eq!(case.tube.query().task(id).unwrap().body, vec![7; size]);
             assert_sound(&case.store);
             let claim = case.tube.try_take().unwrap().unwrap();
             assert_eq!(claim.body(), vec![7; size]);
@@ -303,7 +303,7 @@ fn replaced_tasks_survive_a_close() {
         let store = file.reopen(store);
         let tube = store.find_tube("case").unwrap();
         assert_eq!(attempts(&tube, 0), (0, Some(3)));
-        assert_eq!(tube.peek(0).unwrap().info.due_in, Some(Duration::from_secs(5)));
+        assert_eq!(tube.query().task(0).unwrap().info.due_in, Some(Duration::from_secs(5)));
         file.clock.advance(secs(5));
         assert_eq!(tube.try_take().unwrap().unwrap().body(), b"new");
         assert_sound(&store);

@@ -50,7 +50,7 @@ fn task_put_again_through_another_tube_moves_there() {
         let states: [Reach; 4] = [
             |_, _| {},
             |tube, id| assert_eq!(take(tube), Some(id)),
-            |tube, id| assert_eq!(tube.bury(id).unwrap().id, id),
+            |tube, id| assert_eq!(tube.admin().bury(id, None).unwrap().id, id),
             |tube, id| assert_eq!(tube.admin().resolve(id, Some(b"result")).unwrap().id, id),
         ];
         for (nth, reach) in states.into_iter().enumerate() {
@@ -63,8 +63,8 @@ fn task_put_again_through_another_tube_moves_there() {
             };
             assert_eq!((requeued.id, requeued.state), (id, TaskState::Ready));
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
-            assert_not_found(case.tube.peek(id), id);
-            assert_eq!(other.peek(id).unwrap().body, b"new");
+            assert_not_found(case.tube.query().task(id), id);
+            assert_eq!(other.query().task(id).unwrap().body, b"new");
             assert_eq!(attempts(&other, id), (0, Some(3)));
             assert_eq!(other.ending(id).unwrap(), None);
             assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
@@ -85,7 +85,7 @@ fn task_put_again_elsewhere_keeps_the_options_that_the_put_leaves_out() {
         let put = Put::new("old").key("k").priority(1).sub_queue("s").ttr(secs(5)).max_attempts(2);
         let id = case.add(put);
         other.put(again(Put::new("new".into()))).unwrap();
-        let info = other.peek(id).unwrap().info;
+        let info = other.query().task(id).unwrap().info;
         assert_eq!((info.priority, info.sub_queue.as_deref()), (1, Some("s")));
         assert_eq!((info.ttr, info.attempts_left), (Some(secs(5)), Some(2)));
 
@@ -99,11 +99,14 @@ fn task_put_again_elsewhere_keeps_the_options_that_the_put_leaves_out() {
         // What the tube does not have, the task leaves behind.
         let plain = case.store.create_tube("plain", TubeOptions::default().driver(FIFO)).unwrap();
         plain.put(again(Put::new("plain".into()))).unwrap();
-        let info = plain.peek(id).unwrap().info;
+        let info = plain.query().task(id).unwrap().info;
         assert_eq!((info.priority, info.sub_queue, info.ttr), (0, None, None));
         other.put(again(Put::new("timed".into()))).unwrap();
         assert_eq!(
-            (other.peek(id).unwrap().info.priority, other.peek(id).unwrap().info.ttr),
+            (
+                other.query().task(id).unwrap().info.priority,
+                other.query().task(id).unwrap().info.ttr
+            ),
             (7, Some(secs(9)))
         );
     });
@@ -200,7 +203,7 @@ fn full_tube_refuses_a_task_of_another_tube() {
         let is_full = |answer: tubewell::Result<()>| matches!(answer, Err(Error::Full { .. }));
         assert!(is_full(full.put(again(Put::new("new".into()))).map(drop)));
         assert!(is_full(full.put_many([again(Put::new("new".into()))]).map(drop)));
-        assert_eq!(case.tube.peek(id).unwrap().body, b"old");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"old");
         let waiting =
             Wait::begin(full.to_async().put_timeout(again(Put::new("new".into())), NO_TIMEOUT));
         full.delete(first).unwrap();
@@ -235,7 +238,7 @@ fn moved_and_advanced_tasks_keep_their_keys() {
     for_each_driver(ALL, |case| {
         let other = other_tube(case, TubeOptions::default());
         let id = case.add(case.draft("x").key("k"));
-        case.tube.admin().move_to(id, &other).unwrap();
+        assert_eq!(case.tube.admin().move_to(&other, id), Ok(1));
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), id)));
         let claim = other.try_take().unwrap().unwrap();
         claim.end(Outcome::advance(&case.tube, case.draft("y"))).unwrap();
@@ -277,7 +280,7 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
             Outcome::done().and_put(&case.tube, put(OnKey::Keep)).and_put(&other, case.draft("y"));
         claim.end(kept).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), old)));
-        assert_eq!(other.peek(old).unwrap().body, b"old");
+        assert_eq!(other.query().task(old).unwrap().body, b"old");
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
 
         let next = case.put("z");
@@ -285,7 +288,7 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         assert_eq!(claim.id(), next);
         claim.end(Outcome::done().and_put(&case.tube, put(OnKey::Replace))).unwrap();
         assert_eq!(place(&case.store, "k"), Some(("case".to_owned(), old)));
-        assert_eq!(case.tube.peek(old).unwrap().body, b"new");
+        assert_eq!(case.tube.query().task(old).unwrap().body, b"new");
         assert_sound(&case.store);
         assert_eq!(case.take(), Some(old));
     });
@@ -336,7 +339,7 @@ fn tasks_put_again_elsewhere_survive_a_close_and_a_kill() {
     drop((tube, other));
     let check = |store: &Store| {
         assert_eq!(place(store, "k"), Some(("other".to_owned(), 0)));
-        assert_eq!(store.find_tube("other").unwrap().peek(0).unwrap().body, b"new");
+        assert_eq!(store.find_tube("other").unwrap().query().task(0).unwrap().body, b"new");
         assert_sound(store);
     };
     let (_killed, store_of_killed) = super::files::after_a_kill(&file);

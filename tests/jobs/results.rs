@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Ending, Error, Failure, Keep, Outcome, Put, TaskState, TubeOptions};
+use tubewell::{Ending, Error, Failure, Filter, Keep, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::create_with;
@@ -53,7 +53,7 @@ fn administrator_ends_tasks_that_were_never_taken() {
         case.put_all([0, 1]);
         let waits = [0, 1].map(|id| wait_for(&case.tube, id));
         assert_eq!(case.tube.admin().resolve(0, Some(b"R")).unwrap().state, TaskState::Done);
-        assert_eq!(case.tube.bury(1).unwrap().state, TaskState::Buried);
+        assert_eq!(case.tube.admin().bury(1, None).unwrap().state, TaskState::Buried);
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
         assert_eq!(endings, [done("R"), Ending::Buried { failure: None }]);
         assert_eq!([0, 1].map(|id| case.info(id).takes), [0, 0]);
@@ -74,7 +74,7 @@ fn delete_of_done_or_buried_task_removes_all_of_it() {
             assert_eq!(listed(case, state), [id]);
             assert_eq!(case.tube.delete(id).unwrap().state, TaskState::Done);
             assert_eq!(listed(case, state), [0_u64; 0]);
-            assert_not_found(case.tube.peek(id), id);
+            assert_not_found(case.tube.query().task(id), id);
             assert_not_found(case.tube.delete(id), id);
             assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
         }
@@ -95,7 +95,7 @@ fn failure_is_known_until_the_task_is_forgotten() {
         let known = || case.info(0).failure.map(|failure| (failure.group, failure.message));
         let failure = Some(("g".to_owned(), "m".to_owned()));
         assert_eq!(known(), failure);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         assert_eq!((case.state(0), known()), (Some(TaskState::Ready), failure.clone()));
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(known(), failure);
@@ -103,7 +103,7 @@ fn failure_is_known_until_the_task_is_forgotten() {
         assert_eq!((case.state(0), known()), (Some(TaskState::Done), failure));
         assert_eq!(case.tube.query().groups(), Ok(vec![]));
         case.tube.admin().forget(0).unwrap();
-        assert_not_found(case.tube.peek(0), 0);
+        assert_not_found(case.tube.query().task(0), 0);
     });
 }
 
@@ -119,7 +119,7 @@ fn bury_of_vanished_task_is_refused_and_writes_nothing() {
         assert_eq!(tasks(&tube), counts([("buried", 1), ("ready", 1), ("total", 2)]));
         tube.delete(1).unwrap();
         let before = store.counters().unwrap();
-        assert_not_found(tube.bury(1), 1);
+        assert_not_found(tube.admin().bury(1, None), 1);
         assert_not_taken(
             tube.claimed(1).and_then(|claim| claim.bury(Failure::new("trashed", "m"))),
             1,
@@ -205,9 +205,9 @@ fn done_tasks_keep_their_priority_and_are_never_taken_or_kicked() {
         case.advance(10_000);
         let pris: Vec<u32> = ids.iter().map(|id| case.info(*id).priority).collect();
         assert_eq!((pris, listed(case, TaskState::Done)), (vec![9, 1, 5], ids.to_vec()));
-        assert_eq!((case.tube.kick(9), case.take()), (Ok(0), None));
+        assert_eq!((case.tube.admin().kick(Filter::new().limit(9)), case.take()), (Ok(0), None));
         assert_eq!(
-            (case.tube.admin().release_all(), case.tube.admin().revoke_all()),
+            (case.tube.admin().release(Filter::new()), case.tube.admin().revoke(Filter::new())),
             (Ok(0), Ok(0))
         );
         for refused in [
@@ -231,7 +231,7 @@ fn result_replaces_nothing_of_the_body() {
         tube.try_take().unwrap().unwrap().end(Outcome::result(&*result)).unwrap();
         let store = file.reopen(store);
         let tube = store.find_tube("case").unwrap();
-        let task = tube.peek(0).unwrap();
+        let task = tube.query().task(0).unwrap();
         assert_eq!((&*task.body, task.info.size), (body.as_bytes(), body.len() as u64));
         assert_eq!(task.info.failure.unwrap().message.len(), 10_000);
         assert_eq!(tube.ending(0), Ok(Some(done(&result))));
@@ -298,7 +298,7 @@ fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
             let refused = case.tube.admin().resolve(id, Some(b"R"));
             let is_taken = matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. }));
             assert!(is_taken, "{refused:?}");
-            case.tube.admin().revoke(id).unwrap();
+            assert_eq!(case.tube.admin().revoke(id), Ok(1));
             case.tube.admin().resolve(id, Some(b"R")).unwrap();
             assert_eq!(case.tube.ending(id), Ok(Some(done("R"))));
         }

@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
 use tubewell::{
-    Cursor, Ending, EventKind, Keep, Outcome, Page, Put, Store, TaskInfo, TaskState, Tube,
+    Cursor, Ending, EventKind, Filter, Keep, Outcome, Page, Put, Store, TaskInfo, TaskState, Tube,
     TubeOptions,
 };
 
@@ -73,7 +73,7 @@ fn nothing_is_kept_by_default() {
         ack_tasks(case, 10);
         for id in 0..10 {
             assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
-            assert_not_found(case.tube.peek(id), id);
+            assert_not_found(case.tube.query().task(id), id);
         }
         assert!(listed(&case.tube, TaskState::Done).is_empty());
         assert_eq!(case.tasks(), counts([("done", 10)]));
@@ -217,7 +217,7 @@ fn acks_of_one_batch_are_kept_and_trimmed() {
         let claims = case.tube.query().list(TaskState::Taken, None, 9).unwrap();
         assert_eq!(ids(&claims), [6, 7]);
         assert_eq!((kept(&case.tube), case.tasks()["done"]), (3, 6));
-        case.tube.admin().release_all().unwrap();
+        case.tube.admin().release(Filter::new()).unwrap();
     });
 }
 
@@ -236,7 +236,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
             let tube = store.find_tube("case").unwrap();
             for (id, result) in [(0, "small"), (1, &*large), (2, "")] {
                 assert_eq!(tube.ending(id), Ok(Some(done(result))));
-                assert_eq!(tube.peek(id).unwrap().body, large.as_bytes());
+                assert_eq!(tube.query().task(id).unwrap().body, large.as_bytes());
             }
             assert_eq!(listed(&tube, TaskState::Done), [0, 1, 2]);
             assert_eq!((kept(&tube), tube.statistics().unwrap().tasks.total), (3, 0));
@@ -357,7 +357,10 @@ fn outcomes_of_a_temporary_tube_end_with_the_run() {
         file.clock.advance(secs(1));
     }
     assert_eq!(listed(&tube, TaskState::Done), [1, 2]);
-    assert_eq!((tube.ending(0), tube.peek(1).unwrap().info.priority), (Ok(Some(Ending::Gone)), 7));
+    assert_eq!(
+        (tube.ending(0), tube.query().task(1).unwrap().info.priority),
+        (Ok(Some(Ending::Gone)), 7)
+    );
     file.clock.advance(secs(58));
     assert_eq!(listed(&tube, TaskState::Done), [2]);
     drop(tube);

@@ -154,9 +154,9 @@ fn open_with_wall_clock_set_back_keeps_ready_tasks_ready() {
         assert_eq!([due, later, taken].map(|id| state(&tube, id).unwrap()), {
             [TaskState::Ready, TaskState::Delayed, TaskState::Ready]
         });
-        assert_eq!(tube.peek(later).unwrap().info.due_in, Some(secs(40)));
+        assert_eq!(tube.query().task(later).unwrap().info.due_in, Some(secs(40)));
         assert_eq!((take(&tube), take(&tube)), (Some(due), Some(taken)));
-        assert_eq!(tube.peek(taken).unwrap().info.due_in, Some(secs(60)));
+        assert_eq!(tube.query().task(taken).unwrap().info.due_in, Some(secs(60)));
         file.clock.advance(secs(60));
         assert_eq!(state(&tube, taken), Some(TaskState::Ready));
         assert_sound(&store);

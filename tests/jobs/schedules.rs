@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use tubewell::{
-    Bytes, Error, EventKind, FIFO, FIFOTTL, IntoPut, LIMFIFOTTL, MAX_KEY, Missed, OnKey, Overlap,
-    Put, Receipt, Reschedule, Schedule, ScheduleInfo, SpawnedBy, TaskState, Tube, TubeOptions,
-    UTUBETTL,
+    Bytes, Error, EventKind, FIFO, FIFOTTL, Filter, IntoPut, LIMFIFOTTL, MAX_KEY, Missed, OnKey,
+    Overlap, Put, Receipt, Reschedule, Schedule, ScheduleInfo, SpawnedBy, TaskState, Tube,
+    TubeOptions, UTUBETTL,
 };
 
 use super::not_before::{HOUR, MICRO, at};
@@ -154,7 +154,7 @@ fn schedule_is_described() {
         case.clock.advance(secs(1));
         let after = case.only_schedule();
         assert_eq!((after.runs, after.last, after.next), (1, Some(id + 1), at(HOUR)));
-        let task = case.tube.peek(id).unwrap();
+        let task = case.tube.query().task(id).unwrap();
         assert_eq!((task.info.state, &*task.body), (TaskState::Recurring, &b"run"[..]));
         assert_eq!((task.info.key.as_deref(), task.info.due_in), (Some("R"), Some(HOUR - secs(1))));
         let listed = case.tube.query().list(TaskState::Recurring, None, 9).unwrap().items;
@@ -306,8 +306,9 @@ fn cancelled_and_deleted_schedules_are_gone() {
             assert_eq!((case.work(), case.state(id)), (Vec::new(), None));
         }
         let id = case.schedule(every(MINUTE).starting(at(HOUR * 9)));
-        assert!(case.tube.admin().delete_if(id, &[TaskState::Ready]).is_err());
-        case.tube.admin().delete_if(id, &[TaskState::Recurring]).unwrap();
+        let in_state = |state| case.tube.admin().delete(Filter::from(id).state(state));
+        assert_eq!(in_state(TaskState::Ready), Ok(0));
+        assert_eq!(in_state(TaskState::Recurring), Ok(1));
     });
 }
 
@@ -343,17 +344,17 @@ fn verbs_on_tasks_refuse_schedules() {
             assert!(matches!(answer, Err(Error::NotReady { state, .. }) if is_refused(state)));
         };
         not_ready(case.tube.claim(id).map(|_| unreachable!()));
-        not_ready(case.tube.bury(id));
+        not_ready(case.tube.admin().bury(id, None));
         not_ready(case.tube.admin().resolve(id, None));
         not_ready(case.tube.admin().set_priority(id, 1));
         not_ready(case.tube.update(id, tubewell::Update::new().body("x")));
-        not_ready(case.tube.admin().move_to(id, &other));
+        assert_eq!(case.tube.admin().move_to(&other, id), Ok(0));
         let parent = case.put("parent");
         not_ready(case.tube.admin().add_parents(id, &case.tube, &[parent]));
-        assert_eq!(case.tube.kick_task(id), Err(Error::NotBuried { id }));
+        assert_eq!(case.tube.kick(id), Err(Error::NotBuried { id }));
         assert!(case.tube.admin().forget(id).is_err());
         assert_eq!(
-            case.tube.admin().move_all(&other).unwrap(),
+            case.tube.admin().move_to(&other, Filter::new()).unwrap(),
             1,
             "the task, and not the schedule"
         );

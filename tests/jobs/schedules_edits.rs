@@ -25,7 +25,11 @@ fn changes_concern_later_runs_only() {
         case.clock.advance(MINUTE);
         let run = |key: &str| {
             let info = case.store.by_key(key).unwrap().unwrap();
-            (case.tube.peek(info.id).unwrap().body.to_vec(), info.priority, info.attempts_left)
+            (
+                case.tube.query().task(info.id).unwrap().body.to_vec(),
+                info.priority,
+                info.attempts_left,
+            )
         };
         assert_eq!(run("R-1"), (b"old".to_vec(), 4, None));
         assert_eq!(run("R-2"), (b"new".to_vec(), 2, Some(3)));

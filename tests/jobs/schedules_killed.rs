@@ -16,7 +16,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub fn work_on_runs(tube: &Tube, reports: &ReportWriter) {
     loop {
         let claim = tube.take().unwrap();
-        let run = tube.peek(claim.id()).unwrap().info.spawned_by.unwrap().run;
+        let run = tube.query().task(claim.id()).unwrap().info.spawned_by.unwrap().run;
         claim.ack().unwrap();
         reports.write(&run.to_string());
     }
@@ -31,7 +31,7 @@ pub fn work_on_same_schedules(tube: &Tube, reports: &ReportWriter) {
     reports.write("stored");
     loop {
         let claim = tube.take().unwrap();
-        reports.write(&Run::of(&tube.peek(claim.id()).unwrap().info).to_text());
+        reports.write(&Run::of(&tube.query().task(claim.id()).unwrap().info).to_text());
         claim.ack().unwrap();
     }
 }

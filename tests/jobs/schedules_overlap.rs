@@ -57,7 +57,7 @@ fn run_without_a_key_in_another_tube_still_overlaps() {
         case.advance(0);
         let run = case.only_schedule().last.unwrap();
         assert_eq!(case.info(run).key, None);
-        case.tube.admin().move_to(run, &others[1]).unwrap();
+        assert_eq!(case.tube.admin().move_to(&others[1], run), Ok(1));
         // Whether another task has the key or not, and also if it is taken.
         case.clock.advance(MINUTE);
         case.tube.delete(key_holder).unwrap();
@@ -103,7 +103,7 @@ fn run_without_a_key_that_was_moved_before_an_open_still_overlaps() {
         tube.schedule(every(MINUTE).overlap(Overlap::Skip)).unwrap();
         file.clock.advance(ZERO);
         let run = only_schedule(&tube).last.unwrap();
-        tube.admin().move_to(run, &other).unwrap();
+        assert_eq!(tube.admin().move_to(&other, run), Ok(1));
         drop((tube, other));
         let store = file.reopen(store);
         let [tube, other] = ["case", "other"].map(|name| store.find_tube(name).unwrap());

@@ -72,7 +72,7 @@ fn kick_without_a_condition_follows_the_order_of_takes() {
     for_each_driver(TIMED, |case| {
         let ids = [3, 1, 2].map(|priority| case.add(case.draft("x").priority(priority)));
         for id in ids {
-            case.tube.bury(id).unwrap();
+            case.tube.admin().bury(id, None).unwrap();
         }
         assert_eq!(case.tube.admin().kick(select().limit(2)).unwrap(), 2);
         assert_eq!(case.take_all(), [ids[1], ids[2]]);
@@ -108,7 +108,7 @@ fn delete_of_a_filter_deletes_the_tasks_of_one_state() {
                 keep(case.tube.claim(taken).unwrap());
                 case.tube.claim(done).unwrap().ack().unwrap();
                 let buried = case.put("buried");
-                case.tube.bury(buried).unwrap();
+                case.tube.admin().bury(buried, None).unwrap();
                 if case.timed() {
                     case.add(case.draft("delayed").delay(secs(10)));
                 }
@@ -145,7 +145,7 @@ fn delete_of_a_filter_deletes_the_tasks_of_a_group() {
         let ids = bury_in(case, "g", 3);
         bury_in(case, "other", 2);
         let plain = case.put("x");
-        case.tube.bury(plain).unwrap();
+        case.tube.admin().bury(plain, None).unwrap();
         assert_eq!(case.tube.admin().delete(select().group("g").limit(1)).unwrap(), 1);
         assert_eq!(case.state(ids[0]), None);
         let both = select().group("g").state(TaskState::Buried);
@@ -166,7 +166,7 @@ fn delete_of_a_filter_that_meets_a_parent_behind_a_taken_task_deletes_nothing() 
         case.add(child);
         let refused = case.tube.admin().delete(select().state(TaskState::Ready).limit(2));
         assert!(matches!(refused, Err(Error::HasDependents { id, .. }) if id == parent));
-        assert_eq!(case.tube.peek(first).unwrap().info.state, TaskState::Ready);
+        assert_eq!(case.tube.query().task(first).unwrap().info.state, TaskState::Ready);
     });
 }
 
@@ -204,7 +204,7 @@ fn many_selected_tasks_are_changed_in_steps() {
         let puts = tube.put_many((0..2000).map(subs)).unwrap();
         let claims = tube.take_many(700, ZERO).unwrap();
         for put in &puts[1900..] {
-            tube.bury(put.id).unwrap();
+            tube.admin().bury(put.id, None).unwrap();
         }
         let before = store.counters().unwrap().commits;
         assert_eq!(

@@ -82,7 +82,7 @@ fn tasks_of_all_tubes_count_for_a_shared_limit() {
         reports.claimed(b[0]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[1]), None));
         let waiting = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
-        imports.bury(a[0]).unwrap();
+        imports.admin().bury(a[0], None).unwrap();
         assert_eq!((waiting.id(), take(&imports)), (Some(b[1]), None));
         imports.claimed(a[1]).and_then(tubewell::Claim::release).unwrap();
         assert_eq!((take(&reports), take(&imports)), (Some(b[2]), None));

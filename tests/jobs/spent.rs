@@ -1,7 +1,7 @@
 //! Tasks that are ready although they have no attempt left, as restored ones may be: a take buries
 //! them instead of handing them out.
 
-use tubewell::{Bytes, Error, IntoPut, Put, Restore, TaskState, TubeOptions};
+use tubewell::{Bytes, Error, Filter, IntoPut, Put, Restore, TaskState, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{attempts, claim_of, group_of_buried};
@@ -58,7 +58,7 @@ fn chosen_take_of_a_spent_task_buries_it() {
         let id = restore_spent(case, case.draft("spent"));
         let refused = case.tube.claim(id).unwrap_err();
         assert!(matches!(refused, Error::NotReady { state: TaskState::Buried, .. }), "{refused:?}");
-        assert_eq!(case.tube.kick(10).unwrap(), 1);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(10)).unwrap(), 1);
         let claim = block_on(case.tube.to_async().claim(id)).unwrap();
         assert_eq!((claim.attempt(), claim.takes()), (1, 4));
         claim.ack().wait().unwrap();
@@ -76,7 +76,7 @@ fn waiting_takers_are_not_given_spent_tasks() {
         let fresh = case.put("fresh");
         assert_eq!(claim_of(first).detach().info.id, fresh);
         // A kick forgives the attempts.
-        case.tube.kick_task(spent).unwrap();
+        case.tube.kick(spent).unwrap();
         assert_eq!(claim_of(second).id(), spent);
     });
 }
@@ -99,7 +99,7 @@ fn spent_head_frees_its_sub_queue() {
         assert_eq!(spent.map(|id| case.state(id)), [Some(TaskState::Buried); 2]);
         assert_eq!(case.take(), Some(third));
         case.tube.claimed(third).and_then(tubewell::Claim::ack).unwrap();
-        assert_eq!(case.tube.kick(10).unwrap(), 2);
+        assert_eq!(case.tube.admin().kick(Filter::new().limit(10)).unwrap(), 2);
         assert_eq!((case.take(), case.take()), (Some(spent[0]), None));
     });
 }

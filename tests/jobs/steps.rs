@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Claim, Durability, Error, EventKind, Failure, Outcome, Put, Restore, Result, Step, StepKind,
-    Store, TaskState, Tube, TubeOptions, Update,
+    Claim, Durability, Error, EventKind, Failure, Filter, Outcome, Put, Restore, Result, Step,
+    StepKind, Store, TaskState, Tube, TubeOptions, Update,
 };
 
 use super::executor::block_on;
@@ -20,7 +20,10 @@ pub fn claim(tube: &Tube) -> Claim {
 
 /// The names of the steps of a task that are stored.
 pub fn names(tube: &Tube, id: u64) -> Vec<String> {
-    assert_eq!(tube.peek(id).unwrap().info.has_steps, !tube.query().steps(id).unwrap().is_empty());
+    assert_eq!(
+        tube.query().task(id).unwrap().info.has_steps,
+        !tube.query().steps(id).unwrap().is_empty()
+    );
     tube.query().steps(id).unwrap().into_iter().map(|step| step.name).collect()
 }
 
@@ -117,9 +120,9 @@ fn steps_stay_while_the_task_is_not_over() {
         check(&case.tube, "snoozed").end(Outcome::snooze(ZERO)).unwrap();
         check(&case.tube, "buried").bury(Failure::new("g", "m")).unwrap();
         assert_eq!(names(&case.tube, 0).len(), 6);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         let revoked = check(&case.tube, "revoked");
-        case.tube.admin().revoke(0).unwrap();
+        assert_eq!(case.tube.admin().revoke(0), Ok(1));
         drop(revoked);
         let mut job = check(&case.tube, "changed");
         job.checkpoint("a longer body than before".repeat(100)).unwrap();
@@ -138,9 +141,9 @@ fn steps_stay_while_the_task_is_not_over() {
             case.advance(1000);
             drop(expired);
         }
-        case.tube.admin().move_to(0, &other).unwrap();
+        assert_eq!(case.tube.admin().move_to(&other, 0), Ok(1));
         let held = check(&other, "moved");
-        assert_eq!(other.admin().move_all(&case.tube).unwrap(), 1);
+        assert_eq!(other.admin().move_to(&case.tube, Filter::new()).unwrap(), 1);
         assert_not_taken(held.step("late", || Ok::<u8, Error>(1)), 0);
         let parent = case.put("parent");
         case.tube.admin().add_parents(0, &case.tube, &[parent]).unwrap();
@@ -196,7 +199,7 @@ fn claim_that_has_ended_stores_no_step_and_begins_none() {
         case.put_all([0]);
         let stale = claim(&case.tube);
         stale.step("done", || Ok::<u8, Error>(1)).unwrap();
-        case.tube.admin().revoke(0).unwrap();
+        assert_eq!(case.tube.admin().revoke(0), Ok(1));
         let begun = stale.step("begun", || -> Result<u8> { panic!("a stale worker goes on") });
         assert_not_taken(begun, 0);
         assert_not_taken(stale.steps(), 0);
@@ -445,7 +448,7 @@ fn restored_task_has_its_steps() {
             .restore_many([Restore::new("x").buried(true).steps(with_sleep.clone())])
             .unwrap();
         assert_eq!(tube.query().steps(0).unwrap(), with_sleep);
-        tube.kick(1).unwrap();
+        tube.admin().kick(Filter::new().limit(1)).unwrap();
         let job = claim(&tube);
         assert_eq!(job.step("first", || Ok::<u64, Error>(1)), Ok(7));
         assert_eq!(job.spawn("child", &tube, "x"), Ok(child));

@@ -2,7 +2,7 @@
 
 use tubewell::driver::{FIFO, FIFOTTL};
 use tubewell::{
-    Error, Failure, Keep, OnKey, Outcome, Put, Result, Store, TaskState, Tube, TubeOptions,
+    Error, Failure, Filter, Keep, OnKey, Outcome, Put, Result, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::steps::{Ran, claim, names};
@@ -120,7 +120,7 @@ fn tasks_with_large_steps_move_a_part_at_a_time() {
             job.step("large", || Ok::<_, Error>(vec![n; 300_000])).unwrap();
             job.step("small", || Ok::<_, Error>(n)).unwrap();
         }
-        assert_eq!(case.tube.admin().move_all(&other).unwrap(), 9);
+        assert_eq!(case.tube.admin().move_to(&other, Filter::new()).unwrap(), 9);
         for n in 0..9_u8 {
             let job = claim(&other);
             let never = || -> Result<u8> { panic!("it is stored") };
@@ -143,7 +143,7 @@ fn buried_tasks_that_are_too_many_are_removed_with_their_steps() {
         }
         assert_eq!(case.tasks()["buried"], 1);
         assert_eq!(names(&case.tube, 2), ["first"]);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         claim(&case.tube).step("first", || -> Result<String> { panic!("it is stored") }).unwrap();
     });
 }

@@ -83,7 +83,7 @@ fn refused_put_stores_no_step() {
         claim(&narrow).ack().unwrap();
         let child = job.spawn("child", &narrow, "x").unwrap();
         assert_eq!(
-            (narrow.peek(child).unwrap().body, names(&case.tube, 0).len()),
+            (narrow.query().task(child).unwrap().body, names(&case.tube, 0).len()),
             (b"x".into(), 1)
         );
     });
@@ -101,9 +101,9 @@ fn spawned_task_with_a_key_follows_on_key() {
         let in_use = job.spawn("child", &case.tube, put("taken", OnKey::Reject));
         assert!(matches!(in_use, Err(Error::KeyInUse { id, .. }) if id == taken), "{in_use:?}");
         assert_eq!(job.spawn("kept", &case.tube, put("taken", OnKey::Keep)), Ok(taken));
-        assert_eq!(other.peek(taken).unwrap().body, b"x");
+        assert_eq!(other.query().task(taken).unwrap().body, b"x");
         assert_eq!(job.spawn("replaced", &case.tube, put("taken", OnKey::Replace)), Ok(taken));
-        assert_eq!(case.tube.peek(taken).unwrap().body, b"new");
+        assert_eq!(case.tube.query().task(taken).unwrap().body, b"new");
         assert_eq!(other.statistics().unwrap().tasks.total, 0);
         let child = job.spawn("free", &case.tube, put("free", OnKey::Replace)).unwrap();
         assert_eq!(case.store.by_key("free").unwrap().unwrap().id, child);
@@ -131,7 +131,7 @@ fn spawned_task_survives_with_its_step() {
         let child = claim(&tube).spawn("child", &parts, "part").unwrap();
         let (_killed_file, killed): (_, Store) = after_a_kill(&file);
         let job = claim(&killed.find_tube("case").unwrap());
-        assert_eq!(killed.find_tube("parts").unwrap().peek(child).unwrap().body, b"part");
+        assert_eq!(killed.find_tube("parts").unwrap().query().task(child).unwrap().body, b"part");
         assert_eq!(job.spawn("child", &killed.find_tube("parts").unwrap(), "part"), Ok(child));
         assert_sound(&killed);
     }

@@ -52,9 +52,9 @@ fn each_end_of_a_claim_frees_one_place() {
         |_, claim| assert!(claim.bury(None).is_ok()),
         |_, claim| assert!(claim.bury(Failure::new("group", "message")).is_ok()),
         |case, claim| assert!(case.tube.delete(claim.id()).is_ok()),
-        |case, claim| assert!(case.tube.bury(claim.id()).is_ok()),
+        |case, claim| assert!(case.tube.admin().bury(claim.id(), None).is_ok()),
         |_, claim| drop(claim),
-        |case, claim| assert!(case.tube.admin().revoke(claim.id()).is_ok()),
+        |case, claim| assert_eq!(case.tube.admin().revoke(claim.id()), Ok(1)),
         |_, claim| assert!(claim.release().is_ok()),
     ];
     for (n, end) in ends.into_iter().enumerate() {

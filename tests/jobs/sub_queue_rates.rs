@@ -148,7 +148,7 @@ fn bucket_is_empty_after_an_open_and_full_in_a_new_tube() {
             assert_eq!(take(&tube), None);
             tube.put(in_sub("new")).unwrap();
             let again = take(&tube).unwrap();
-            assert_eq!(tube.peek(again).unwrap().info.sub_queue.as_deref(), Some("new"));
+            assert_eq!(tube.query().task(again).unwrap().info.sub_queue.as_deref(), Some("new"));
             tube.claimed(again).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(tube.info().unwrap().sub_queue_rate, Some(Rate::per(4, secs(20))));
         }

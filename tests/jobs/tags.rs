@@ -145,7 +145,7 @@ fn task_that_is_removed_is_found_by_its_tags_no_more() {
         put();
         case.tube.try_take().unwrap().unwrap().ack().unwrap();
         is_gone();
-        case.tube.admin().delete_many(&[put(), put()]).unwrap();
+        case.tube.admin().delete(Filter::new().ids([put(), put()])).unwrap();
         is_gone();
         let failed = put();
         case.tube.claim(failed).unwrap().bury(Failure::new("g", "m")).unwrap();
@@ -158,8 +158,8 @@ fn task_that_is_removed_is_found_by_its_tags_no_more() {
         let (one, two) = (put(), put());
         case.tube.admin().truncate().unwrap();
         assert_eq!(tagged(&case.store, "foo"), [0; 0]);
-        assert_not_found(case.tube.peek(one), one);
-        assert_not_found(case.tube.peek(two), two);
+        assert_not_found(case.tube.query().task(one), one);
+        assert_not_found(case.tube.query().task(two), two);
     });
 }
 
@@ -238,12 +238,12 @@ fn tags_are_changed_in_every_state() {
         check(TaskState::Taken);
         claim.release_in(secs(1)).unwrap();
         check(TaskState::Delayed);
-        case.tube.bury(id).unwrap();
+        case.tube.admin().bury(id, None).unwrap();
         check(TaskState::Buried);
-        case.tube.kick_task(id).unwrap();
+        case.tube.kick(id).unwrap();
         case.tube.claim(id).unwrap().bury(Failure::new("g", "m")).unwrap();
         check(TaskState::Buried);
-        case.tube.kick_task(id).unwrap();
+        case.tube.kick(id).unwrap();
         case.tube.claim(id).unwrap().ack().unwrap();
         check(TaskState::Done);
     });
@@ -256,11 +256,11 @@ fn task_keeps_its_tags_wherever_it_goes() {
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let kept = ["b".to_owned(), "a".to_owned()];
         let id = case.add(tagged_put(case.draft("x"), &["b", "a"]).key("k"));
-        case.tube.admin().move_to(id, &other).unwrap();
-        assert_eq!(other.peek(id).unwrap().info.tags, kept);
-        other.admin().move_all(&case.tube).unwrap();
+        assert_eq!(case.tube.admin().move_to(&other, id), Ok(1));
+        assert_eq!(other.query().task(id).unwrap().info.tags, kept);
+        other.admin().move_to(&case.tube, Filter::new()).unwrap();
         case.tube.claim(id).unwrap().end(Outcome::advance(&other, Put::new("next"))).unwrap();
-        assert_eq!(other.peek(id).unwrap().info.tags, kept);
+        assert_eq!(other.query().task(id).unwrap().info.tags, kept);
         let replace = |put: Put| case.tube.put(put.key("k").on_key(OnKey::Replace)).unwrap().id;
         assert_eq!(replace(case.draft("y")), id);
         assert_eq!(tags(case, id), kept);
@@ -269,7 +269,7 @@ fn task_keeps_its_tags_wherever_it_goes() {
         assert_eq!(tags(case, id), ["c"]);
         let claim = case.tube.claim(id).unwrap();
         claim.end(Outcome::advance(&other, Put::new("last").tag("d"))).unwrap();
-        assert_eq!(other.peek(id).unwrap().info.tags, ["d"]);
+        assert_eq!(other.query().task(id).unwrap().info.tags, ["d"]);
         assert_eq!((tagged(&case.store, "d"), tagged(&case.store, "c")), (vec![id], vec![]));
     });
 }

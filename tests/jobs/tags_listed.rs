@@ -51,7 +51,7 @@ fn page_of_a_tag_begins_behind_its_cursor_while_tasks_come_and_go() {
         case.tube.delete(ids[0]).unwrap();
         case.tube.delete(ids[2]).unwrap();
         case.tube.admin().remove_tags(ids[3], ["foo"]).unwrap();
-        case.tube.bury(ids[4]).unwrap();
+        case.tube.admin().bury(ids[4], None).unwrap();
         let new = put_tagged(case, &["foo"]);
         let rest = case.store.list(Filter::new().tag("foo"), first.next, 9).unwrap();
         let rest: Vec<u64> = rest.items.iter().map(|task| task.id).collect();

@@ -43,7 +43,7 @@ fn put_with_a_seen_token_returns_the_first_task_in_its_state() {
         again(TaskState::Taken);
         claim.bury(None).unwrap();
         again(TaskState::Buried);
-        case.tube.kick_task(id).unwrap();
+        case.tube.kick(id).unwrap();
         if case.timed() {
             case.tube.try_take().unwrap().unwrap().release_in(secs(1)).unwrap();
             again(TaskState::Delayed);
@@ -72,7 +72,7 @@ fn task_that_has_left_its_tube_is_done_for_its_token() {
         case.tube.delete(id).unwrap();
         assert_eq!(again("deleted"), (id, TaskState::Done));
         let id = case.add(put("moved"));
-        case.tube.admin().move_to(id, &other).unwrap();
+        assert_eq!(case.tube.admin().move_to(&other, id), Ok(1));
         assert_eq!(again("moved"), (id, TaskState::Done));
         let id = case.add(put("advanced"));
         case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&other, "y")).unwrap();
@@ -131,7 +131,7 @@ fn every_form_of_put_knows_the_token() {
                 for (m, again) in forms.iter().enumerate() {
                     assert_eq!(again(), id, "form {n}, then {m}");
                 }
-                tube.admin().delete_many(&[id, requeued]).unwrap();
+                tube.admin().delete(Filter::new().ids([id, requeued])).unwrap();
                 case.clock.advance(IDEMPOTENCY_KEY_TIME);
             }
             assert!(!case.tasks().contains_key("total"));
@@ -184,7 +184,7 @@ fn finish_with_the_key_of_the_task_that_goes_on_and_a_seen_token_puts_nothing() 
             .and_put(&other, Put::new("z").key("k").idempotency_key("t"));
         case.tube.try_take().unwrap().unwrap().end(finish).unwrap();
         assert_eq!(other.statistics().unwrap().tasks.ready, 2);
-        assert_eq!(other.peek(seen).unwrap().body, b"y");
+        assert_eq!(other.query().task(seen).unwrap().body, b"y");
     });
 }
 
@@ -217,7 +217,7 @@ fn refused_put_remembers_nothing() {
         case.tube.delete(0).unwrap();
         assert!(matches!(case.tube.put_many([put("a"), put("b")]), Err(Error::Full { .. })));
         assert_eq!(case.add(put("b")), 2);
-        case.tube.admin().delete_many(&[1, 2]).unwrap();
+        case.tube.admin().delete(Filter::new().ids([1, 2])).unwrap();
         case.add(Put::new("x").key("k"));
         let refused = case.tube.put_many([put("a"), put("c").key("k")]);
         assert!(matches!(refused, Err(Error::KeyInUse { .. })));
@@ -357,7 +357,7 @@ fn contents_of_a_put_with_a_seen_token_are_not_compared() {
     for_each_driver(ALL, |case| {
         let id = case.add(case.draft("first").idempotency_key("t"));
         assert_eq!(case.add(case.draft("second").idempotency_key("t").tag("tag")), id);
-        assert_eq!(case.tube.peek(id).unwrap().body, b"first");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"first");
         assert!(case.store.list(Filter::new().tag("tag"), None, 10).unwrap().items.is_empty());
     });
 }

@@ -9,7 +9,7 @@ use super::files::{create, draft, failure, groups};
 use super::support::*;
 
 fn body(case: &Case, id: u64) -> Vec<u8> {
-    case.tube.peek(id).unwrap().body.to_vec()
+    case.tube.query().task(id).unwrap().body.to_vec()
 }
 
 /// Sizes on both sides of the limit up to which a body is in the record of its task.
@@ -18,7 +18,7 @@ fn new_body_replaces_the_old_one_in_each_state() {
     let sizes = [0, 1, 1000, 1024, 1025, 50_000];
     for_each_driver(ALL, |case| {
         let [ready, buried] = [case.put("x"), case.put("x")];
-        case.tube.bury(buried).unwrap();
+        case.tube.admin().bury(buried, None).unwrap();
         let mut ids = vec![ready, buried];
         if case.timed() {
             ids.push(case.add(case.draft("x").delay(secs(1))));
@@ -33,7 +33,7 @@ fn new_body_replaces_the_old_one_in_each_state() {
             case.tube.update(id, Update::new().body("last")).unwrap();
         }
         case.advance(1000);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         for claim in case.tube.take_many(10, ZERO).unwrap() {
             assert_eq!(claim.body(), b"last");
             claim.ack().unwrap();
@@ -50,7 +50,7 @@ fn updated_task_survives_a_reopen() {
         let large = vec![7; 5000];
         tube.update(id, Update::new().body(large.clone())).unwrap();
         let (_killed, copy) = super::files::after_a_kill(&file);
-        assert_eq!(copy.find_tube("case").unwrap().peek(id).unwrap().body.to_vec(), large);
+        assert_eq!(copy.find_tube("case").unwrap().query().task(id).unwrap().body.to_vec(), large);
         assert_sound(&copy);
         drop(tube);
         let store = file.reopen(store);
@@ -170,7 +170,7 @@ fn refused_update_changes_nothing_of_the_task() {
         }
         let large = case.tube.update(0, Update::new().body(vec![0; MAX_BODY + 1]));
         assert!(matches!(large, Err(Error::Invalid { .. })));
-        case.tube.bury(0).unwrap();
+        case.tube.admin().bury(0, None).unwrap();
         if case.timed() {
             let refused = case.tube.update(0, update.priority(7).delay(secs(1)));
             assert!(matches!(refused, Err(Error::NotReady { state: TaskState::Buried, .. })));
@@ -184,7 +184,7 @@ fn refused_update_changes_nothing_of_the_task() {
 fn empty_update_returns_the_state_and_changes_nothing() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
-        case.tube.bury(1).unwrap();
+        case.tube.admin().bury(1, None).unwrap();
         let log = case.event_log();
         assert_eq!(case.tube.update(0, Update::new()).unwrap().state, TaskState::Ready);
         assert_eq!(case.tube.update(1, Update::new()).unwrap().state, TaskState::Buried);
@@ -214,7 +214,7 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
             assert!(page.items.iter().map(|task| task.id).eq([1, 0]));
             // The wait has its answer, since the task is buried.
             assert!(case.tube.wait_done(0, ZERO).unwrap().is_some());
-            assert_eq!(case.tube.kick(2).unwrap(), 2);
+            assert_eq!(case.tube.admin().kick(Filter::new().limit(2)).unwrap(), 2);
             assert_eq!(case.take_all(), [1, 0]);
         });
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::{
-    Claim, Durability, Error, Failure, Keep, Put, TaskState, Tube, TubeOptions, Update,
+    Claim, Durability, Error, Failure, Filter, Keep, Put, TaskState, Tube, TubeOptions, Update,
 };
 
 use super::rng::Rng;
@@ -198,7 +198,7 @@ impl Run<'_> {
     fn bury(&mut self) {
         let id = self.any();
         if let Some(it) = self.tasks.get_mut(&id).filter(|it| it.state != TaskState::Done) {
-            self.tube.bury(id).unwrap();
+            self.tube.admin().bury(id, None).unwrap();
             it.state = TaskState::Buried;
             self.forget_claim(id);
         }
@@ -210,7 +210,10 @@ impl Run<'_> {
         buried.sort_unstable();
         let count = self.rng.index(3);
         buried.truncate(count);
-        assert_eq!(self.tube.kick(count as u64).unwrap(), buried.len() as u64);
+        assert_eq!(
+            self.tube.admin().kick(Filter::new().limit(count as u64)).unwrap(),
+            buried.len() as u64
+        );
         for (_, id) in buried {
             self.tasks.get_mut(&id).unwrap().state = TaskState::Ready;
         }
@@ -226,7 +229,7 @@ impl Run<'_> {
             self.tasks.remove(id);
         }
         assert_eq!(
-            self.tube.admin().delete_many(&ids).unwrap(),
+            self.tube.admin().delete(Filter::new().ids(&ids)).unwrap(),
             (before - self.tasks.len()) as u64
         );
         for id in ids {
@@ -236,7 +239,7 @@ impl Run<'_> {
 
     fn check_all(&self) {
         for (id, it) in &self.tasks {
-            let task = self.tube.peek(*id).unwrap();
+            let task = self.tube.query().task(*id).unwrap();
             assert_eq!((task.info.state, task.info.priority), (it.state, it.priority), "task {id}");
             assert_eq!(task.body, it.body, "task {id}");
         }

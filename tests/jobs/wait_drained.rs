@@ -1,7 +1,7 @@
 //! Waits until a tube is drained.
 
 use tubewell::driver::FIFO;
-use tubewell::{Error, TubeOptions};
+use tubewell::{Error, Filter, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -24,11 +24,11 @@ fn wait_drained_returns_when_no_task_is_ready_taken_or_delayed() {
             assert_eq!(timed.answer(), Ok(false));
             case.tube.claimed(1).and_then(tubewell::Claim::release).unwrap();
             drained.iter().for_each(Wait::assert_waits);
-            case.tube.bury(1).unwrap();
+            case.tube.admin().bury(1, None).unwrap();
             for wait in drained {
                 assert_eq!(wait.answer(), Ok(true));
             }
-            case.tube.kick(1).unwrap();
+            case.tube.admin().kick(Filter::new().limit(1)).unwrap();
             let wait = wait_drained(&case.tube);
             case.tube.admin().truncate().unwrap();
             assert_eq!(wait.answer(), Ok(true));

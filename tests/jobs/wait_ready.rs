@@ -1,7 +1,7 @@
 //! Waits until a tube has a task that can be taken.
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
-use tubewell::{Error, Put, Rate, Tube, TubeOptions};
+use tubewell::{Error, Filter, Put, Rate, Tube, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -63,11 +63,11 @@ fn wait_ready_does_not_end_while_all_tasks_are_taken() {
         let claim = case.tube.try_take().unwrap().unwrap();
         let wait = wait_ready(&case.tube);
         assert_eq!(case.tube.wait_ready(ZERO), Ok(false));
-        case.tube.bury(claim.id()).unwrap();
+        case.tube.admin().bury(claim.id(), None).unwrap();
         drop(claim);
         wait.assert_waits();
         assert_sound(&case.store);
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         assert_eq!(wait.answer(), Ok(true));
     });
 }

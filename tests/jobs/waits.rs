@@ -4,7 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Durability, Ending, Error, Failure, Restore, Store, TaskState, TubeOptions};
+use tubewell::{
+    Durability, Ending, Error, Failure, Filter, Restore, Store, TaskState, TubeOptions,
+};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;
@@ -79,7 +81,7 @@ fn wait_done_returns_how_the_task_ended() {
     let ends: [End; 9] = [
         (|case, _| case.tube.try_take().unwrap().unwrap().ack().map(drop).unwrap(), DONE),
         (|case, _| case.tube.try_take().unwrap().unwrap().bury(None).map(drop).unwrap(), BURIED),
-        (|case, id| case.tube.bury(id).map(drop).unwrap(), BURIED),
+        (|case, id| case.tube.admin().bury(id, None).map(drop).unwrap(), BURIED),
         (|case, id| case.tube.delete(id).map(drop).unwrap(), Ending::Deleted),
         (|case, id| assert_eq!(case.take().map(|_| case.tube.delete(id).is_ok()), Some(true)), {
             Ending::Deleted
@@ -147,14 +149,14 @@ fn wait_done_continues_while_the_task_is_not_over() {
         claim.release_in(secs(1)).unwrap();
         case.advance(1_000);
         assert_eq!(case.take(), Some(id));
-        case.tube.admin().revoke(id).unwrap();
+        assert_eq!(case.tube.admin().revoke(id), Ok(1));
         assert_eq!(case.take(), Some(id));
         case.advance(20_000);
         assert_eq!(case.state(id), Some(TaskState::Ready));
         wait.assert_waits();
-        case.tube.bury(id).unwrap();
+        case.tube.admin().bury(id, None).unwrap();
         assert_eq!(wait.answer(), Ok(Some(BURIED)));
-        case.tube.kick_task(id).unwrap();
+        case.tube.kick(id).unwrap();
         let wait = wait_for(&case.tube, id);
         case.tube.delete(id).unwrap();
         assert_eq!(wait.answer(), Ok(Some(Ending::Deleted)));
@@ -168,7 +170,7 @@ fn wait_done_of_ended_task_returns_immediately() {
         assert_eq!(case.take(), Some(0));
         case.tube.claimed(0).and_then(tubewell::Claim::ack).unwrap();
         case.tube.delete(1).unwrap();
-        case.tube.bury(2).unwrap();
+        case.tube.admin().bury(2, None).unwrap();
         let other = case.store.create_tube("other", TubeOptions::new().driver(FIFO)).unwrap();
         assert_eq!(other.put("x").unwrap().id, 3);
         let endings = [0, 1, 2, 3].map(|id| ended(&case.tube, id));
@@ -195,9 +197,9 @@ fn wait_done_returns_after_the_flush_of_the_end() {
         let before = ids.map(|id| wait_for(&tube, id));
         let mut tickets = vec![disk.block_flush_of(|| claim.into_async().ack())];
         tickets.push(deferred.delete(ids[1]));
-        tickets.push(deferred.bury(ids[2]));
-        tickets.push(deferred.bury(ids[3]));
-        let kicked = deferred.kick(1);
+        tickets.push(deferred.admin().bury(ids[2], None));
+        tickets.push(deferred.admin().bury(ids[3], None));
+        let kicked = deferred.admin().kick(Filter::new().limit(1));
         let meanwhile = ids.map(|id| wait_for(&tube, id));
         assert_eq!(tube.wait_done(ids[0], ZERO), Ok(None));
         before.iter().chain(&meanwhile).for_each(Wait::assert_waits);
@@ -358,7 +360,7 @@ fn waiting_caller_gets_the_last_failure_of_a_task_that_is_buried_without_one() {
     let claim = tube.try_take().unwrap().unwrap();
     claim.fail(Failure::new("timeout", "no answer")).unwrap();
     let wait = wait_for(&tube, id);
-    tube.bury(id).unwrap();
+    tube.admin().bury(id, None).unwrap();
     let ending = wait.answer().unwrap();
     let Some(Ending::Buried { failure: Some(failure) }) = &ending else { panic!("{ending:?}") };
     assert_eq!((failure.group.as_str(), failure.message.as_str()), ("timeout", "no answer"));

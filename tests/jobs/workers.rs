@@ -64,7 +64,7 @@ fn work(case: &Case, mut rng: Rng) -> Log {
                 let (put, known) = random_task(case, &mut rng);
                 log.put.push((tube.put(put).unwrap().id, known));
             }
-            4 => drop(tube.kick(1 + rng.below(3)).unwrap()),
+            4 => drop(tube.admin().kick(Filter::new().limit(1 + rng.below(3))).unwrap()),
             5 => {
                 let id = rng.below(case.store.next_id().unwrap() + 1);
                 match tube.delete(id) {
@@ -190,7 +190,7 @@ fn concurrent_calls_lose_no_task_ack_none_twice_and_keep_order() {
         let has_ended = |id: &u64| acked.contains(id) || deleted.contains(id);
         let left: BTreeSet<u64> = known.keys().copied().filter(|id| !has_ended(id)).collect();
         assert_eq!(case.tube.statistics().unwrap().tasks.total, left.len() as u64);
-        case.tube.kick(u64::MAX).unwrap();
+        case.tube.admin().kick(Filter::new()).unwrap();
         let mut drained = BTreeSet::new();
         while let Some(claim) = case.tube.try_take().unwrap() {
             drained.insert(claim.id());

@@ -258,7 +258,7 @@ impl Expected {
                 continue;
             }
             let Some(token) = token else {
-                store.find_tube(&task.tube).unwrap().admin().revoke(task.id).unwrap();
+                assert_eq!(store.find_tube(&task.tube).unwrap().admin().revoke(task.id), Ok(1));
                 continue;
             };
             let claim = store.resume_claim(&token).unwrap();
@@ -358,7 +358,7 @@ fn list_tasks(store: &Store, name: &str, found: &mut BTreeMap<String, Found>) {
     // Delayed before ready: a task that becomes due meanwhile is listed twice, never omitted.
     for state in [TaskState::Delayed, TaskState::Buried, TaskState::Ready, TaskState::Taken] {
         for info in tasks_in(&tube, state) {
-            let task = tube.peek(info.id).unwrap();
+            let task = tube.query().task(info.id).unwrap();
             let (label, version) = body::label_and_version(&task.body)
                 .unwrap_or_else(|| panic!("{name}: the body of {} has changed", info.id));
             let it = Found { tube: name.to_owned(), state, id: info.id, version };

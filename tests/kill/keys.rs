@@ -96,7 +96,7 @@ impl Keyed {
             other => panic!("the task with {key:?} is {other}"),
         };
         assert_eq!(found.key.as_deref(), Some(key));
-        let body = tubes[tube].peek(found.id).unwrap().body;
+        let body = tubes[tube].query().task(found.id).unwrap().body;
         let (label, version) = body::label_and_version(&body).unwrap();
         assert_eq!(label, key, "the body of the task with {key:?}");
         Some(Keyed { id: found.id, version, tube, place })
@@ -269,13 +269,15 @@ impl Worker<'_> {
             }
             7 if is_ready => {
                 let buried = Keyed { place: Place::Buried, ..task };
-                self.call(key, Some(buried), || tube.bury(task.id).map(|receipt| receipt.id))
+                self.call(key, Some(buried), || {
+                    tube.admin().bury(task.id, None).map(|receipt| receipt.id)
+                })
             }
             8 if task.place != Place::Done => {
                 let further = usize::try_from(self.rng.range(1..self.tubes.len() as u64)).unwrap();
                 let to = (task.tube + further) % self.tubes.len();
                 let (moved, into) = (Keyed { tube: to, ..task }, &self.tubes[to]);
-                self.call(key, Some(moved), || tube.admin().move_to(task.id, into).map(|it| it.id))
+                self.call(key, Some(moved), || tube.admin().move_to(into, task.id).map(|_| task.id))
             }
             9 => self.call(key, None, || match task.place {
                 Place::Done => tube.admin().forget(task.id).map(|receipt| receipt.id),
@@ -417,9 +419,11 @@ impl Ledger {
                 tasks.map(|task| task.id).collect::<Vec<_>>()
             };
             tube.admin()
-                .delete_many(&without_key(
-                    tube.query().list(TaskState::Ready, None, 10_000).unwrap(),
-                ))
+                .delete(
+                    Filter::new().ids(without_key(
+                        tube.query().list(TaskState::Ready, None, 10_000).unwrap(),
+                    )),
+                )
                 .unwrap();
         }
     }

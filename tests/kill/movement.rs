@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
 
-use tubewell::{Error, FIFO, FIFOTTL, Outcome, Put, Store, TaskState, Tube, UTUBE};
+use tubewell::{Error, FIFO, FIFOTTL, Filter, Outcome, Put, Store, TaskState, Tube, UTUBE};
 
 use crate::body;
 use crate::durability::options_of;
@@ -123,10 +123,10 @@ fn move_aside(rng: &mut Rng, line: &Line, step: usize) {
     let (tube, aside) = (&line.steps[step], &line.aside[step]);
     let listed = tube.query().list(TaskState::Ready, None, 1).unwrap().items;
     if let Some(task) = listed.first() {
-        let _ = tube.admin().move_to(task.id, aside);
+        let _ = tube.admin().move_to(aside, task.id);
     }
     if rng.one_in(2) {
-        aside.admin().move_all(tube).unwrap();
+        aside.admin().move_to(tube, Filter::new()).unwrap();
     }
 }
 
@@ -193,7 +193,7 @@ impl Ledger {
                 for (step, tube) in (0..).zip(tubes) {
                     for id in ids(tube) {
                         assert_eq!(found.insert(id, step), None, "task {id} is in two tubes");
-                        let body = tube.peek(id).unwrap().body;
+                        let body = tube.query().task(id).unwrap().body;
                         assert!(body::label(&body).is_some(), "the body of task {id} has changed");
                     }
                 }
@@ -222,7 +222,7 @@ fn ids(tube: &Tube) -> Vec<u64> {
 fn mails(tube: &Tube) -> BTreeMap<u64, Vec<u64>> {
     let mut mails: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for id in ids(tube) {
-        let label = body::label(&tube.peek(id).unwrap().body).unwrap();
+        let label = body::label(&tube.query().task(id).unwrap().body).unwrap();
         let (of, step) = label.split_once(' ').unwrap();
         mails.entry(of.parse().unwrap()).or_default().push(step.parse().unwrap());
     }

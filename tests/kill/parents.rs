@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 
-use tubewell::{Error, FIFO, Outcome, Put, Store, TaskInfo, TaskState, Tube};
+use tubewell::{Error, FIFO, Filter, Outcome, Put, Store, TaskInfo, TaskState, Tube};
 
 use crate::abort_points::{self, AbortPoint};
 use crate::body;
@@ -131,13 +131,13 @@ impl Worker {
         // Another thread may end it meanwhile.
         if let Some(id) = self.some_recent(rng).first() {
             if rng.one_in(2) {
-                let _ = tube.admin().move_to(*id, &self.tubes[usize::from(rng.one_in(2))]);
+                let _ = tube.admin().move_to(&self.tubes[usize::from(rng.one_in(2))], *id);
             } else {
-                let _ = tube.bury(*id);
+                let _ = tube.admin().bury(*id, None);
             }
         }
         if rng.one_in(2) {
-            tube.kick(100).unwrap();
+            tube.admin().kick(Filter::new().limit(100)).unwrap();
         }
     }
 
@@ -238,7 +238,7 @@ impl Ledger {
             let parents = BTreeSet::from_iter(tube.query().parents(*id).unwrap());
             assert!(parents.is_superset(&wanted), "task {id} waits for {parents:?}");
             assert!(parents.difference(&wanted).all(|id| may_have.contains(id)));
-            let state = tube.peek(*id).unwrap().info.state;
+            let state = tube.query().task(*id).unwrap().info.state;
             let is_blocked = state == TaskState::Blocked;
             assert!(state == TaskState::Buried || is_blocked != parents.is_empty(), "task {id}");
         }
@@ -252,7 +252,7 @@ impl Ledger {
     /// Acks all tasks, each after its parents.
     fn end_all(&mut self, tubes: &[Tube; 2], mut stored: BTreeMap<u64, Stored>) {
         for tube in tubes {
-            tube.kick(10_000).unwrap();
+            tube.admin().kick(Filter::new().limit(10_000)).unwrap();
         }
         wait_until(|| {
             for tube in tubes {
@@ -274,7 +274,8 @@ fn stored(tubes: &[Tube; 2]) -> BTreeMap<u64, Stored> {
     for (number, tube) in tubes.iter().enumerate() {
         for state in [TaskState::Blocked, TaskState::Ready, TaskState::Buried] {
             for TaskInfo { id, .. } in tasks_in(tube, state) {
-                let label = body::label(&tube.peek(id).unwrap().body).expect("the body is whole");
+                let label =
+                    body::label(&tube.query().task(id).unwrap().body).expect("the body is whole");
                 let (parents, added) = label.split_once(';').unwrap();
                 let [parents, added] = [parents, added].map(ids);
                 stored.insert(id, Stored { tube: number, state, parents, added });

@@ -159,7 +159,8 @@ impl Ledger {
             let Line { name, jobs, parts } = Line::open(&store, line);
             let mut children = BTreeSet::new();
             for task in tasks_in(&parts, TaskState::Ready) {
-                let body = String::from_utf8(parts.peek(task.id).unwrap().body.to_vec()).unwrap();
+                let body =
+                    String::from_utf8(parts.query().task(task.id).unwrap().body.to_vec()).unwrap();
                 assert!(children.insert(body.clone()), "{name}: {body} was put twice");
             }
             let there: BTreeSet<u64> = [TaskState::Ready, TaskState::Buried]

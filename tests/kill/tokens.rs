@@ -170,7 +170,8 @@ impl Ledger {
             assert!(self.acked.iter().filter(of_tube).all(|put| gone.contains(put)));
             let mut there = BTreeSet::new();
             for task in tasks_in(&tube, TaskState::Ready) {
-                let token = String::from_utf8(tube.peek(task.id).unwrap().body.to_vec()).unwrap();
+                let token =
+                    String::from_utf8(tube.query().task(task.id).unwrap().body.to_vec()).unwrap();
                 let put = (tube.name().to_owned(), token);
                 assert_eq!(self.ids.get(&put), Some(&task.id), "{put:?} is there twice");
                 there.insert(put);

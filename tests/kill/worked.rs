@@ -221,7 +221,7 @@ impl Ledger {
             let children: BTreeSet<u64> = tasks_in(&parts, TaskState::Ready)
                 .into_iter()
                 .map(|task| {
-                    let body = parts.peek(task.id).unwrap().body;
+                    let body = parts.query().task(task.id).unwrap().body;
                     assert!(bodies.insert(body.to_vec()), "{body:?} was put twice");
                     task.id
                 })

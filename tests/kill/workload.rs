@@ -22,8 +22,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, Error, Event, FIFO, FIFOTTL, LIMFIFOTTL, Outcome, Put, Receipt, Result,
-    Store, TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
+    Claim, Durability, Error, Event, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Outcome, Put, Receipt,
+    Result, Store, TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::abort_points::{self, AbortPoint};
@@ -214,7 +214,7 @@ impl Workload<'_> {
         loop {
             let tube = &tubes[usize::from(rng.one_in(2))];
             if rng.one_in(20) {
-                self.with_reports(["k", "K"], tube.name(), || tube.kick(u64::MAX));
+                self.with_reports(["k", "K"], tube.name(), || tube.admin().kick(Filter::new()));
             }
             let mut claims = if rng.one_in(5) {
                 claim_by_id(&mut rng, tube)
@@ -256,7 +256,7 @@ impl Workload<'_> {
                     self.with_reports(["f", "F"], &label, call);
                 }
                 4 if rng.one_in(2) => {
-                    let deleted = || tube.admin().delete_many(&[claim.id()]);
+                    let deleted = || tube.admin().delete(Filter::new().ids([claim.id()]));
                     assert_eq!(self.with_reports(["f", "F"], &label, deleted), 1);
                 }
                 4 => drop(self.with_reports(["f", "F"], &label, || tube.delete(claim.id()))),
@@ -370,7 +370,7 @@ impl Workload<'_> {
                 let tube = self.store.find_tube(&tube.name).unwrap();
                 let page = tube.query().list(TaskState::Ready, None, 20).unwrap();
                 for info in page.items {
-                    match tube.peek(info.id) {
+                    match tube.query().task(info.id) {
                         Ok(task) => assert!(body::label(&task.body).is_some()),
                         Err(Error::NotFound { .. }) => {}
                         Err(other) => panic!("peek: {other}"),

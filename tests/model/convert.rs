@@ -227,6 +227,21 @@ pub fn agree_on_receipt(got: Result<Receipt>, want: Answer<State>, id: u64) {
     }
 }
 
+/// Compares the answer to a call on the tasks with one id, which is how many there were.
+#[track_caller]
+pub fn agree_on_one(got: Result<u64>, want: Answer<State>) {
+    let want = match want {
+        Ok(_) => Ok(1),
+        Err(Refusal::NotFound | Refusal::NotTaken | Refusal::NotReady | Refusal::WrongState) => {
+            Ok(0)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    if let Some((got, want)) = agree(got, want) {
+        assert_eq!(got, want);
+    }
+}
+
 #[track_caller]
 pub fn agree_on_receipts(got: Result<Vec<Result<Receipt>>>, want: Vec<Answer<State>>, ids: &[u64]) {
     let got = got.unwrap();

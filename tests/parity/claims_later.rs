@@ -56,7 +56,7 @@ fn touch_with_a_ticket_extends_the_claim() {
     assert_eq!(claim.touch(Duration::ZERO).wait(), Ok(None));
     assert_eq!(claim.touch(ms(50)).wait().unwrap().unwrap().state, TaskState::Taken);
     clock.advance(ms(149));
-    assert_eq!(tube.peek(id).unwrap().info.ttr, Some(ms(150)));
+    assert_eq!(tube.query().task(id).unwrap().info.ttr, Some(ms(150)));
     assert_eq!(claim.expires_in().wait(), Ok(Some(ms(1))));
     claim.renew(ms(10)).wait().unwrap();
     assert_eq!(claim.is_current().wait(), Ok(true));
@@ -111,7 +111,7 @@ fn end_that_is_refused_in_line_releases_the_task() {
         small.disk.unblock_flushes();
         wait_all(tickets);
         assert!(matches!(ticket.wait(), Err(Error::Unsupported { .. })));
-        assert_eq!(small.tube.peek(id).unwrap().info.state, TaskState::Ready);
+        assert_eq!(small.tube.query().task(id).unwrap().info.state, TaskState::Ready);
         small.assert_verified();
     });
 }
@@ -130,7 +130,7 @@ fn snooze_that_is_refused_in_line_forgives_the_attempt() {
         small.disk.unblock_flushes();
         wait_all(tickets);
         assert!(snoozed.wait().is_err() && released.wait().is_err());
-        let left = ids.map(|id| small.tube.peek(id).unwrap().info.attempts_left);
+        let left = ids.map(|id| small.tube.query().task(id).unwrap().info.attempts_left);
         assert_eq!(left, [Some(3), Some(2)]);
         small.assert_verified();
     });

@@ -3,8 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use tubewell::{
-    AsyncClaim, AsyncTube, Error, FIFO, FIFOTTL, Failure, Outcome, Put, Receipt, Result, TaskState,
-    Ticket, TubeOptions,
+    AsyncClaim, AsyncTube, Error, FIFO, FIFOTTL, Failure, Filter, Outcome, Put, Receipt, Result,
+    TaskState, Ticket, TubeOptions,
 };
 
 use super::executor::eventually_ready;
@@ -56,7 +56,7 @@ fn attempts_are_reported_by_id() {
         state(held(&deferred, id).end(Outcome::fail_in(ms(5), timeout.clone()))),
         TaskState::Buried
     );
-    tube.kick(1).unwrap();
+    tube.admin().kick(Filter::new().limit(1)).unwrap();
     taken();
     assert_eq!(
         state(held(&deferred, id).end(Outcome::fail_in(Duration::ZERO, timeout.clone()))),
@@ -64,7 +64,7 @@ fn attempts_are_reported_by_id() {
     );
     taken();
     assert_eq!(state(held(&deferred, id).bury(timeout.clone())), TaskState::Buried);
-    assert_eq!(tube.peek(id).unwrap().info.group.as_deref(), Some("timeout"));
+    assert_eq!(tube.query().task(id).unwrap().info.group.as_deref(), Some("timeout"));
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
 
@@ -74,15 +74,15 @@ fn kick_begins_with_its_call_and_ends_with_its_ticket() {
     let (store, _clock) = timed_store();
     let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     for receipt in tube.put_many((0..600).map(|n| n.to_string())).unwrap() {
-        tube.to_async().bury(receipt.id).wait().unwrap();
+        tube.to_async().admin().bury(receipt.id, None).wait().unwrap();
     }
     let deferred = tube.to_async();
-    assert_eq!(deferred.kick(10).wait(), Ok(10));
-    let ticket = deferred.kick(u64::MAX);
+    assert_eq!(deferred.admin().kick(Filter::new().limit(10)).wait(), Ok(10));
+    let ticket = deferred.admin().kick(Filter::new());
     store.flush().unwrap();
     assert_eq!(tube.statistics().unwrap().tasks.ready, 522);
     assert_eq!(ticket.wait(), Ok(590));
-    assert_eq!(deferred.kick(u64::MAX).wait(), Ok(0));
+    assert_eq!(deferred.admin().kick(Filter::new()).wait(), Ok(0));
     assert_eq!(tube.statistics().unwrap().tasks.ready, 600);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }
@@ -140,8 +140,8 @@ fn calls_are_refused_while_the_write_buffer_is_full() {
         let refused = [
             deferred.put("x").wait().map(drop),
             deferred.put_many(["x"]).wait().map(drop),
-            deferred.bury(id).wait().map(drop),
-            deferred.kick(1).wait().map(drop),
+            deferred.admin().bury(id, None).wait().map(drop),
+            deferred.admin().kick(Filter::new().limit(1)).wait().map(drop),
             deferred.delete(id).wait().map(drop),
             deferred.admin().truncate().wait().map(drop),
             deferred.admin().pause().wait().map(drop),

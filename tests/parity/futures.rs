@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Put, Store, TaskState, Ticket, TubeOptions, UTUBETTL,
+    Claim, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, Store, TaskState, Ticket, TubeOptions,
+    UTUBETTL,
 };
 
 use super::support::{
@@ -33,12 +34,12 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
         let small = SmallBuffer::new();
         let SmallBuffer { disk, store, tube } = &small;
         let id = tube.put("buried").unwrap().id;
-        tube.bury(id).unwrap();
+        tube.admin().bury(id, None).unwrap();
         let tickets = small.fill();
         let options = || TubeOptions::new().temporary(true);
         let calls: Vec<Box<dyn FnOnce()>> = vec![
             begin(tube.to_async().put_timeout("x", NO_TIMEOUT)),
-            begin(tube.to_async().kick(10)),
+            begin(tube.to_async().admin().kick(Filter::new().limit(10))),
             begin(store.to_async().create_tube("a", options().driver(FIFO))),
             begin(store.to_async().create_tube("b", options().driver(FIFO))),
             begin(store.to_async().drop_tube("a")),
@@ -101,7 +102,7 @@ fn dropped_ticket_in_line_ends_the_wait_that_its_change_begins() {
         wait_until(|| one.info().unwrap().waiting_puts == 1);
         one.delete(first).unwrap();
         let second = block_on(waiting).unwrap().id;
-        assert_eq!(one.peek(second).unwrap().body, "somebody waits");
+        assert_eq!(one.query().task(second).unwrap().body, "somebody waits");
         small.assert_verified();
     });
 }
@@ -320,11 +321,14 @@ fn peek_waits_for_the_flush_of_a_change() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let id = small.tube.put("x").unwrap().id;
-        assert_eq!(block_on(small.tube.to_async().peek(id)).unwrap().body, b"x");
-        assert_eq!(block_on(small.tube.to_async().peek(99)), Err(Error::NotFound { id: 99 }));
+        assert_eq!(block_on(small.tube.to_async().query().task(id)).unwrap().body, b"x");
+        assert_eq!(
+            block_on(small.tube.to_async().query().task(99)),
+            Err(Error::NotFound { id: 99 })
+        );
         let deferred = small.tube.to_async();
         let delete = small.disk.block_flush_of(|| deferred.delete(id));
-        let mut peek = small.tube.to_async().peek(id);
+        let mut peek = small.tube.to_async().query().task(id);
         let wakes = WakeCount::default();
         poll_pending(&mut peek, &wakes.waker());
         small.disk.unblock_flushes();
@@ -340,13 +344,13 @@ fn kick_makes_all_tasks_ready_in_several_commits() {
         let (store, _clock) = timed_store();
         let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         for receipt in tube.put_many((0..BURIED).map(|n| n.to_string())).unwrap() {
-            drop(tube.to_async().bury(receipt.id));
+            drop(tube.to_async().admin().bury(receipt.id, None));
         }
         let before = store.flush().unwrap();
-        assert_eq!(block_on(tube.to_async().kick(600)), Ok(600));
+        assert_eq!(block_on(tube.to_async().admin().kick(Filter::new().limit(600))), Ok(600));
         assert_eq!(store.flush().unwrap(), before + 2);
-        assert_eq!(block_on(tube.to_async().kick(u64::MAX)), Ok(500));
-        assert_eq!(block_on(tube.to_async().kick(u64::MAX)), Ok(0));
+        assert_eq!(block_on(tube.to_async().admin().kick(Filter::new())), Ok(500));
+        assert_eq!(block_on(tube.to_async().admin().kick(Filter::new())), Ok(0));
         assert_eq!(tube.statistics().unwrap().tasks.ready, BURIED);
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
@@ -448,6 +452,9 @@ fn futures_may_be_sent_to_other_threads() {
         for thread in threads {
             assert_eq!(thread.join().unwrap().state, TaskState::Ready);
         }
-        assert_eq!(eventually_ready(&mut tube.to_async().kick(1)), Ok(0));
+        assert_eq!(
+            eventually_ready(&mut tube.to_async().admin().kick(Filter::new().limit(1))),
+            Ok(0)
+        );
     });
 }

@@ -19,7 +19,7 @@ fn fill(store: &Store, driver: &str) -> tubewell::Tube {
         let _ = claim.detach();
     }
     for receipt in tube.put_many((3..6).map(put)).unwrap() {
-        tube.bury(receipt.id).unwrap();
+        tube.admin().bury(receipt.id, None).unwrap();
     }
     tube.put_many((6..9).map(put)).unwrap();
     if driver == FIFOTTL {

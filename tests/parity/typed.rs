@@ -5,8 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    AsyncClaim, Claim, Error, FIFO, FIFOTTL, LIMFIFOTTL, Outcome, Put, Store, TaskState, Tube,
-    TubeOptions,
+    AsyncClaim, Claim, Error, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Outcome, Put, Store, TaskState,
+    Tube, TubeOptions,
 };
 
 use super::support::{
@@ -50,8 +50,8 @@ fn values_come_out_as_they_went_in() {
     deferred.put(job(5)).wait().unwrap();
     deferred.put(Put::new(&job(6))).wait().unwrap();
     deferred.put_many(&[job(7), job(8)]).wait().unwrap();
-    assert_eq!(jobs.peek(3).unwrap().value().unwrap(), job(3));
-    assert_eq!(block_on(jobs.to_async().peek(4)).unwrap().value().unwrap(), job(4));
+    assert_eq!(jobs.query().task(3).unwrap().value().unwrap(), job(3));
+    assert_eq!(block_on(jobs.to_async().query().task(4)).unwrap().value().unwrap(), job(4));
     assert_eq!(jobs.query().list(TaskState::Ready, None, 100).unwrap().items.len(), 9);
 
     let mut claims = vec![jobs.take().unwrap(), jobs.try_take().unwrap().unwrap()];
@@ -103,12 +103,12 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     }
     jobs.claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
     jobs.claimed(ids[1]).and_then(Claim::ack).unwrap();
-    assert_eq!(jobs.admin().release_all().unwrap(), 1);
-    jobs.bury(ids[2]).unwrap();
-    assert_eq!(jobs.kick(1).unwrap(), 1);
-    deferred.bury(ids[2]).wait().unwrap();
-    assert_eq!(deferred.kick(1).wait(), Ok(1));
-    assert_eq!(block_on(jobs.to_async().kick(1)), Ok(0));
+    assert_eq!(jobs.admin().release(Filter::new()).unwrap(), 1);
+    jobs.admin().bury(ids[2], None).unwrap();
+    assert_eq!(jobs.admin().kick(Filter::new().limit(1)).unwrap(), 1);
+    deferred.admin().bury(ids[2], None).wait().unwrap();
+    assert_eq!(deferred.admin().kick(Filter::new().limit(1)).wait(), Ok(1));
+    assert_eq!(block_on(jobs.to_async().admin().kick(Filter::new().limit(1))), Ok(0));
     let _ = jobs.try_take().unwrap().unwrap().detach();
     deferred.claimed(ids[2]).wait().unwrap().release().wait().unwrap();
     let _ = jobs.try_take().unwrap().unwrap().detach();
@@ -159,7 +159,7 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             };
             let Err(Error::Codec { what }) = taken else { panic!("{taken:?}") };
             assert!(what.contains("task 1 of tube \"jobs\"") && what.contains("buried"), "{what}");
-            assert_eq!(tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
+            assert_eq!(tube.query().task(undecodable).unwrap().info.state, TaskState::Buried);
             let again: Vec<u32> = jobs
                 .take_many(10, Duration::MAX)
                 .unwrap()
@@ -168,9 +168,12 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
                 .collect();
             assert_eq!(again, [0, 2]);
             // A peek leaves the task as it is.
-            assert!(matches!(jobs.peek(undecodable).unwrap().value(), Err(Error::Codec { .. })));
-            assert!(block_on(jobs.to_async().peek(undecodable)).unwrap().value().is_err());
-            assert_eq!(tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
+            assert!(matches!(
+                jobs.query().task(undecodable).unwrap().value(),
+                Err(Error::Codec { .. })
+            ));
+            assert!(block_on(jobs.to_async().query().task(undecodable)).unwrap().value().is_err());
+            assert_eq!(tube.query().task(undecodable).unwrap().info.state, TaskState::Buried);
             assert_eq!(store.verify().unwrap(), [""; 0]);
         }
     });
@@ -190,7 +193,7 @@ fn future_buries_undecodable_task_without_blocking() {
         small.disk.unblock_flushes();
         assert!(matches!(block_on(take), Err(Error::Codec { .. })));
         wait_all(tickets);
-        assert_eq!(small.tube.peek(undecodable).unwrap().info.state, TaskState::Buried);
+        assert_eq!(small.tube.query().task(undecodable).unwrap().info.state, TaskState::Buried);
         small.assert_verified();
     });
 }

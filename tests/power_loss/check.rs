@@ -142,7 +142,7 @@ pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     let every = found.tasks.len() / all_bodies_up_to + 1;
     for (id, (tube, info, body)) in found.tasks.iter_mut().step_by(every) {
         let tube = store.find_tube(tube)?;
-        *body = Some(tube.peek(*id)?.body.into());
+        *body = Some(tube.query().task(*id)?.body.into());
         found.histories.insert(*id, read(store, tube.name(), *id)?);
         if info.state == TaskState::Done {
             found.endings.insert(*id, tube.ending(*id)?);

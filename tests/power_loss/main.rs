@@ -15,6 +15,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod attempts;
+#[path = "../common/by_id.rs"]
+mod by_id;
 mod check;
 mod disk;
 mod due_flush;

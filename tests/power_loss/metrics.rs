@@ -153,7 +153,7 @@ impl Run {
                     2..=3 => claim.fail(failure),
                     _ => claim.bury(failure),
                 };
-                let is_acked = self.tube.peek(receipt.unwrap().id).is_err();
+                let is_acked = self.tube.query().task(receipt.unwrap().id).is_err();
                 self.count(if is_acked { ACKS } else { FAILURES }, 1);
                 self.note("end", issued, false, true);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tubewell::{
-    Durability, Error, FIFO, ManualClock, OnParent, Put, Result, Store, TaskState, Tube,
+    Durability, Error, FIFO, Filter, ManualClock, OnParent, Put, Result, Store, TaskState, Tube,
     TubeOptions, UTUBE,
 };
 
@@ -120,11 +120,11 @@ impl Load {
             6..11 => tube.try_take().unwrap().map_or(Ok(()), |claim| claim.ack().map(drop)),
             11 => tube.admin().add_parents(task, &tube, &parents).map(drop),
             12 => tube.admin().remove_parents(task, None).map(drop),
-            13 | 14 => tube.bury(task).map(drop),
-            15 => tube.kick(20).map(drop),
+            13 | 14 => tube.admin().bury(task, None).map(drop),
+            15 => tube.admin().kick(Filter::new().limit(20)).map(drop),
             16 => tube.delete(task).map(drop),
             17 => tube.admin().resolve(task, None).map(drop),
-            18 => tube.admin().move_to(task, &self.tubes[self.rng.index(3)]).map(drop),
+            18 => tube.admin().move_to(&self.tubes[self.rng.index(3)], task).map(drop),
             _ if self.rng.one_in(4) => tube.admin().truncate(),
             _ => self.store.flush().map(drop),
         };
@@ -195,7 +195,7 @@ fn end_all(tubes: &[Tube], clock: &ManualClock) {
     while progress {
         progress = false;
         for tube in tubes {
-            progress |= tube.kick(10_000).unwrap() > 0;
+            progress |= tube.admin().kick(Filter::new().limit(10_000)).unwrap() > 0;
             while let Some(claim) = tube.try_take().unwrap() {
                 claim.ack().unwrap();
                 progress = true;

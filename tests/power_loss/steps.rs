@@ -99,7 +99,7 @@ impl Run {
             let put = Put::new(format!("{body} {}", "x".repeat(size(part))));
             let child = claim.spawn(&name, &parts, put)?;
             self.note(job, &name, What::Returned);
-            assert!(parts.peek(child).unwrap().body.starts_with(body.as_bytes()));
+            assert!(parts.query().task(child).unwrap().body.starts_with(body.as_bytes()));
             left = left.checked_sub(1).ok_or(Error::Overloaded)?;
         }
         self.step(claim, job, "end", 0, &mut left).map(drop)
@@ -137,7 +137,8 @@ impl Run {
     fn children(&self) -> BTreeMap<String, u64> {
         let mut found = BTreeMap::new();
         for task in self.parts.query().list(TaskState::Ready, None, 1000).unwrap().items {
-            let words = String::from_utf8(self.parts.peek(task.id).unwrap().body.to_vec()).unwrap();
+            let words =
+                String::from_utf8(self.parts.query().task(task.id).unwrap().body.to_vec()).unwrap();
             let label = words.split(' ').take(2).collect::<Vec<_>>().join(" ");
             *found.entry(label).or_default() += 1;
         }

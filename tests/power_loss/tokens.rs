@@ -68,7 +68,7 @@ impl Run {
     fn tasks(&self) -> BTreeMap<Vec<u8>, Vec<u64>> {
         let mut tasks: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         for task in self.tube.query().list(TaskState::Ready, None, 1000).unwrap().items {
-            let body = self.tube.peek(task.id).unwrap().body.to_vec();
+            let body = self.tube.query().task(task.id).unwrap().body.to_vec();
             tasks.entry(body).or_default().push(task.id);
         }
         tasks

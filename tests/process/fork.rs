@@ -116,7 +116,7 @@ fn calls<'a>(
         ("take with a ticket", poll_once(tube.to_async().take())),
         ("take_many", tube.take_many(9, Duration::MAX).map(drop)),
         ("wait_ready", tube.wait_ready(Duration::MAX).map(drop)),
-        ("peek", tube.peek(1).map(drop)),
+        ("peek", tube.query().task(1).map(drop)),
         ("statistics", tube.statistics().map(drop)),
         ("truncate", tube.admin().truncate().map(drop)),
         ("tubes", store.tubes().map(drop)),

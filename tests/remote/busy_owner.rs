@@ -84,7 +84,7 @@ fn takes_and_reads_are_answered_during_a_long_flush_and_changes_after_it() {
         let flush = thread::spawn(move || remote.flush());
         let put = pair.tube.to_async().refuse_when_full().put("behind it");
         pair.assert_takes_and_lists_are_answered();
-        assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
+        assert_eq!(pair.tube.query().task(0).unwrap().body, b"x");
         let other = ConnectOptions::new().timeout(CONNECT).connect(pair.served.url()).unwrap();
         // Longer than the timeout.
         assert!(other.find_tube("empty").unwrap().take_timeout(CONNECT * 2).unwrap().is_none());
@@ -107,7 +107,7 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
         let refused = pair.tube.to_async().refuse_when_full().put("x");
         assert_eq!(refused.wait(), Err(Error::Overloaded));
         pair.assert_takes_and_lists_are_answered();
-        assert_eq!(pair.tube.peek(0).unwrap().body, b"x");
+        assert_eq!(pair.tube.query().task(0).unwrap().body, b"x");
         let tube = pair.tube.clone();
         let delete = thread::spawn(move || tube.delete(0));
         assert!(

@@ -49,11 +49,15 @@ impl Pair {
 fn call_is_made_only_if_all_of_its_frame_has_arrived() {
     with_timeout(|| {
         let pair = Pair::new(Duration::ZERO);
-        let before = pair.tunnel.sent();
-        pair.remote_tube.put("x").unwrap();
-        let frame = pair.tunnel.sent() - before;
+        // What was sent before may be counted only now: the least is that of a put alone.
+        let mut tasks = 5;
+        let frames = (0..tasks).map(|_| {
+            let before = pair.tunnel.sent();
+            pair.remote_tube.put("x").unwrap();
+            pair.tunnel.sent() - before
+        });
+        let frame = frames.min().unwrap();
         assert!(frame > 14, "{frame}");
-        let mut tasks = 1;
         for length in 1..=frame {
             // A connection that was made again waits longer and longer for the next one.
             let tube = tubewell::connect(&pair.url).unwrap().find_tube("case").unwrap();

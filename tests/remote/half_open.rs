@@ -60,7 +60,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
         pair.tunnel.vanish();
         let again = pair.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((again.id(), again.takes()), (lost.id(), 2));
-        assert_eq!(pair.tube.peek(kept.id()).unwrap().info.state, TaskState::Taken);
+        assert_eq!(pair.tube.query().task(kept.id()).unwrap().info.state, TaskState::Taken);
         kept.ack().unwrap();
         again.ack().unwrap();
         assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
@@ -102,7 +102,7 @@ fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
         // With two waits, the one of the connection before would get it.
         let id = pair.tube.put("x").unwrap().id;
         taker.join().unwrap().unwrap();
-        assert!(pair.tube.peek(id).is_err());
+        assert!(pair.tube.query().task(id).is_err());
         assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
     });
 }

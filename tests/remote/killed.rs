@@ -125,7 +125,7 @@ fn task_of_a_killed_client_is_ready_again() {
         let id = owner.tube.put("x").unwrap().id;
         let mut client = owner.client("holds");
         assert_eq!(client.next_line(HANGS_AFTER), Some(id.to_string()));
-        assert_eq!(owner.tube.peek(id).unwrap().info.state, TaskState::Taken);
+        assert_eq!(owner.tube.query().task(id).unwrap().info.state, TaskState::Taken);
         client.kill();
         let claim = owner.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes(), claim.attempts_left()), (id, 2, Some(0)));

@@ -63,7 +63,7 @@ impl Pair {
     }
 
     fn state(&self) -> TaskState {
-        self.owner.find_tube("case").unwrap().peek(0).unwrap().info.state
+        self.owner.find_tube("case").unwrap().query().task(0).unwrap().info.state
     }
 
     fn take(&self) -> Claim {

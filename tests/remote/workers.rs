@@ -37,7 +37,7 @@ fn end_of_a_job_is_repeated_after_the_reconnection() {
         assert!(matches!(first, Report::Error(Error::NotConnected { .. })), "{first:?}");
         wait_until(|| worker.tally().jobs() == 1);
         assert_eq!(worker.tally().done, 1, "{reports:?}");
-        assert!(pair.owner.find_tube("case").unwrap().peek(id).is_err());
+        assert!(pair.owner.find_tube("case").unwrap().query().task(id).is_err());
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         pair.assert_sound();

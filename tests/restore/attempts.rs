@@ -30,7 +30,7 @@ fn restore_keeps_attempts_and_failures() {
             ])
             .unwrap();
         assert_sound(&store);
-        let info = |id| tube.peek(id).unwrap().info;
+        let info = |id| tube.query().task(id).unwrap().info;
         assert_eq!(attempts(&info(1)), (4, 3, Some(2)), "{driver}");
         for id in 1..=3 {
             assert_eq!(info(id).failure.as_ref(), Some(&timeout));
@@ -47,7 +47,7 @@ fn restore_keeps_attempts_and_failures() {
         assert_eq!((claim.attempt(), claim.attempts_left()), (4, Some(1)));
         claim.fail(Failure::new("busy", "")).unwrap();
         assert_eq!(info(1).failure.unwrap().group, "busy");
-        assert_eq!(tube.kick_task(2).unwrap().state, TaskState::Ready);
+        assert_eq!(tube.kick(2).unwrap().state, TaskState::Ready);
         assert_eq!(attempts(&info(2)), (5, 0, Some(5)));
         assert_eq!(tube.claim(4).unwrap().attempts_left(), Some(0));
         assert_eq!(info(4).state, TaskState::Buried);
@@ -74,7 +74,7 @@ fn restored_attempts_and_failures_survive_a_restart_and_a_salvage() {
     let tube = store.create_tube("case", TubeOptions::new().driver(UTUBETTL)).unwrap();
     let task = |id| named("x", id).takes(9).forgiven(2).failure(failure("timeout", "why", 7));
     tube.admin().restore_many([task(3), task(4).buried(true).group("timeout")]).unwrap();
-    let infos = |tube: &Tube| [3, 4].map(|id| tube.peek(id).unwrap().info);
+    let infos = |tube: &Tube| [3, 4].map(|id| tube.query().task(id).unwrap().info);
     let before = infos(&tube);
     drop(tube);
     store.close().unwrap();
@@ -169,6 +169,6 @@ fn wrong_attempts_and_failures_refuse_the_whole_call() {
     assert_eq!((store.next_id().unwrap(), tube.statistics().unwrap().tasks.total), (0, 0));
     let wordy = named("x", 1).failure(failure("x", &"é".repeat(10_000), 1));
     tube.admin().restore_many([wordy]).unwrap();
-    assert_eq!(tube.peek(1).unwrap().info.failure.unwrap().message.len(), 10_000);
+    assert_eq!(tube.query().task(1).unwrap().info.failure.unwrap().message.len(), 10_000);
     assert_sound(&store);
 }

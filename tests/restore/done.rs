@@ -62,9 +62,9 @@ fn done_tasks_are_restored_with_their_results_and_failures() {
         let results = [None, result("two"), result(""), result(&large)];
         assert_eq!(outcomes, results.map(|result| Ending::Done { result }), "{driver}");
         assert_eq!(ids_of(&tube, TaskState::Done), [1, 2, 4, 9]);
-        assert_eq!(tube.peek(9).unwrap().body, large.as_bytes());
-        assert_eq!(attempts(&tube.peek(9).unwrap().info), (3, 2, None));
-        let info = tube.peek(2).unwrap().info;
+        assert_eq!(tube.query().task(9).unwrap().body, large.as_bytes());
+        assert_eq!(attempts(&tube.query().task(9).unwrap().info), (3, 2, None));
+        let info = tube.query().task(2).unwrap().info;
         assert_eq!((info.failure.unwrap().message.as_str(), info.ttl_left), ("why", None));
         assert_eq!(ids_in_take_order(&tube), [7]);
         tube.admin().forget(9).unwrap();
@@ -90,7 +90,7 @@ fn restored_done_task_is_kept_for_its_ttl_or_as_long_as_its_tube_says() {
                 task(5, Duration::ZERO),
             ])
             .unwrap();
-        let left = [1, 2, 3, 4].map(|id| tube.peek(id).unwrap().info.ttl_left);
+        let left = [1, 2, 3, 4].map(|id| tube.query().task(id).unwrap().info.ttl_left);
         assert_eq!(left, [Some(secs(100)), Some(secs(30)), Some(secs(500)), None], "{driver}");
         clock.advance(Duration::ZERO);
         // In the order of their ends: 70 s ago, and now.
@@ -188,7 +188,7 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
         tube.claim(id).unwrap().end(Outcome::result(text)).unwrap();
         clock.advance(secs(10));
     }
-    let infos = |tube: &Tube| [0, 1, 2].map(|id| (tube.peek(id), tube.ending(id)));
+    let infos = |tube: &Tube| [0, 1, 2].map(|id| (tube.query().task(id), tube.ending(id)));
     let before = infos(&tube);
     store.close().unwrap();
     let mut restored = Vec::new();

@@ -92,11 +92,11 @@ fn restore_keeps_ids_takes_and_states() {
         assert_eq!((counts.tasks.ready, counts.tasks.buried, counts.calls.put), (2, 1, 3));
         assert_sound(&store);
 
-        assert_eq!(tube.peek(7).unwrap().info.takes, u32::MAX);
+        assert_eq!(tube.query().task(7).unwrap().info.takes, u32::MAX);
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes(), claim.body()), (2, 1, &b"first"[..]));
         claim.ack().unwrap();
-        assert_eq!(tube.kick(1).unwrap(), 1);
+        assert_eq!(tube.admin().kick(Filter::new().limit(1)).unwrap(), 1);
         let claim = tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.takes()), (7, u32::MAX));
         assert_eq!(tube.put("new").unwrap().id, 41);
@@ -114,13 +114,13 @@ fn restored_delay_and_ttl_elapse() {
         let never = Restore::new(Put::new("never").delay(Duration::MAX)).id(1);
         let brief = Restore::new(Put::new("brief").ttl(secs(7))).id(2).buried(true);
         tube.admin().restore_many([soon, never, brief]).unwrap();
-        assert_eq!(tube.peek(3).unwrap().info.due_in, Some(secs(5)));
-        assert_eq!(tube.peek(3).unwrap().info.ttl_left, Some(secs(65)));
+        assert_eq!(tube.query().task(3).unwrap().info.due_in, Some(secs(5)));
+        assert_eq!(tube.query().task(3).unwrap().info.ttl_left, Some(secs(65)));
         clock.advance(secs(6));
         assert_eq!(tube.try_take().unwrap().map(|claim| claim.id()), Some(3));
         clock.advance(secs(2));
-        assert_eq!(tube.peek(2), Err(Error::NotFound { id: 2 }));
-        assert_eq!(tube.peek(1).unwrap().info.state, TaskState::Delayed);
+        assert_eq!(tube.query().task(2), Err(Error::NotFound { id: 2 }));
+        assert_eq!(tube.query().task(1).unwrap().info.state, TaskState::Delayed);
         assert_sound(&store);
         clock.advance(secs(58));
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);

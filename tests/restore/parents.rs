@@ -71,12 +71,12 @@ fn make_store(path: &Path, clock: &ManualClock) {
     put(&a, Put::new("free").after(&a, [4]).on_parent(OnParent::Bury));
     put(&a, Put::new("buried"));
     put(&b, Put::new("buried with it").after(&a, [7]).after(&b, [1]).on_parent(OnParent::Bury));
-    a.bury(7).unwrap();
+    a.admin().bury(7, None).unwrap();
     put(&b, Put::new("early"));
     put(&a, Put::new("late"));
     b.admin().add_parents(9, &a, &[10]).unwrap();
     clock.advance(secs(1));
-    assert_eq!(b.peek(8).unwrap().info.group.as_deref(), Some("parent-buried"));
+    assert_eq!(b.query().task(8).unwrap().info.group.as_deref(), Some("parent-buried"));
     store.close().unwrap();
 }
 
@@ -137,15 +137,15 @@ fn salvaged_tasks_and_their_parents_are_restored_as_they_were() {
     let [a, b] = tubes(&store);
     a.admin().resolve(0, None).unwrap();
     assert_eq!(
-        [1, 3].map(|id| b.peek(id).unwrap().info.state),
+        [1, 3].map(|id| b.query().task(id).unwrap().info.state),
         [TaskState::Ready, TaskState::Blocked]
     );
     assert_eq!(
-        [2, 5].map(|id| a.peek(id).unwrap().info.state),
+        [2, 5].map(|id| a.query().task(id).unwrap().info.state),
         [TaskState::Delayed, TaskState::Ready]
     );
-    assert_eq!(b.kick(1).unwrap(), 1);
-    assert_eq!(b.peek(8).unwrap().info.state, TaskState::Blocked);
+    assert_eq!(b.admin().kick(Filter::new().limit(1)).unwrap(), 1);
+    assert_eq!(b.query().task(8).unwrap().info.state, TaskState::Blocked);
     assert_sound(&store);
 }
 
@@ -171,7 +171,7 @@ fn backup_and_compact_keep_edges() {
         );
         assert_eq!(a.delete(0), Err(Error::HasDependents { id: 0, count: 3 }));
         a.claim(0).unwrap().ack().unwrap();
-        assert_eq!(b.peek(1).unwrap().info.state, TaskState::Ready);
+        assert_eq!(b.query().task(1).unwrap().info.state, TaskState::Ready);
         assert_sound(&store);
     }
 }
@@ -181,7 +181,7 @@ fn backup_and_compact_keep_edges() {
 fn salvage_applies_the_ends_of_parents_of_which_children_were_not_told() {
     let ends: [fn(&Store, &Tube); 4] = [
         |_, tube| assert_eq!(tube.claim(0).unwrap().ack().unwrap().id, 0),
-        |_, tube| assert_eq!(tube.bury(0).unwrap().id, 0),
+        |_, tube| assert_eq!(tube.admin().bury(0, None).unwrap().id, 0),
         |_, tube| tube.admin().truncate().unwrap(),
         |store, tube| store.drop_tube(tube.name()).unwrap(),
     ];
@@ -202,7 +202,7 @@ fn salvage_applies_the_ends_of_parents_of_which_children_were_not_told() {
             b.put(child().after(&b, [1])).unwrap();
             timed.put(child().delay(secs(60))).unwrap();
             let buried = b.put(child()).unwrap().id;
-            b.bury(buried).unwrap();
+            b.admin().bury(buried, None).unwrap();
         }
         end(&store, &a);
         store.flush().unwrap();
@@ -235,8 +235,8 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
     let states: Vec<TaskState> = states.unwrap().iter().map(|receipt| receipt.state).collect();
     assert_eq!(states, [TaskState::Blocked, TaskState::Ready, TaskState::Buried]);
     assert_eq!((b.query().parents(1), b.query().parents(3)), (Ok(vec![20]), Ok(vec![20])));
-    b.kick(1).unwrap();
-    assert_eq!(b.peek(3).unwrap().info.state, TaskState::Blocked);
+    b.admin().kick(Filter::new().limit(1)).unwrap();
+    assert_eq!(b.query().task(3).unwrap().info.state, TaskState::Blocked);
     assert_sound(&store);
     a.claim(20).unwrap().ack().unwrap();
     assert_eq!(ids_in_take_order(&b), [1, 2, 3]);

@@ -187,7 +187,7 @@ fn verify_and_backup_read_one_state_beside_a_checkpoint() {
         let path = dir.path().join("copy");
         store.backup(&path).unwrap();
         let copy = options().clock(ManualClock::new()).open(&path).unwrap();
-        copy.tube("written").unwrap().peek(answered).unwrap();
+        copy.tube("written").unwrap().query().task(answered).unwrap();
         verify_and_close(&copy);
         assert_eq!(verifies.join().unwrap(), [""; 0]);
         puts.join().unwrap();

@@ -150,7 +150,7 @@ fn storage_failure_reaches_every_caller_and_loses_nothing_acknowledged() {
         let store = disk.open();
         let tube = store.tube(FIFO).unwrap();
         for id in kept {
-            tube.peek(id).unwrap();
+            tube.query().task(id).unwrap();
         }
         verify_and_close(&store);
     });

@@ -107,7 +107,7 @@ fn body_read_during_close_is_complete_or_refused() {
         // The body has a row of its own, so it is read without the lock.
         let id = tube.put(vec![7; 5000]).unwrap().id;
         let takes = spawn_with(&tube, |tube| tube.try_take());
-        let peeks = spawn_with(&tube, move |tube| tube.peek(id));
+        let peeks = spawn_with(&tube, move |tube| tube.query().task(id));
         store.close().unwrap();
         match takes.join().unwrap() {
             Ok(claim) => assert_eq!(claim.unwrap().body(), [7; 5000]),

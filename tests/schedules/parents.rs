@@ -60,24 +60,25 @@ fn child_of_a_parent_that_is_kicked_beside_its_burial_waits_or_is_buried() {
         let parent = parents.put("parent").unwrap().id;
         let put = child_of(&parents, parent).on_parent(OnParent::Bury);
         let child = children.put(put).unwrap().id;
-        let buries = spawn_with(&parents, move |parents| parents.bury(parent).map(drop));
-        let kicks = spawn_with(&parents, move |parents| parents.kick_task(parent).map(drop));
+        let buries =
+            spawn_with(&parents, move |parents| parents.admin().bury(parent, None).map(drop));
+        let kicks = spawn_with(&parents, move |parents| parents.kick(parent).map(drop));
         buries.join().unwrap().unwrap();
         match kicks.join().unwrap() {
             Ok(()) => {}
             Err(error) => {
                 assert_eq!(error, Error::NotBuried { id: parent });
-                parents.kick_task(parent).unwrap();
+                parents.kick(parent).unwrap();
             }
         }
         parents.take().unwrap().ack().unwrap();
-        let state = children.peek(child).unwrap().info.state;
+        let state = children.query().task(child).unwrap().info.state;
         assert!(
             matches!(state, TaskState::Ready | TaskState::Buried | TaskState::Blocked),
             "{state:?}"
         );
         if state == TaskState::Buried {
-            children.kick_task(child).unwrap();
+            children.kick(child).unwrap();
         }
         children.take().unwrap().ack().unwrap();
         verify_and_close(&store);

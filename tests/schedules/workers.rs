@@ -90,7 +90,7 @@ fn job_that_ends_beside_a_stop_without_time_is_done_or_left() {
         drop(worker);
         assert_eq!(done_and_ready(&tube), (tally.done, 1 - tally.done));
         if tally.done == 0 {
-            assert_eq!(tube.peek(0).unwrap().info.attempts_left, Some(1));
+            assert_eq!(tube.query().task(0).unwrap().info.attempts_left, Some(1));
         }
         verify_and_close(&store);
     });
@@ -199,13 +199,13 @@ fn future_that_waits_for_the_end_of_its_job_is_woken() {
         let future = Worker::new(&store).on_async(&tube, wait).limit(1).run_async();
         let runs = thread::spawn(move || block_on(future).unwrap());
         let revokes = spawn_with(&tube, move |tube| {
-            while tube.admin().revoke(id).is_err() {
+            while tube.admin().revoke(id) != Ok(1) {
                 thread::yield_now();
             }
         });
         assert_eq!(runs.join().unwrap().lost, 1);
         revokes.join().unwrap();
-        assert_eq!(tube.peek(id).unwrap().info.state, TaskState::Ready);
+        assert_eq!(tube.query().task(id).unwrap().info.state, TaskState::Ready);
         verify_and_close(&store);
     });
 }
@@ -311,7 +311,7 @@ fn task_of_a_job_that_was_left_is_ready_when_the_stop_returns() {
             thread::yield_now();
         }
         assert_eq!(worker.stop(ms(0)).unwrap().len(), 1);
-        let info = tube.peek(id).unwrap().info;
+        let info = tube.query().task(id).unwrap().info;
         assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
         go.raise();
         drop(worker);

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tubewell::{
-    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Outcome, Result, TaskInfo,
-    TaskState, Tube, TubeOptions,
+    Backoff, Claim, Counting, Durability, Error, FIFOTTL, Failure, Filter, Outcome, Receipt,
+    Result, TaskInfo, TaskState, Tube, TubeOptions,
 };
 
+use crate::by_id;
 use crate::model::Micros;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
@@ -180,13 +181,14 @@ impl Simulation {
             delay => Status::Delayed(now + delay),
         };
         let forgiven = if delay > 0 { Status::Delayed(now + delay) } else { Status::Ready };
+        let state = |answer: Result<Receipt>| answer.map(|receipt| receipt.state);
         let (name, answer, status) = match rng.below(9) {
-            0 => ("ack", claim.ack(), None),
-            1 => ("snooze", claim.end(Outcome::snooze(wait)), Some(forgiven)),
-            2 => ("revoke", self.tube(nth).admin().revoke(claim.id()), Some(Status::Ready)),
-            3 => ("bury_with", claim.bury(failure), Some(Status::Buried)),
-            4 => ("release", claim.release_in(wait), Some(after(delay))),
-            5 => ("fail_in", claim.end(Outcome::fail_in(wait, failure)), Some(after(delay))),
+            0 => ("ack", state(claim.ack()), None),
+            1 => ("snooze", state(claim.end(Outcome::snooze(wait))), Some(forgiven)),
+            2 => ("revoke", by_id::revoke(&self.tube(nth), claim.id()), Some(Status::Ready)),
+            3 => ("bury_with", state(claim.bury(failure)), Some(Status::Buried)),
+            4 => ("release", state(claim.release_in(wait)), Some(after(delay))),
+            5 => ("fail_in", state(claim.end(Outcome::fail_in(wait, failure))), Some(after(delay))),
             6 => {
                 drop(claim);
                 if is_held {
@@ -195,7 +197,7 @@ impl Simulation {
                 }
                 return;
             }
-            _ => ("fail", claim.fail(failure), Some(after(backoff(policy, task.attempts)))),
+            _ => ("fail", state(claim.fail(failure)), Some(after(backoff(policy, task.attempts)))),
         };
         task.must_exist &= name != "ack";
         task.buried_early |= name == "bury_with";
@@ -213,7 +215,7 @@ impl Simulation {
                 // Whatever the outcome, the attempt may be forgiven.
                 self.tasks.insert(key, task);
             }
-            let Some(receipt) = self.done(answer) else {
+            let Some(is) = self.done(answer) else {
                 let forgive = |task: &mut Task| task.handed_out = task.handed_out.saturating_sub(1);
                 if is_forgiven {
                     self.tasks.entry(key).and_modify(forgive);
@@ -222,8 +224,8 @@ impl Simulation {
             };
             let state = status.map_or(TaskState::Done, state_of);
             // If the storage fails at the last attempt, the task is ready, and the next take buries it.
-            let is_hidden = self.world.disk.tripped() && receipt.state == TaskState::Ready;
-            assert!(receipt.state == state || is_hidden, "{name}: {receipt:?}, {task:?}");
+            let is_hidden = self.world.disk.tripped() && is == TaskState::Ready;
+            assert!(is == state || is_hidden, "{name}: {is:?}, {task:?}");
         }
         self.world.cover(name);
         if is_forgiven {
@@ -237,7 +239,7 @@ impl Simulation {
     }
 
     fn kick(&mut self, nth: usize) {
-        let answer = self.tube(nth).kick(u64::MAX);
+        let answer = self.tube(nth).admin().kick(Filter::new());
         let is_unknown = matches!(answer, Err(Error::OutcomeUnknown { .. }));
         if self.done(answer).is_none() && !is_unknown {
             return;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, Store, TaskState};
+use tubewell::{Error, Filter, Store, TaskState};
 
 use crate::disk::{BlockedWriter, Crash, Disk, KINDS};
 use crate::faults::{Fault, Kind, Plan};
@@ -187,7 +187,7 @@ impl Simulator {
             for state in [TaskState::Ready, TaskState::Taken, TaskState::Delayed, TaskState::Buried]
             {
                 for task in tube.query().list(state, None, 1000).unwrap().items {
-                    let (seq, body) = Body::parse(&tube.peek(task.id).unwrap().body);
+                    let (seq, body) = Body::parse(&tube.query().task(task.id).unwrap().body);
                     assert!(self.model.tasks.contains_key(&seq), "no put has this body");
                     self.model.record_id(seq, task.id);
                     let stored = self.stored(&task, body);
@@ -240,7 +240,7 @@ impl Simulator {
 
     /// The number of a task and its body; `None` if the storage fails.
     fn read_body(&self, tube: &tubewell::Tube, id: u64) -> Option<(Seq, Body)> {
-        match tube.peek(id) {
+        match tube.query().task(id) {
             Ok(task) => Some(Body::parse(&task.body)),
             Err(error) => {
                 assert!(self.disk.tripped() && !matches!(error, Error::NotFound { .. }), "{error}");
@@ -291,7 +291,7 @@ impl Simulator {
     fn drain_tube(&mut self, no: u64) {
         let name = self.model.tubes[&no].name.clone();
         let tube = self.store().find_tube(&name).unwrap();
-        tube.kick(1000).unwrap();
+        tube.admin().kick(Filter::new().limit(1000)).unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             if let Some(stored) = &mut task.stored
                 && stored.state == StoredState::Buried
@@ -300,7 +300,7 @@ impl Simulator {
             }
         }
         // Detached claims of the store's own session may have no ttr and never expire.
-        tube.admin().release_all().unwrap();
+        tube.admin().release(Filter::new()).unwrap();
         for task in self.model.tasks.values_mut().filter(|task| task.tube == no) {
             task.claim = None;
         }

@@ -7,10 +7,9 @@ mod recovery;
 
 use std::collections::BTreeMap;
 
-use tubewell::{
-    Durability, EventKind, FIFO, Failure, Keep, Put, Receipt, Result, TaskState, TubeOptions,
-};
+use tubewell::{Durability, EventKind, FIFO, Failure, Keep, Put, Result, TaskState, TubeOptions};
 
+use crate::by_id;
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::world::World;
@@ -206,13 +205,13 @@ impl Simulation {
                 self.done("log", answer, id, |it| it.note(id, EventKind::Log, Some(text)))
             }
             8 if state == TaskState::Buried => {
-                let answer = tube.kick_task(id);
+                let answer = tube.kick(id);
                 self.done("kick", answer, id, |it| it.end(id, EventKind::Kick, TaskState::Ready))
             }
             8 if rng.one_in(2) => self.done("delete", tube.delete(id), id, |it| it.remove(id)),
             9 if state != TaskState::Done => {
                 let to = (nth + 1 + rng.index(2)) % 3;
-                let answer = tube.admin().move_to(id, &self.world.tubes[to]);
+                let answer = by_id::move_to(&tube, &self.world.tubes[to], id);
                 self.done("move", answer, id, |it| it.move_to(id, to))
             }
             _ => false,
@@ -221,10 +220,10 @@ impl Simulation {
 
     /// Makes the change of a call, and returns whether it took place. The commit of a move has the
     /// strongest durability of its tubes.
-    fn done(
+    fn done<T>(
         &mut self,
         verb: &'static str,
-        answer: Result<Receipt>,
+        answer: Result<T>,
         id: u64,
         change: impl FnOnce(&mut Simulation),
     ) -> bool {

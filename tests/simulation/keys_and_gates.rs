@@ -272,12 +272,12 @@ impl Simulation {
             (_, 0) => drop(self.change("delete", tube.delete(id), id, gone)),
             (Some(Status::Buried), 2..4) => {
                 let ready = Task { status: Some(Status::Ready), ..task };
-                self.change("kick", tube.kick_task(id), id, ready);
+                self.change("kick", tube.kick(id), id, ready);
             }
             (status, _) => {
                 // The claim of a taken task ends.
                 let status = status.map(|it| if it == Status::Taken { Status::Ready } else { it });
-                let answer = tube.admin().move_to(id, &self.world.tubes[to]);
+                let answer = tube.admin().move_to(&self.world.tubes[to], id);
                 self.change("move", answer, id, Task { tube: to, status, ..task });
             }
         }

@@ -9,6 +9,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod attempts;
+#[path = "../common/by_id.rs"]
+mod by_id;
 mod claims;
 mod consumers;
 mod crashes;

@@ -258,11 +258,11 @@ impl Simulation {
         match (task.status, rng.below(4)) {
             (Status::Buried, _) => {
                 let kicked = Task { delayed_until: now, ..delayed };
-                self.change("kick", tube.kick_task(id), id, Some(kicked));
+                self.change("kick", tube.kick(id), id, Some(kicked));
             }
             (_, 0) => {
                 let buried = Task { status: Status::Buried, ..task };
-                self.change("bury", tube.bury(id), id, Some(buried));
+                self.change("bury", tube.admin().bury(id, None), id, Some(buried));
             }
             (Status::Taken, _) => {
                 let before = self.unflushed.clone();

@@ -176,15 +176,14 @@ impl Simulation {
                 self.ended(nth, id, "resolve", answer, Status::Done(self.world.now, true));
             }
             2 if is_buried => {
-                let (_, is_applied) = self.done(nth, "kick", tube.kick_task(id));
+                let (_, is_applied) = self.done(nth, "kick", tube.kick(id));
                 if is_applied {
                     self.set(nth, id, Some(Status::Ready));
                     self.tasks.entry((nth, id)).and_modify(|task| task.must_be_over = false);
                 }
             }
             2 => {
-                let refused =
-                    [tube.kick_task(id).is_err(), tube.admin().forget(id).is_err() || is_done];
+                let refused = [tube.kick(id).is_err(), tube.admin().forget(id).is_err() || is_done];
                 self.is_unsure[nth] |= self.world.disk.tripped();
                 assert_eq!(refused, [true; 2]);
                 if is_done {

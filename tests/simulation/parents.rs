@@ -218,7 +218,7 @@ impl Simulation {
                 }
             }
             2 if state == TaskState::Buried => {
-                if self.done("kick", tube.kick_task(id)).is_some() {
+                if self.done("kick", tube.kick(id)).is_some() {
                     self.model.kick(id);
                 }
             }
@@ -240,7 +240,7 @@ impl Simulation {
             }
             _ if state == TaskState::Buried => {}
             _ => {
-                if self.done("bury by id", tube.bury(id)).is_some() {
+                if self.done("bury by id", tube.admin().bury(id, None)).is_some() {
                     self.model.end(id, End::Buried);
                 }
             }
@@ -277,7 +277,7 @@ impl Simulation {
     fn move_all(&mut self, rng: &mut Rng) {
         let nth = rng.index(3);
         let to = (nth + 1 + rng.index(2)) % 3;
-        let answer = self.world.tubes[nth].admin().move_all(&self.world.tubes[to]);
+        let answer = self.world.tubes[nth].admin().move_to(&self.world.tubes[to], Filter::new());
         if let Some(moved) = self.done("move_all", answer) {
             let mut tasks: Vec<&mut Task> =
                 self.model.tasks.values_mut().filter(|task| task.tube == nth).collect();
@@ -323,8 +323,9 @@ impl Simulation {
         if self.world.is_unsure {
             return;
         }
-        let answer =
-            self.world.tubes[nth].admin().delete_many(&ids.iter().copied().collect::<Vec<u64>>());
+        let answer = self.world.tubes[nth]
+            .admin()
+            .delete(Filter::new().ids(ids.iter().copied().collect::<Vec<u64>>()));
         let is_there = |id: &u64| self.model.tasks.get(id).is_some_and(|task| task.tube == nth);
         let ids: Vec<u64> = ids.into_iter().filter(is_there).collect();
         self.deleted("delete_many", nth, &ids, answer);
@@ -360,7 +361,7 @@ impl Simulation {
         for (nth, tube) in self.world.tubes.iter().enumerate() {
             for state in STATES {
                 for info in tube.query().list(state, None, 10_000).unwrap().items {
-                    let body = tube.peek(info.id).unwrap().body;
+                    let body = tube.query().task(info.id).unwrap().body;
                     let rule = RULES.into_iter().find(|rule| body == rule.as_str());
                     let parents = BTreeSet::from_iter(tube.query().parents(info.id).unwrap());
                     assert_eq!(parents.len(), info.open_parents as usize);

@@ -8,7 +8,9 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tubewell::{Claim, ClaimToken, Durability, Error, FIFOTTL, Owner, Session, TubeOptions};
+use tubewell::{
+    Claim, ClaimToken, Durability, Error, FIFOTTL, Filter, Owner, Session, TubeOptions,
+};
 
 use crate::model::{Micros, NEVER};
 use crate::rng::Rng;
@@ -245,7 +247,7 @@ impl Simulation {
         let ids: Vec<u64> = taken.map(|(id, _)| *id).collect();
         // It waits for no flush.
         let flush = |revoked| self.world.store.flush().map(|_| revoked);
-        let answer = self.world.tubes[nth].admin().revoke_all().and_then(flush);
+        let answer = self.world.tubes[nth].admin().revoke(Filter::new()).and_then(flush);
         let (revoked, _) = self.world.done("revoke_all", answer);
         if let Some(revoked) = revoked {
             assert_eq!(revoked, ids.len() as u64);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, LIMFIFOTTL, Put, TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
+    Durability, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, TaskState, Tube, TubeOptions, UTUBE,
+    UTUBETTL,
 };
 
 use crate::model::{
@@ -238,7 +239,7 @@ impl Simulator {
         let edits: Vec<Edit> = buried.iter().map(ready).collect();
         let kicked = edits.len() as u64;
         // A kick in a tube without buried tasks changes and flushes nothing.
-        let answer = tube.kick(count);
+        let answer = tube.admin().kick(Filter::new().limit(count));
         let outcome = if kicked == 0 {
             self.check_answer("kick nothing", Ok(edits), answer)
         } else {
@@ -264,7 +265,7 @@ impl Simulator {
             self.model.stored(seq).map(|stored| Stored { state: StoredState::Buried, ..stored });
         let already = buried.is_some() && buried == self.model.stored(seq);
         let expected = self.if_stored(seq, buried);
-        let answer = tube.bury(id);
+        let answer = tube.admin().bury(id, None);
         let outcome = if already {
             self.check_answer("bury again", expected, answer)
         } else {
@@ -278,7 +279,7 @@ impl Simulator {
     pub fn peek(&mut self, rng: &mut Rng) {
         let Some((seq, id, _, tube)) = self.random_task(rng) else { return };
         let expected = self.if_stored(seq, None);
-        if let Outcome::Done(task) = self.check_answer("peek", expected, tube.peek(id)) {
+        if let Outcome::Done(task) = self.check_answer("peek", expected, tube.query().task(id)) {
             let body = self.model.stored(seq).map(|stored| stored.body);
             assert_eq!(Some(Body::parse(&task.body)), body.map(|body| (seq, body)));
             assert_eq!(task.info.state, self.state(seq));
@@ -289,7 +290,8 @@ impl Simulator {
         let Some(no) = self.random_tube(rng) else { return };
         let Some(tube) = self.tube(no, STORE_SESSION) else { return };
         let taken = self.model.taken_count(no) as u64;
-        match self.check_answer("release_all", Ok(Vec::new()), tube.admin().release_all()) {
+        match self.check_answer("release_all", Ok(Vec::new()), tube.admin().release(Filter::new()))
+        {
             Outcome::Done(released) => assert_eq!(released, taken),
             _ => return,
         }

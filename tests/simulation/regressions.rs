@@ -104,7 +104,7 @@ fn attempt_counts_when_storage_fails_as_its_claim_ends() {
         clock.advance(Duration::from_secs(30));
         assert_eq!(store.verify().unwrap(), [""; 0]);
         let taken = tube.try_take().unwrap().unwrap();
-        let info = tube.peek(id).unwrap().info;
+        let info = tube.query().task(id).unwrap().info;
         if limit == 1 {
             assert_ne!(taken.id(), id, "it is handed out a second time");
             assert_eq!((info.state, info.attempts), (TaskState::Buried, 1));

@@ -201,7 +201,7 @@ fn ack_many_acks_current_claims_and_refuses_stale_ones() {
         assert_eq!(claims.iter().map(Claim::id).collect::<Vec<_>>(), ids);
         // Other threads bury one task and delete one, which needs no claim.
         thread::scope(|scope| {
-            scope.spawn(|| tube.bury(ids[2]).unwrap());
+            scope.spawn(|| tube.admin().bury(ids[2], None).unwrap());
             scope.spawn(|| tube.delete(ids[5]).unwrap());
         });
         let answers = Claim::end_many(claims, |_| Outcome::done()).unwrap();
@@ -220,7 +220,7 @@ fn ack_many_acks_current_claims_and_refuses_stale_ones() {
         }
         assert_eq!((answers.len(), commits.len()), (9, 1), "all acks must share one commit");
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 7);
-        assert_eq!(tube.peek(ids[2]).unwrap().info.state, TaskState::Buried);
+        assert_eq!(tube.query().task(ids[2]).unwrap().info.state, TaskState::Buried);
         assert_eq!(tube.statistics().unwrap().tasks.total, 1);
     }
 }

@@ -90,7 +90,10 @@ fn children_of_a_done_parent_become_free_beside_callers_that_never_stop() {
 
 #[test]
 fn children_of_a_buried_parent_are_buried_beside_callers_that_never_stop() {
-    children_are_told_beside_callers(|parents| assert_eq!(parents.bury(0).unwrap().id, 0), 0);
+    children_are_told_beside_callers(
+        |parents| assert_eq!(parents.admin().bury(0, None).unwrap().id, 0),
+        0,
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn change_memory_only(tube: &Tube, buried: u64) -> [Receipt; 3] {
     let released = claim.release().unwrap();
     let id = by_id.detach().info.id;
     let by_id = tube.claimed(id).and_then(tubewell::Claim::release).unwrap();
-    [released, by_id, tube.bury(buried).unwrap()]
+    [released, by_id, tube.admin().bury(buried, None).unwrap()]
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn name_the_last_flushed_commit(durability: Durability) {
     let flushed = store.create_tube("flushed", flushed.driver(FIFO)).unwrap();
     tube.put_many(["one", "two"]).unwrap();
     let buried = tube.put("buried").unwrap().id;
-    assert_eq!(tube.bury(buried).unwrap().state, TaskState::Buried);
+    assert_eq!(tube.admin().bury(buried, None).unwrap().state, TaskState::Buried);
     let last = store.flush().unwrap();
     let check = |last: u64| {
         for receipt in change_memory_only(&tube, buried) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tubewell::redb::{MultimapTableDefinition, ReadableTable};
 use tubewell::{
-    Durability, Ending, Error, FIFO, FIFOTTL, Failure, Keep, LIMFIFOTTL, ManualClock, Outcome, Put,
-    Result, Store, TaskState, TubeOptions, UTUBE,
+    Durability, Ending, Error, FIFO, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, ManualClock,
+    Outcome, Put, Result, Store, TaskState, TubeOptions, UTUBE,
 };
 
 use super::support::{SERVED, serve, served};
@@ -127,7 +127,7 @@ fn claim_that_ends_meanwhile_takes_everything_back() {
         tx.end(&claims[1], Outcome::done())?;
         std::thread::scope(|scope| {
             // The end of a claim changes memory only, so this call does not wait.
-            scope.spawn(|| work.admin().revoke_all().unwrap()).join().unwrap();
+            scope.spawn(|| work.admin().revoke(Filter::new()).unwrap()).join().unwrap();
         });
         Ok(())
     });
@@ -199,7 +199,8 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
             tx.end(&claims[5], Outcome::bury(Failure::new("broken", "unreadable")))
         })
         .unwrap();
-    let states: Vec<TaskState> = ids.iter().map(|id| work.peek(*id).unwrap().info.state).collect();
+    let states: Vec<TaskState> =
+        ids.iter().map(|id| work.query().task(*id).unwrap().info.state).collect();
     let expected = [
         TaskState::Done,
         TaskState::Delayed,
@@ -212,7 +213,7 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
     let result = Some(b"result".to_vec());
     assert_eq!(work.ending(ids[0]).unwrap(), Some(Ending::Done { result }));
     assert_eq!(work.query().groups().unwrap().len(), 1);
-    let attempts = [2, 3].map(|task| work.peek(ids[task]).unwrap().info.attempts);
+    let attempts = [2, 3].map(|task| work.query().task(ids[task]).unwrap().info.attempts);
     assert_eq!(attempts, [0, 1]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }

@@ -34,7 +34,7 @@ fn other_callers_commit_beside_the_closure() {
         while_closure_runs(&store, || {
             work.put("a").unwrap();
             let claim = work.take().unwrap();
-            assert_eq!(work.peek(claim.id()).unwrap().body, b"a");
+            assert_eq!(work.query().task(claim.id()).unwrap().body, b"a");
             claim.ack().unwrap();
             work.put_many(["b", "c"]).unwrap();
             store.flush().unwrap();

@@ -125,7 +125,7 @@ fn put_and_release_of_a_transaction_wait_for_their_moments() {
             serve(tx, "ann")
         })
         .unwrap();
-    let states = |id| work.peek(id).unwrap().info.state;
+    let states = |id| work.query().task(id).unwrap().info.state;
     assert_eq!([0, 1].map(states), [TaskState::Delayed; 2]);
     assert_eq!(store.verify().unwrap(), [""; 0]);
     clock.advance(hour);
@@ -150,7 +150,7 @@ fn end_of_a_claim_puts_tasks_in_the_transaction() {
         .unwrap();
     let tasks = work.statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.done), (2, 0, 1));
-    assert_eq!(work.peek(2).unwrap().info.failure.unwrap().message, "it failed");
+    assert_eq!(work.query().task(2).unwrap().info.failure.unwrap().message, "it failed");
     assert_eq!(mail.statistics().unwrap().tasks.ready, 3);
     assert_eq!(store.verify().unwrap(), [""; 0]);
 }

@@ -17,7 +17,7 @@ fn own_tables_and_calls_are_in_the_file() {
         let store = Store::open(&path).unwrap();
         assert_eq!((served(&store, "ann"), store.verify().unwrap()), (round, Vec::new()));
         let work = store.find_tube("work").unwrap();
-        assert_eq!(work.peek(id).unwrap().body, b"a");
+        assert_eq!(work.query().task(id).unwrap().body, b"a");
         let claim = work.try_take().unwrap().unwrap();
         store.transact(|tx| tx.end(&claim, Outcome::done())).unwrap();
         drop((work, claim));

@@ -114,7 +114,7 @@ fn check(store: &Store, served: &[u64]) {
             let (id, row) = row?;
             let (times, put) = row.value();
             assert_eq!(times, 1, "task {}", id.value());
-            assert_eq!(next.peek(put).map(|task| task.body.len()), Ok(500));
+            assert_eq!(next.query().task(put).map(|task| task.body.len()), Ok(500));
             count += 1;
         }
         Ok(count)

@@ -38,7 +38,7 @@ fn run(plan: Option<Plan>) -> (bool, bool) {
     disk.repair();
     clock.advance(RETRY_TIME);
     store.flush().unwrap();
-    let is_done = tube.peek(acked.id()).is_err();
+    let is_done = tube.query().task(acked.id()).is_err();
     assert!(is_done || answer.is_err(), "{plan:?}: {answer:?}");
     let expected = if is_done { [3, 2, 1, 1, 1, 1] } else { [2, 2, 0, 0, 0, 0] };
     assert_eq!(numbers(), expected, "{plan:?}: {answer:?}");

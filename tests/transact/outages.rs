@@ -90,13 +90,14 @@ impl Run {
         let all = served(store, "ann") == 1;
         assert_eq!(served(store, "bob"), 1, "{what}");
         let tube = |name: &str| store.find_tube(name).unwrap();
-        let state = |claim: &Claim| tube(claim.tube()).peek(claim.id()).map(|it| it.info.state);
+        let state =
+            |claim: &Claim| tube(claim.tube()).query().task(claim.id()).map(|it| it.info.state);
         let [plain, kept, late, sub, broken] = &self.claims[..] else { unreachable!() };
         for gone in [plain, sub] {
             let expected = Err(Error::NotFound { id: gone.id() });
             assert_eq!(state(gone) == expected, all, "{what}: {:?}", state(gone));
         }
-        let body = tube("plain").peek(plain.id()).map(|it| it.body == b"a".repeat(700));
+        let body = tube("plain").query().task(plain.id()).map(|it| it.body == b"a".repeat(700));
         assert!(body.unwrap_or(all), "{what}: the body of a task");
         let result = Some(Ending::Done { result: Some(b"second".to_vec()) });
         assert_eq!(tube("kept").ending(kept.id()).unwrap() == result, all, "{what}");
@@ -112,7 +113,7 @@ impl Run {
         let name = if all { "second" } else { "first" };
         assert_eq!(groups.iter().map(|it| &*it.name).collect::<Vec<_>>(), [name], "{what}");
         if let Some(put) = self.put {
-            let found = tube("next").peek(put).map(|it| it.body.len());
+            let found = tube("next").query().task(put).map(|it| it.body.len());
             assert_eq!(found == Ok(3000), all, "{what}: {found:?}");
         }
         assert_eq!(tube("next").statistics().unwrap().tasks.total, u64::from(all), "{what}");
@@ -417,12 +418,12 @@ fn calls_decided_above_a_failed_transaction_stand() {
     resume(&store, &clock);
     assert_eq!(store.verify().unwrap(), [""; 0]);
     assert_eq!(served(&store, "ann"), 0);
-    assert_eq!(sub.peek(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
+    assert_eq!(sub.query().task(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
     let again = take(&sub);
     assert_eq!((again.id(), again.body(), again.takes()), (claims[0].id(), &b"a"[..], 2));
     let bodies = |tube: &Tube| {
         let tasks = tube.query().list(TaskState::Ready, None, 9).unwrap().items;
-        tasks.iter().map(|task| tube.peek(task.id).unwrap().body).collect::<Vec<_>>()
+        tasks.iter().map(|task| tube.query().task(task.id).unwrap().body).collect::<Vec<_>>()
     };
     again.ack().unwrap();
     assert_eq!(bodies(&sub), [&b"b"[..], b"later", b"later"]);
@@ -459,7 +460,7 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
             })
         });
         has_begun.recv().unwrap();
-        drop(work.to_async().admin().move_to(moved, &other));
+        drop(work.to_async().admin().move_to(&other, moved));
         later = Some(store.next_id().unwrap());
         drop(other.to_async().put(Put::new("later").key("k").tag("all")));
         go_on.send(()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, Failure, Keep, OnParent, Outcome, Put, Result, Store,
+    Claim, Durability, FIFO, FIFOTTL, Failure, Filter, Keep, OnParent, Outcome, Put, Result, Store,
     TaskState, Transaction, Tube, TubeOptions,
 };
 
@@ -44,7 +44,7 @@ impl Tubes {
     }
 
     fn states(&self, children: [u64; 3]) -> [TaskState; 3] {
-        children.map(|id| self.children.peek(id).unwrap().info.state)
+        children.map(|id| self.children.query().task(id).unwrap().info.state)
     }
 
     /// Takes and acks a parent that the transaction has not ended.
@@ -92,7 +92,7 @@ fn assert_all_can_end(blocked: Blocked, tubes: Tubes) {
     let Tubes { work, other, children } = tubes;
     for _ in 0..10 {
         for tube in [&work, &other, &children] {
-            tube.kick(99).unwrap();
+            tube.admin().kick(Filter::new().limit(99)).unwrap();
             for claim in tube.take_many(99, Duration::ZERO).unwrap() {
                 claim.ack().unwrap();
             }
@@ -138,7 +138,7 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
             let children = tubes.put_children(parent);
             assert_eq!(tubes.states(children), [TaskState::Blocked; 3]);
             if moves {
-                let moved = tubes.work.to_async().admin().move_to(parent, &tubes.other);
+                let moved = tubes.work.to_async().admin().move_to(&tubes.other, parent);
                 drop(moved);
             }
             children
@@ -169,7 +169,7 @@ fn children_of_an_acked_task_wait_until_the_commit_is_written() {
             });
             let state = if fails { TaskState::Blocked } else { TaskState::Ready };
             assert_eq!(tubes.states(children), [state; 3]);
-            assert_eq!(tubes.children.peek(added).unwrap().info.state, state);
+            assert_eq!(tubes.children.query().task(added).unwrap().info.state, state);
             if fails {
                 assert_eq!(tubes.work.query().children(parent).unwrap().len(), 4);
                 tubes.ack_again(parent, children);
@@ -205,8 +205,8 @@ fn children_of_a_released_task_wait_for_it() {
     type Beside = fn(&Tubes, u64);
     let besides: [Beside; 4] = [
         |_, _| {},
-        |tubes, id| drop(tubes.work.to_async().admin().move_to(id, &tubes.other)),
-        |tubes, id| drop(tubes.work.to_async().bury(id)),
+        |tubes, id| drop(tubes.work.to_async().admin().move_to(&tubes.other, id)),
+        |tubes, id| drop(tubes.work.to_async().admin().bury(id, None)),
         |tubes, id| {
             let above = tubes.other.put("above").unwrap().id;
             let waits = tubes.work.to_async();
@@ -260,7 +260,7 @@ fn bury_of_a_transaction_forgets_no_task_with_edges() {
             let above = tubes.other.put("above").unwrap().id;
             let forgotten = tubes.work.put(Put::new("old").after(&tubes.other, [above])).unwrap();
             let children = tubes.put_children(forgotten.id);
-            tubes.work.bury(forgotten.id).unwrap();
+            tubes.work.admin().bury(forgotten.id, None).unwrap();
             blocked.clock.advance(Duration::from_secs(1));
             assert_eq!(
                 tubes.states(children),

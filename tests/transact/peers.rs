@@ -30,7 +30,7 @@ fn calls_of_peers_are_answered_while_a_closure_of_the_owner_runs() {
             // A peer is another thread of its owner.
             work.put("a")?;
             let claim = work.take()?;
-            assert_eq!(work.peek(claim.id())?.body, b"a");
+            assert_eq!(work.query().task(claim.id())?.body, b"a");
             claim.ack()?;
             work.put_many(["b", "c"]).map(drop)
         })

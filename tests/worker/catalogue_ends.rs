@@ -5,20 +5,22 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tubewell::worker::{Ended, Job};
 use tubewell::{
-    Backoff, EventKind, FIFOTTL, Failure, Filter, OnKey, Outcome, Put, Receipt, Result, TaskState,
-    Tube, TubeOptions,
+    Backoff, EventKind, FIFOTTL, Failure, Filter, OnKey, Outcome, Put, Result, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::support::*;
 
 /// A call of a handler on its own task, which has the key `key`.
-type Again = fn(&Tube, &Tube, u64) -> Result<Receipt>;
+type Again = fn(&Tube, &Tube, u64) -> Result<()>;
 
 const AGAIN: [(&str, Again); 4] = [
-    ("revoke", |tube, _, id| tube.admin().revoke(id)),
-    ("move", |tube, other, id| tube.admin().move_to(id, other)),
-    ("requeue", |tube, _, _| tube.requeue("key", "again")),
-    ("replace", |tube, _, _| tube.put(Put::new("again").key("key").on_key(OnKey::Replace))),
+    ("revoke", |tube, _, id| tube.admin().revoke(id).map(drop)),
+    ("move", |tube, other, id| tube.admin().move_to(other, id).map(drop)),
+    ("requeue", |tube, _, _| tube.requeue("key", "again").map(drop)),
+    ("replace", |tube, _, _| {
+        tube.put(Put::new("again").key("key").on_key(OnKey::Replace)).map(drop)
+    }),
 ];
 
 /// Q323
@@ -78,7 +80,7 @@ fn long_message_of_a_panic_is_cut() {
             let (id, end, state, failure) = ended(report);
             let (group, message) = failure.unwrap();
             assert_eq!((end, state, &*group), (Ended::Panicked, TaskState::Buried, "panic"));
-            let stored = case.tube.peek(id).unwrap().info.failure.unwrap();
+            let stored = case.tube.query().task(id).unwrap().info.failure.unwrap();
             assert_eq!((&stored.group, &stored.message), (&group, &message));
             assert!(id == 1 || message == "é".repeat(5_000), "{}", message.len());
         }
@@ -110,9 +112,9 @@ fn task_of_an_unknown_type_waits_buried_for_a_worker_that_knows_the_type() {
         let mail = |job: &Job<OldJob>| assert!(matches!(job.value(), OldJob::Mail));
         let (tally, _) = form.work(&case, &old, 2, mail);
         assert_eq!((tally.undecodable, tally.done), (1, 1));
-        let info = case.tube.peek(film).unwrap().info;
+        let info = case.tube.query().task(film).unwrap().info;
         assert_eq!((info.state, &*info.failure.unwrap().group), (TaskState::Buried, "undecodable"));
-        case.tube.kick_task(film).unwrap();
+        case.tube.kick(film).unwrap();
         let film = |job: &Job<NewJob>| assert!(matches!(job.value(), NewJob::Film));
         assert_eq!(form.work(&case, &new, 1, film).0.done, 1);
         assert_eq!(case.tube.statistics().unwrap().tasks.total, 0);
@@ -146,7 +148,7 @@ fn handler_decides_which_errors_are_retried() {
             assert_eq!([good, known, unknown].map(of), [1, attempts as usize, 1]);
             assert_eq!(case.state(good), None);
             for (id, group) in [(known, "known"), (unknown, "unknown")] {
-                let info = case.tube.peek(id).unwrap().info;
+                let info = case.tube.query().task(id).unwrap().info;
                 assert_eq!((info.state, &*info.failure.unwrap().group), (TaskState::Buried, group));
             }
         }
@@ -167,7 +169,7 @@ fn delays(
     let id = case.put("x");
     let delays = (0..5).map(|_| {
         assert_eq!(form.work(&case, &case.tube, 1, fail).0.failed, 1);
-        let delay = case.tube.peek(id).unwrap().info.due_in.unwrap();
+        let delay = case.tube.query().task(id).unwrap().info.due_in.unwrap();
         case.clock.advance(delay);
         u64::try_from(delay.as_millis()).unwrap()
     });
@@ -237,11 +239,11 @@ fn handler_can_release_its_task_for_a_while_and_count_that_in_the_body() {
         let id = counted.put([0, 0]).unwrap().id;
         for _ in 0..6 {
             assert_eq!(form.work(&case, &counted, 1, release_or_fail).0.released, 1);
-            let delay = case.tube.peek(id).unwrap().info.due_in.unwrap();
+            let delay = case.tube.query().task(id).unwrap().info.due_in.unwrap();
             assert!((secs(10)..=secs(20)).contains(&delay), "{delay:?}");
             case.clock.advance(delay);
         }
-        assert_eq!(counted.peek(id).unwrap().value().unwrap(), [3, 3]);
+        assert_eq!(counted.query().task(id).unwrap().value().unwrap(), [3, 3]);
         let (tally, reports) = form.work(&case, &counted, 1, release_or_fail);
         assert_eq!((tally.failed, ended(&reports[0]).3.unwrap().0), (1, "slow".to_owned()));
     });

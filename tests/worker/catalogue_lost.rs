@@ -33,7 +33,7 @@ fn only_the_job_whose_claim_has_ended_is_lost() {
         let next = || [(); 3].map(|()| lost.recv().unwrap());
         assert!(next().iter().all(|(_, is_lost)| !is_lost));
         case.tube.delete(ids[0]).unwrap();
-        case.tube.admin().revoke(ids[2]).unwrap();
+        assert_eq!(case.tube.admin().revoke(ids[2]), Ok(1));
         gate.open();
         let mut ends = next();
         ends.sort_unstable();
@@ -113,7 +113,7 @@ fn shorter_limit_of_the_worker_and_its_tube_holds() {
                 runs = runs.max_runtime(secs(most));
             }
             assert_eq!(form.start(runs).wait().unwrap().lost, 1, "{tube:?} {worker:?}");
-            let failure = case.tube.peek(id).unwrap().info.failure.unwrap();
+            let failure = case.tube.query().task(id).unwrap().info.failure.unwrap();
             assert_eq!(failure.group, "expired");
         }
     });
@@ -136,9 +136,9 @@ fn worker_holds_its_own_tasks_and_no_others_beyond_the_ttr() {
             assert_eq!(job.id(), own);
             let touches = tube.statistics().unwrap().calls.touch;
             clock.advance(secs(59));
-            assert_eq!(tube.peek(others).unwrap().info.state, TaskState::Taken);
+            assert_eq!(tube.query().task(others).unwrap().info.state, TaskState::Taken);
             clock.advance(secs(1));
-            assert_eq!(tube.peek(others).unwrap().info.state, TaskState::Ready);
+            assert_eq!(tube.query().task(others).unwrap().info.state, TaskState::Ready);
             clock.advance(secs(86_400 * 365));
             assert!(job.is_current().unwrap());
             assert_eq!(tube.statistics().unwrap().calls.touch, touches);
@@ -158,11 +158,12 @@ fn calls_of_a_job_whose_task_has_another_holder_are_refused_and_change_nothing()
         let (store, tube) = (case.store.clone(), case.tube.clone());
         let (send, holder) = shared_channel();
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
-            tube.admin().revoke(id).unwrap();
+            assert_eq!(tube.admin().revoke(id), Ok(1));
             let session = store.session("next").unwrap();
             let claim = session.tube("case").unwrap().claim(id).unwrap();
-            let stored =
-                || (tube.peek(id).unwrap(), tube.query().history(id), tube.query().steps(id));
+            let stored = || {
+                (tube.query().task(id).unwrap(), tube.query().history(id), tube.query().steps(id))
+            };
             let before = (stored(), other.statistics().unwrap());
             let stale = Err(Error::NotTaken { id });
             assert_eq!(job.progress(1, 2), stale);

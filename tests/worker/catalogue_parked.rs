@@ -100,7 +100,7 @@ fn child_ends_the_task_of_its_parent_with_a_result_or_a_failure() {
         child.join().unwrap().unwrap();
         let result = Some(b"two hours".to_vec());
         assert_eq!(case.tube.ending(ids[0]).unwrap(), Some(Ending::Done { result }));
-        let failure = case.tube.peek(ids[1]).unwrap().info.failure.unwrap();
+        let failure = case.tube.query().task(ids[1]).unwrap().info.failure.unwrap();
         assert_eq!((&*failure.group, &*failure.message), ("codec", "no such codec"));
         assert_eq!(case.state(ids[1]), Some(TaskState::Buried));
     });

@@ -162,12 +162,12 @@ fn task_whose_handler_was_dropped_is_released_until_its_budget_is_spent() {
             let worker = worker.spawn_with(drop).limit(1);
             let tally = block_on(worker.run_async()).unwrap();
             assert_eq!(tally.released, 1);
-            let info = case.tube.peek(id).unwrap().info;
+            let info = case.tube.query().task(id).unwrap().info;
             assert_eq!(info.attempts, attempt);
             let state = if attempt == 3 { TaskState::Buried } else { TaskState::Ready };
             assert_eq!(info.state, state);
         }
-        assert_eq!(case.tube.peek(id).unwrap().info.failure.unwrap().group, "released");
+        assert_eq!(case.tube.query().task(id).unwrap().info.failure.unwrap().group, "released");
     });
 }
 
@@ -226,7 +226,7 @@ fn stop_during_an_outage_of_the_storage_waits_for_no_job() {
         clock.advance(secs(60));
         // The only attempt is not repeated.
         assert_eq!(tube.try_take().unwrap().unwrap().body(), b"waits");
-        assert_eq!(tube.peek(0).unwrap().info.failure.unwrap().group, "released");
+        assert_eq!(tube.query().task(0).unwrap().info.failure.unwrap().group, "released");
         assert_eq!(store.verify().unwrap(), [""; 0]);
     });
 }

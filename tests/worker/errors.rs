@@ -97,12 +97,13 @@ fn attempt_that_fails_because_a_touch_met_an_outage_does_not_count() {
         let worker = form.start(form.on(Worker::new(&store), &tube, touch).limit(1));
         wait_until(|| {
             clock.advance(secs(10));
-            tube.peek(id)
+            tube.query()
+                .task(id)
                 .is_ok_and(|task| task.info.takes == 1 && task.info.state != TaskState::Taken)
         });
         let tally = worker.stop().unwrap();
         assert_eq!((tally.snoozed, tally.failed, tally.jobs()), (1, 0, 1), "{tally:?}");
-        let info = tube.peek(id).unwrap().info;
+        let info = tube.query().task(id).unwrap().info;
         assert_eq!((info.attempts, info.failure), (0, None));
     });
 }

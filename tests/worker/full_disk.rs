@@ -78,7 +78,7 @@ fn attempt_that_fails_because_the_disk_is_full_does_not_count() {
             assert!(reports.iter().any(is_disk_full), "{takes}: {reports:?}");
             let ends = reports.iter().filter(|report| !is_disk_full(report)).map(ended);
             assert_eq!(ends.collect::<Vec<_>>(), [(0, Ended::Snoozed, TaskState::Delayed, None)]);
-            let info = case.tube.peek(0).unwrap().info;
+            let info = case.tube.query().task(0).unwrap().info;
             assert_eq!((info.attempts, info.takes, info.due_in), (0, takes, Some(secs(5))));
             case.clock.advance(secs(5));
         }

@@ -264,7 +264,7 @@ fn calls_of_a_job_that_wait_for_a_flush_have_futures() {
         };
         let worker = Worker::new(&case.store).on_async(&case.tube, calls).limit(1);
         assert_eq!(form.start(worker).wait().unwrap().detached, 1);
-        assert_eq!(case.tube.peek(id).unwrap().body, b"new");
+        assert_eq!(case.tube.query().task(id).unwrap().body, b"new");
         assert_eq!(case.state(id), Some(TaskState::Taken));
         let history = case.tube.query().history(id).unwrap();
         assert!(history.iter().any(|entry| entry.text.as_deref() == Some("begun")));

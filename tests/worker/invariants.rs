@@ -137,7 +137,7 @@ fn panic_of_a_handler_uses_an_attempt_and_wakes_the_next_taker() {
         assert_eq!(case.state(id), Some(TaskState::Buried));
         let mut taker = case.tube.to_async().take_timeout(Duration::MAX);
         poll_pending(&mut taker, Waker::noop());
-        case.tube.kick(1).unwrap();
+        case.tube.admin().kick(Filter::new().limit(1)).unwrap();
         assert!(eventually_ready(&mut taker).unwrap().is_some());
     });
 }
@@ -203,7 +203,7 @@ fn last_parent_wakes_as_many_jobs_as_it_makes_tasks_ready() {
         let mut woken = [(); 3].map(|()| begun.recv().unwrap());
         woken.sort_unstable();
         assert_eq!((woken, waiting()), (early, 3));
-        assert_eq!(children.peek(late).unwrap().info.state, TaskState::Blocked);
+        assert_eq!(children.query().task(late).unwrap().info.state, TaskState::Blocked);
         done(second);
         assert_eq!((begun.recv().unwrap(), waiting()), (late, 2));
         gate.open();

@@ -167,7 +167,7 @@ fn only_attempt_of_a_killed_worker_process_is_not_repeated() {
                 let tube = store.find_tube("case").unwrap();
                 assert!(ids(&tube, TaskState::Buried).into_iter().eq(begun.iter().copied()));
                 for id in &begun {
-                    let info = tube.peek(*id).unwrap().info;
+                    let info = tube.query().task(*id).unwrap().info;
                     assert_eq!((info.attempts, &*info.failure.unwrap().group), (1, "lost"));
                 }
             }
@@ -197,7 +197,7 @@ fn no_task_is_attempted_too_often_by_killed_worker_processes() {
             let store = file.open();
             let tube = store.find_tube("case").unwrap();
             for (id, attempt) in &attempts {
-                if let Ok(task) = tube.peek(*id) {
+                if let Ok(task) = tube.query().task(*id) {
                     assert!((*attempt..=LIMIT).contains(&task.info.attempts), "task {id}");
                 }
             }
@@ -229,7 +229,7 @@ fn task_and_its_child_are_both_stored_or_neither_when_the_worker_process_is_kill
             let [left, next] = ["case", "next"].map(|name| ids(&tube(name), TaskState::Ready));
             assert_eq!(left.len() + next.len(), TASKS as usize);
             assert!(stored.iter().all(|id| next.contains(id)));
-            let body = |tube: &Tube, id: &u64| tube.peek(*id).unwrap().body;
+            let body = |tube: &Tube, id: &u64| tube.query().task(*id).unwrap().body;
             let children: Vec<u64> = ids(&tube("children"), TaskState::Ready);
             let mut children: Vec<_> =
                 children.iter().map(|id| body(&tube("children"), id)).collect();

@@ -152,7 +152,7 @@ fn job_is_lost_after_the_longest_time_that_it_may_run() {
             report,
             Report::Lost { ran, .. } if *ran == secs(10)
         )));
-        let info = case.tube.peek(id).unwrap().info;
+        let info = case.tube.query().task(id).unwrap().info;
         let failure = info.failure.unwrap();
         assert_eq!((info.state, &*failure.group), (TaskState::Buried, "expired"));
         assert_eq!(failure.message, "its max_runtime elapsed in attempt 2, the last one");

@@ -79,7 +79,9 @@ fn stop_with_a_time_ends_the_repetition_of_an_end() {
         drop(worker);
         outage.disk.fail_flushes(false);
         outage.clock.advance(secs(60));
-        wait_until(|| outage.tube.peek(0).is_ok_and(|task| task.info.state != TaskState::Taken));
+        wait_until(|| {
+            outage.tube.query().task(0).is_ok_and(|task| task.info.state != TaskState::Taken)
+        });
         assert_eq!(outage.store.verify().unwrap(), [""; 0]);
     });
 }

@@ -43,7 +43,7 @@ fn listed_errors_are_retried_until_the_attempts_are_used_up() {
         let ids = ["fine", "slow", "gone"].map(|body| case.put(body));
         let (tally, _) = form.work(&case, &case.tube, 5, retry_timeouts);
         assert_eq!((tally.done, tally.failed, tally.buried), (1, 3, 1));
-        let failure = |id| case.tube.peek(id).unwrap().info.failure.unwrap();
+        let failure = |id| case.tube.query().task(id).unwrap().info.failure.unwrap();
         assert_eq!(case.state(ids[0]), None);
         let slow = failure(ids[1]);
         assert_eq!((&*slow.group, &*slow.message, slow.attempt), ("timeout", "no answer", 3));
@@ -114,7 +114,7 @@ fn tasks_of_a_worker_that_died_come_first() {
     let leave = |_: &Job| Outcome::detach();
     let worker = Worker::new(&store).on(&tube, leave).limit(1).start().unwrap();
     assert_eq!(worker.wait().unwrap().detached, 1);
-    assert_eq!(tube.peek(ids[0].id).unwrap().info.state, TaskState::Taken);
+    assert_eq!(tube.query().task(ids[0].id).unwrap().info.state, TaskState::Taken);
     // The claim ends with the process.
     stores::close(&store);
     drop((worker, tube, store));

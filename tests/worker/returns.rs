@@ -76,7 +76,7 @@ fn outcome_decides_what_becomes_of_the_task() {
             let failure = has_failure.then(|| ("group".into(), "message".into()));
             assert_eq!(ended(&reports[0]), (id, end, state, failure), "{body}");
             match body {
-                "advance" => assert_eq!(next.peek(id).unwrap().body, b"advanced"),
+                "advance" => assert_eq!(next.query().task(id).unwrap().body, b"advanced"),
                 // The session of the worker has ended.
                 "detached" => assert_eq!(case.state(id), Some(TaskState::Ready)),
                 "finish" => assert_eq!(case.state(id), None),
@@ -191,7 +191,7 @@ fn failure_group_that_panics_fails_the_attempt() {
         let worker = form.on(Worker::new(&case.store), &case.tube, |_: &Job| Err::<(), _>("no"));
         let worker = worker.failure_group(|_| panic!("no group")).limit(1);
         assert_eq!(form.start(worker).wait().unwrap().panicked, 1);
-        assert_eq!(case.tube.peek(id).unwrap().info.group.as_deref(), Some("panic"));
+        assert_eq!(case.tube.query().task(id).unwrap().info.group.as_deref(), Some("panic"));
     });
 }
 
@@ -304,7 +304,7 @@ fn refused_outcome_fails_the_attempt() {
         // A group has 1 to 255 bytes.
         let id = case.put("x");
         form.work(&case, &case.tube, 1, |_: &Job| Err::<(), _>(Failure::new("", "no group")));
-        let failure = case.tube.peek(id).unwrap().info.failure.unwrap();
+        let failure = case.tube.query().task(id).unwrap().info.failure.unwrap();
         assert_eq!(failure.group, "refused");
     });
 }
@@ -327,7 +327,7 @@ fn handler_gets_the_task_and_reports_its_progress() {
             assert_eq!((job.attempts_left(), job.sub_queue()), (None, None));
             job.progress(1, 2).unwrap();
             job.progress_text("half").unwrap();
-            let progress = tube.peek(id).unwrap().info.progress.unwrap();
+            let progress = tube.query().task(id).unwrap().info.progress.unwrap();
             assert_eq!(progress.to_string(), "1 of 2: half");
             assert!(!job.is_stopping() && job.check().is_ok());
             Ok::<_, Error>(())

@@ -88,7 +88,7 @@ fn job_that_sleeps_is_delayed_and_begun_again_when_the_time_has_elapsed() {
         let (tally, reports) = run();
         assert_eq!(tally.suspended, 1);
         assert_eq!(ended(&reports[0]), (id, Ended::Suspended, TaskState::Delayed, None));
-        let info = case.tube.peek(id).unwrap().info;
+        let info = case.tube.query().task(id).unwrap().info;
         assert_eq!((info.attempts_left, info.state), (Some(1), TaskState::Delayed));
         case.clock.advance(secs(59));
         // A caller makes it ready early: the rest of the time is left.

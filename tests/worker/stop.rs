@@ -79,7 +79,7 @@ fn job_that_returns_early_because_of_a_stop_does_not_fail() {
         };
         let tally = form.start(form.on(worker, &case.tube, long)).wait().unwrap();
         assert_eq!((tally.snoozed, tally.jobs()), (1, 1));
-        let info = case.tube.peek(id).unwrap().info;
+        let info = case.tube.query().task(id).unwrap().info;
         assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
     });
 }
@@ -137,7 +137,7 @@ fn job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed() {
         let left = worker.stop(Duration::ZERO).unwrap();
         assert_eq!(left.len(), 1);
         assert_eq!((&*left[0].tube, left[0].id, left[0].ran), ("case", id, secs(5)));
-        let info = case.tube.peek(id).unwrap().info;
+        let info = case.tube.query().task(id).unwrap().info;
         assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
         assert_eq!((worker.tally().left, worker.tally().jobs()), (1, 1));
         // Nothing is left a second time, and nothing waits for the thread.

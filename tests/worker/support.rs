@@ -52,7 +52,7 @@ impl Case {
 
     /// The state of a task; `None` if it was removed.
     pub fn state(&self, id: u64) -> Option<TaskState> {
-        self.tube.peek(id).ok().map(|task| task.info.state)
+        self.tube.query().task(id).ok().map(|task| task.info.state)
     }
 }
 

@@ -84,7 +84,7 @@ fn failed_and_released_tasks_are_held_for_the_delay_but_for_the_last_attempt() {
         };
         let gaps = gaps(form, &case, outcome, 3);
         assert!(gaps[0] >= secs(20) && gaps[1] >= secs(40), "{gaps:?}");
-        let info = case.tube.peek(id).unwrap().info;
+        let info = case.tube.query().task(id).unwrap().info;
         assert_eq!((info.state, info.group.as_deref()), (TaskState::Buried, Some("busy")));
         assert!(case.clock.now() < 1000 * DAY);
     });
@@ -118,7 +118,7 @@ fn stop_ends_the_time_for_which_a_task_is_held() {
         called.recv().unwrap();
         let tally = running.stop().unwrap();
         assert_eq!((tally.snoozed, tally.jobs()), (1, 1));
-        let info = case.tube.peek(id).unwrap().info;
+        let info = case.tube.query().task(id).unwrap().info;
         assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
     });
 }
@@ -143,6 +143,6 @@ fn dropped_worker_gives_back_a_snoozed_task_that_it_holds() {
         }
         assert_eq!((calls.load(Ordering::SeqCst), case.state(id)), (1, Some(TaskState::Taken)));
     }
-    let info = case.tube.peek(id).unwrap().info;
+    let info = case.tube.query().task(id).unwrap().info;
     assert_eq!((info.state, info.attempts_left), (TaskState::Ready, Some(1)));
 }

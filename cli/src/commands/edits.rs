@@ -61,7 +61,25 @@ pub fn check_delete(args: &Delete) -> CommandResult {
     )))
 }
 
-/// The most tasks that one `delete_many` deletes.
+/// Deletes a task if it is in one of these states.
+fn delete_in(states: &[TaskState], tube: &Tube, id: u64) -> Result<TaskState, Error> {
+    let state = loop {
+        for state in states {
+            if tube.admin().delete(Filter::from(id).state(*state))? > 0 {
+                return Ok(TaskState::Done);
+            }
+        }
+        let now = tube.query().task(id)?.info.state;
+        // It may have gone from a wanted state to another one between two calls.
+        if !states.contains(&now) {
+            break now;
+        }
+    };
+    let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    Err(Error::WrongState { id, state, wanted: wanted.join(" or ") })
+}
+
+/// The most tasks that one call deletes by their ids.
 const DELETED_TOGETHER: usize = 10_000;
 
 /// Deletes several tasks with one commit, or none of them. More than [`DELETED_TOGETHER`] are deleted with
@@ -70,7 +88,7 @@ fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) 
     let tube = store::tube(store, name)?;
     let mut found = BTreeSet::new();
     for id in ids {
-        match tube.peek(*id) {
+        match tube.query().task(*id) {
             Err(Error::NotFound { .. }) => {}
             // The delete reports what else is wrong with a task.
             _ => drop(found.insert(*id)),
@@ -78,7 +96,7 @@ fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) 
     }
     let ids_found: Vec<u64> = found.iter().copied().collect();
     for together in ids_found.chunks(DELETED_TOGETHER) {
-        tube.admin().delete_many(together)?;
+        tube.admin().delete(Filter::new().ids(together))?;
     }
     let deleted = |_: &Tube, id| {
         if found.contains(&id) { Ok(TaskState::Done) } else { Err(Error::NotFound { id }) }
@@ -95,8 +113,8 @@ pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResul
             _ => {}
         }
         let states: Vec<TaskState> = args.only_if.iter().copied().map(TaskState::from).collect();
-        let delete_if = |tube: &Tube, id| tube.admin().delete_if(id, &states);
-        return each(store, name, &args.ids, ("deleted", delete_if), output);
+        let delete = |tube: &Tube, id| delete_in(&states, tube, id);
+        return each_in_state(store, (name, name), &args.ids, ("deleted", delete), output);
     }
     let select = selected(args.group.as_deref(), args.tag.as_deref(), args.limit);
     let select = args.state.map(TaskState::from).into_iter().fold(select, Filter::state);

@@ -18,7 +18,7 @@ pub fn find(store: &Store, args: &Find, output: &mut Output) -> CommandResult {
     };
     let found = found.ok_or_else(|| Failure::new(Exit::NoTask, format!("no task has {name}")))?;
     let tube = store::tube(store, &found.tube)?;
-    let task = tube.peek(found.id)?;
+    let task = tube.query().task(found.id)?;
     if args.body {
         return output.body(&task.body);
     }

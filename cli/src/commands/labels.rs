@@ -78,7 +78,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 return check_damaged(damaged);
             }
             let tube = store::tube(store, &found.tube)?;
-            let task = match tube.peek(found.id) {
+            let task = match tube.query().task(found.id) {
                 Ok(task) => task,
                 // Its ttl elapsed after the page was read.
                 Err(Error::NotFound { .. }) => continue,
@@ -136,7 +136,7 @@ fn print_tags(
     output: &mut Output,
 ) -> CommandResult {
     changed.map_err(|error| Failure::of_task(error, tube, *id))?;
-    let task = store::tube(store, tube)?.peek(*id);
+    let task = store::tube(store, tube)?.query().task(*id);
     // It may be done since.
     let tags = task.map(|task| task.info.tags).unwrap_or_default();
     if output.json {

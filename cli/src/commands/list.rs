@@ -208,7 +208,7 @@ impl<'a> Printer<'a> {
         }
         self.left -= 1;
         self.shown += 1;
-        let task = match self.tube.peek(id) {
+        let task = match self.tube.query().task(id) {
             Ok(task) => task,
             // Its ttl elapsed after the page was read.
             Err(Error::NotFound { .. }) => return Ok(()),

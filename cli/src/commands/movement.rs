@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Outcome, Put, Receipt, Store, TaskState, Tube};
+use tubewell::{Error, Filter, Outcome, Put, Receipt, Store, TaskState, Tube};
 
 use super::{claims, put, tasks};
 use crate::args::{Advance, Move};
@@ -14,15 +14,30 @@ use crate::store;
 pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandResult {
     let to = store::tube(store, &args.to)?;
     if args.all {
-        let moved = store::tube(store, &args.tube)?.admin().move_all(&to)?;
+        let moved = store::tube(store, &args.tube)?.admin().move_to(&to, Filter::new())?;
         if output.json {
             let done = json!({ "tube": args.tube, "to": args.to, "moved": moved });
             return output.object(&done);
         }
         return output.line(format!("moved {} to {}", count(moved, "task"), args.to));
     }
-    let verb = |tube: &Tube, id| tube.admin().move_to(id, &to);
-    tasks::each_into(store, (&args.tube, &args.to), &args.ids, ("moved", verb), output)
+    let verb = |tube: &Tube, id| match tube.admin().move_to(&to, id)? {
+        0 => Err(not_moved(tube, id)?),
+        _ => tasks::state_now(&to, id),
+    };
+    tasks::each_in_state(store, (&args.tube, &args.to), &args.ids, ("moved", verb), output)
+}
+
+/// Why a task has stayed in its tube.
+fn not_moved(tube: &Tube, id: u64) -> tubewell::Result<Error> {
+    let state = tube.query().task(id)?.info.state;
+    let why = match state {
+        TaskState::Done => "it is done, and is kept by the tube in which it has ended",
+        TaskState::Recurring => "it is a schedule, and puts into its own tube",
+        // Its ttl has elapsed, and it is about to be removed.
+        _ => return Ok(Error::NotFound { id }),
+    };
+    Ok(Error::NotReady { id, state, why: why.to_owned() })
 }
 
 /// If the other tube refuses the task, the claim stands.

@@ -35,7 +35,7 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
             return Err(none("has ended, and nothing is kept of it").hint(hint));
         }
         None => {
-            let now = tube.peek(id).map_or("unknown", |task| task.info.state.as_str());
+            let now = tube.query().task(id).map_or("unknown", |task| task.info.state.as_str());
             return Err(none(&format!("has not ended: it is {now}")));
         }
     };

@@ -77,7 +77,7 @@ fn list(
 /// the same one.
 fn find(tubes: &mut [Tube], id: u64) -> CommandResult<Option<(String, &'static str)>> {
     for place in 0..tubes.len() {
-        match tubes[place].peek(id) {
+        match tubes[place].query().task(id) {
             Ok(task) => {
                 tubes.swap(0, place);
                 return Ok(Some((tubes[0].name().to_owned(), task.info.state.as_str())));

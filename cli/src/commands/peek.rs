@@ -14,7 +14,7 @@ pub fn run(store: &Store, args: &args::Peek, output: &mut Output) -> CommandResu
         Some(id) => id,
         None => next(&tube)?,
     };
-    let task = tube.peek(id).map_err(|error| Failure::of_task(error, &args.tube, id))?;
+    let task = tube.query().task(id).map_err(|error| Failure::of_task(error, &args.tube, id))?;
     if args.body {
         return output.body(&task.body);
     }

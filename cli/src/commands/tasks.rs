@@ -25,7 +25,7 @@ pub fn bury(store: &Store, args: &Bury, output: &mut Output) -> CommandResult {
     if args.ids.is_empty() {
         return claims::bury(store, args, output);
     }
-    each(store, &args.tube, &args.ids, ("buried", Tube::bury), output)
+    each(store, &args.tube, &args.ids, ("buried", |tube, id| tube.admin().bury(id, None)), output)
 }
 
 pub fn forget(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult {
@@ -34,13 +34,18 @@ pub fn forget(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult
 
 pub fn revoke(store: &Store, args: &Revoke, output: &mut Output) -> CommandResult {
     if args.all {
-        let revoked = store::tube(store, &args.tube)?.admin().revoke_all()?;
+        let revoked = store::tube(store, &args.tube)?.admin().revoke(Filter::new())?;
         if output.json {
             return output.object(&json!({ "tube": args.tube, "revoked": revoked }));
         }
         return output.line(format!("revoked {}", count(revoked, "task")));
     }
-    each(store, &args.tube, &args.ids, ("revoked", |tube, id| tube.admin().revoke(id)), output)
+    let revoke = |tube: &Tube, id| match tube.admin().revoke(id)? {
+        // The task is there, or else this says that it is not.
+        0 => tube.query().task(id).and(Err(Error::NotTaken { id })),
+        _ => state_now(tube, id),
+    };
+    each_in_state(store, (&args.tube, &args.tube), &args.ids, ("revoked", revoke), output)
 }
 
 /// Refuses a `kick` that names nothing to kick.
@@ -58,14 +63,11 @@ pub fn check_kick(args: &Kick) -> CommandResult {
 
 pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
     if !args.ids.is_empty() {
-        return each(store, &args.tube, &args.ids, ("kicked", Tube::kick_task), output);
+        return each(store, &args.tube, &args.ids, ("kicked", Tube::kick), output);
     }
     let tube = store::tube(store, &args.tube)?;
-    let kicked = if args.group.is_some() || args.tag.is_some() {
-        tube.admin().kick(selected(args.group.as_deref(), args.tag.as_deref(), args.count))?
-    } else {
-        tube.kick(args.count.unwrap_or(u64::MAX))?
-    };
+    let kicked =
+        tube.admin().kick(selected(args.group.as_deref(), args.tag.as_deref(), args.count))?;
     if output.json {
         return output.object(&json!({ "tube": args.tube, "kicked": kicked }));
     }
@@ -73,7 +75,7 @@ pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
 }
 
 pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let released = store::tube(store, name)?.admin().release_all()?;
+    let released = store::tube(store, name)?.admin().release(Filter::new())?;
     if output.json {
         return output.object(&json!({ "tube": name, "released": released }));
     }
@@ -96,22 +98,19 @@ pub(super) fn each(
     (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
     output: &mut Output,
 ) -> CommandResult {
-    each_into(store, (name, name), ids, (done, verb), output)
-}
-
-/// As `each`, for a verb after which the tasks are in the tube `now_in`.
-pub fn each_into(
-    store: &Store,
-    (name, now_in): (&str, &str),
-    ids: &[u64],
-    (done, verb): (&str, impl Fn(&Tube, u64) -> Result<Receipt>),
-    output: &mut Output,
-) -> CommandResult {
     let verb = |tube: &Tube, id| verb(tube, id).map(|receipt| receipt.state);
-    each_in_state(store, (name, now_in), ids, (done, verb), output)
+    each_in_state(store, (name, name), ids, (done, verb), output)
 }
 
-/// As `each_into`, for a verb that returns the state of the task.
+/// The state of a task that a call has changed. It may be over already.
+pub(super) fn state_now(tube: &Tube, id: u64) -> Result<TaskState> {
+    match tube.query().task(id) {
+        Err(Error::NotFound { .. }) => Ok(TaskState::Done),
+        task => Ok(task?.info.state),
+    }
+}
+
+/// As `each`, for a verb that returns the state of the task, which is in the tube `now_in` then.
 pub(super) fn each_in_state(
     store: &Store,
     (name, now_in): (&str, &str),

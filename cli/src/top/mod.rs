@@ -230,13 +230,13 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> CommandResult {
 fn act(store: &Store, action: &Action) -> tubewell::Result<String> {
     let done = action.verb("kicked", "deleted", "paused", "resumed");
     match action {
-        Action::Kick { tube, id } => store.find_tube(tube)?.kick_task(*id).map(|_| done),
+        Action::Kick { tube, id } => store.find_tube(tube)?.kick(*id).map(|_| done),
         Action::KickGroup { tube, group } => {
             let kicked = store.find_tube(tube)?.admin().kick(Filter::new().group(group))?;
             Ok(format!("kicked {} of {tube}", count(kicked, "task")))
         }
         Action::KickAll { tube } => {
-            let kicked = store.find_tube(tube)?.kick(u64::MAX)?;
+            let kicked = store.find_tube(tube)?.admin().kick(Filter::new())?;
             Ok(format!("kicked {} of {tube}", count(kicked, "task")))
         }
         Action::Delete { tube, id } => store.find_tube(tube)?.delete(*id).map(|_| done),

@@ -254,7 +254,7 @@ fn kick_of_a_task_kicks_immediately_and_of_many_asks_first() {
     assert_eq!(desk.footer(), "mail has no buried task");
 
     let mail = desk.store.find_tube("mail").unwrap();
-    mail.bury(2).unwrap();
+    mail.admin().bury(2, None).unwrap();
     desk.change();
     desk.press([Key::Enter, Key::Left, Key::Left]);
     desk.write("k");

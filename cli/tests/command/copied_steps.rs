@@ -65,7 +65,7 @@ fn sandbox_tasks(store: &Store) -> Vec<(u64, String)> {
         let tube = store.find_tube(&info.name).unwrap();
         for state in [tubewell::TaskState::Ready, tubewell::TaskState::Blocked] {
             for task in tube.query().list(state, None, 100).unwrap().items {
-                let body = tube.peek(task.id).unwrap().body.to_vec();
+                let body = tube.query().task(task.id).unwrap().body.to_vec();
                 tasks.push((task.id, String::from_utf8(body).unwrap()));
             }
         }

@@ -21,6 +21,8 @@ pub enum Field {
     Driver,
     /// The id of a task.
     Id,
+    /// A set of ids of tasks.
+    Ids,
     Session,
     Epoch,
     /// An id, a session and an epoch: a claim in a tube.

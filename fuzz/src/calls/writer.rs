@@ -1,5 +1,7 @@
 //! Requests as bytes, made of an input and of what a peer knows.
 
+use std::collections::BTreeSet;
+
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::SessionId;
 
@@ -224,6 +226,12 @@ impl Writer<'_, '_> {
             Field::Id => {
                 let id = self.id()?;
                 self.number(id);
+            }
+            Field::Ids => {
+                let count = self.source.int_in_range(1..=3)?;
+                let ids = (0..count).map(|_| self.id()).collect::<Result<BTreeSet<u64>>>()?;
+                self.number(ids.len() as u64);
+                ids.into_iter().for_each(|id| self.number(id));
             }
             Field::Session => {
                 let session = self.session()?;

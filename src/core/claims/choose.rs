@@ -7,7 +7,7 @@ use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::micros::duration;
 use crate::owner::Owner;
-use crate::{Error, Receipt, Result, SessionId, TaskState};
+use crate::{Error, Result, SessionId, TaskState};
 
 /// Why a call refuses a task that is done.
 pub(in crate::core) const IS_DONE: &str = "it is done";
@@ -19,26 +19,6 @@ pub(crate) enum Chosen {
     Task(Grant),
     /// The last change of the task is not yet visible: wait for it, then try again.
     NotVisible,
-}
-
-verb! {
-    /// Ends the claim on a task, whichever session has it: the task is ready in its old place.
-    11 InTube Memory: Revoke { id: u64 } -> Receipt
-}
-
-impl Decide for Revoke {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Receipt>> {
-        let Revoke { id } = *self;
-        if core.claims.get(&id).is_none_or(|claim| claim.tube != number) {
-            core.find(number, id)?;
-            return Err(Error::NotTaken { id });
-        }
-        core.end_now(number, id, End::Revoke)
-    }
 }
 
 verb! {

@@ -11,7 +11,7 @@ mod progress;
 mod row;
 mod session;
 
-pub(crate) use choose::{Chosen, OwnerOf, OwnerOfClaim, Revoke};
+pub(crate) use choose::{Chosen, OwnerOf, OwnerOfClaim};
 pub(in crate::core) use choose::{IS_DONE, IS_SCHEDULE};
 pub(crate) use claim::{ClaimOf, DescribeHeld, DropClaim};
 pub(crate) use failure::decode_failure;

@@ -359,7 +359,7 @@ mod tests {
                     core.end_session(session.id()).unwrap();
                 }
             });
-            assert_eq!(tube.peek(id), Err(Error::NotFound { id }), "by ttr: {ends_by_ttr}");
+            assert_eq!(tube.query().task(id), Err(Error::NotFound { id }), "by ttr: {ends_by_ttr}");
         }
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.ttr, calls.ttl, calls.release), (2, 2, 0));

@@ -321,9 +321,9 @@ mod tests {
         }
         assert_eq!(tube.statistics().unwrap().tasks.total, 2);
         clock.advance(Duration::from_micros(999_999));
-        assert!(tube.peek(0).is_ok() && tube.statistics().unwrap().tasks.delayed == 1);
+        assert!(tube.query().task(0).is_ok() && tube.statistics().unwrap().tasks.delayed == 1);
         clock.advance(Duration::from_micros(1));
-        assert!(tube.peek(0).is_err());
+        assert!(tube.query().task(0).is_err());
         assert_eq!(tube.try_take().unwrap().unwrap().body(), b"delayed");
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }

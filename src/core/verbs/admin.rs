@@ -1,27 +1,24 @@
-//! The verbs that any caller may use on stored tasks: bury, kick, delete, `release_all`.
+//! The verbs that any caller may use on a stored task: bury, kick, delete.
 
 use tubewell_drivers::{Found, Header, Shelf};
 
 use super::outcome::check_not_done;
 use crate::commit::{Change, Visibility};
-use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
-use crate::core::verb::{Decide, TubeRef, verb};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Error, EventKind, Failure, Receipt, Result, TaskState};
-
-/// The maximum number of tasks that one call kicks while it holds the lock.
-pub(crate) const KICK_STEP: u64 = 512;
-
-/// The maximum number of claims that one call ends while it holds the lock.
-const RELEASE_STEP: usize = 512;
 
 /// The longest delay before the sweeper's edits are flushed, in microseconds.
 const SWEEP_FLUSH: u64 = 50_000;
 
 verb! {
     /// Buries a task, whatever its state and whichever session has taken it.
-    15 InTube Edit: Bury { id: u64 } -> Receipt {
+    15 InTube Edit: Bury { id: u64, failure: Option<Failure> } -> Receipt {
+        fn check(&self, _: Limits) -> Result<()> {
+            self.failure.as_ref().map_or(Ok(()), Failure::check)
+        }
+
         fn refusal_waits(&self) -> bool {
             true
         }
@@ -30,7 +27,7 @@ verb! {
 
 impl Decide for Bury {
     fn decide(&self, core: &mut Core, on: TubeRef<'_>) -> Result<Decided<Receipt>> {
-        core.bury(on.number, self.id, None)
+        core.bury(on.number, self.id, self.failure.as_ref())
     }
 }
 
@@ -51,35 +48,21 @@ impl Decide for Delete {
 }
 
 verb! {
-    /// Kicks up to `count` tasks, at most [`KICK_STEP`]. Returns how many.
-    17 InTube Edit: Kick { count: u64 } -> u64
-}
-
-impl Decide for Kick {
-    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<u64>> {
-        let limit = usize::try_from(self.count.min(KICK_STEP)).unwrap_or(usize::MAX);
-        let after = core.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
-        let buried = core.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
-        core.kick_all(number, &buried, true)
-    }
-}
-
-verb! {
     /// Kicks one buried task.
-    16 InTube Edit: KickTask { id: u64 } -> Receipt {
+    16 InTube Edit: Kick { id: u64 } -> Receipt {
         fn refusal_waits(&self) -> bool {
             true
         }
     }
 }
 
-impl Decide for KickTask {
+impl Decide for Kick {
     fn decide(
         &self,
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
-        let KickTask { id } = *self;
+        let Kick { id } = *self;
         let found = core.find(number, id)?;
         if found.shelf != Shelf::Buried {
             return Err(Error::NotBuried { id });
@@ -87,34 +70,6 @@ impl Decide for KickTask {
         let change = core.kick_one(number, id, &found)?;
         core.forget_burial(number, id);
         Ok(core.apply_change(number, change))
-    }
-}
-
-verb! {
-    /// Ends the claims on up to `limit` taken tasks of any holder, at most [`RELEASE_STEP`]. Returns how
-    /// many have ended, and the first error. `forgive`: their attempts do not count.
-    34 InTube Memory: ReleaseAll { limit: usize, forgive: bool } -> (u64, Result<()>) {
-        const AT_ONCE: bool = true;
-
-        fn may_repeat(&self) -> bool {
-            true
-        }
-    }
-}
-
-impl Decide for ReleaseAll {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<(u64, Result<()>)>> {
-        let ReleaseAll { limit, forgive } = *self;
-        let Some(tube) = core.tubes.get(&number) else {
-            return Ok(Decided { answer: (0, Ok(())), wait: None });
-        };
-        let taken = tube.taken.iter().take(limit.min(RELEASE_STEP)).map(|(_, id)| *id).collect();
-        let end = if forgive { End::Revoke } else { End::Release { delay: 0 } };
-        Ok(Decided { answer: core.end_claims(taken, end), wait: None })
     }
 }
 

@@ -62,7 +62,7 @@ impl Core {
 mod tests {
     use tubewell_drivers::Shelf;
 
-    use crate::{Error, Failure, Put, Store, TaskState, TubeOptions, UTUBE};
+    use crate::{Error, Failure, Filter, Put, Store, TaskState, TubeOptions, UTUBE};
 
     /// Rows of records, heads, failure groups and notes, of this call and of earlier ones.
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             assert_eq!(listed(), before, "{steps} steps");
             assert_eq!(store.verify().unwrap(), [""; 0]);
         }
-        assert_eq!(tube.kick(9).unwrap(), 2);
+        assert_eq!(tube.admin().kick(Filter::new().limit(9)).unwrap(), 2);
         assert_eq!((listed().0.len(), listed().2), (4, Vec::new()));
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }

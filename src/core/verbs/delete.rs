@@ -1,5 +1,4 @@
-//! Deletes: of one task on a condition, of many tasks at once, and of selected tasks in steps. And
-//! kicks of selected tasks.
+//! Deletes: of one task on a condition, and of selected tasks.
 
 use std::collections::BTreeSet;
 
@@ -7,36 +6,21 @@ use tubewell_drivers::{Found, PAGE_MAX, Shelf};
 
 use super::outcome::kept_until_now;
 use super::select::{Selected, is_selected};
+use super::selected::{SelectStep, step_of};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
-use crate::core::verb::{Decide, Limits, TubeRef, verb};
-use crate::core::wire::wire_struct;
-use crate::filter::Filter;
+use crate::core::verb::{Decide, TubeRef, verb};
+use crate::filter::{Filter, IDS_MAX};
 use crate::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
 
-/// The maximum number of tasks of one `delete_many`.
-pub(crate) const DELETE_MANY_MAX: usize = 10_000;
-
-/// The maximum number of rows of history and steps that one `delete_many` removes: a task may have
+/// The maximum number of rows of history and steps that a delete of chosen ids removes: a task may have
 /// thousands.
-const DELETE_MANY_ROWS: usize = 100_000;
+const IDS_ROWS: usize = 100_000;
 
 /// A call that deletes selected tasks ends with the task with which it removes this many rows of history
 /// and steps.
 const SELECT_ROWS: usize = 16_384;
-
-/// A step of a call on selected tasks.
-pub(crate) struct SelectStep {
-    /// How many tasks it has changed.
-    pub(crate) changed: u64,
-    /// An upper bound of the tasks that there were to select before it.
-    pub(crate) bound: u64,
-    /// Where the next step continues; `None` after the last one.
-    pub(crate) next: Option<Cursor>,
-}
-
-wire_struct! { SelectStep { changed, bound, next } }
 
 verb! {
     /// Deletes a task that nobody has taken, and that is not done.
@@ -62,126 +46,34 @@ impl Decide for CancelTask {
     }
 }
 
-verb! {
-    /// Deletes a task that is in one of these states.
-    26 InTube Edit: DeleteIf { id: u64, states: Vec<TaskState> } -> Receipt {
-        fn refusal_waits(&self) -> bool {
-            true
-        }
-    }
-}
-
-impl Decide for DeleteIf {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Receipt>> {
-        let DeleteIf { id, ref states } = *self;
-        if states.is_empty() {
-            return Err(Error::invalid("name at least one state in which the task is deleted"));
-        }
-        let found = core.find_current(number, id)?;
-        let state = core.state_of(id, found.shelf);
-        if !states.contains(&state) {
-            let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-            return Err(Error::WrongState { id, state, wanted: wanted.join(" or ") });
-        }
-        core.delete_found(number, id, &found)
-    }
-}
-
-verb! {
-    /// Deletes these tasks, whatever their states, or none of them. Returns how many there were.
-    27 InTube Edit: DeleteMany { ids: Vec<u64> } -> u64
-}
-
-impl Decide for DeleteMany {
-    fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<u64>> {
-        let DeleteMany { ids } = self;
-        if ids.len() > DELETE_MANY_MAX {
-            return Err(Error::invalid(format!(
-                "delete_many accepts at most {DELETE_MANY_MAX} ids, and got {}; split them",
-                ids.len()
-            )));
-        }
-        let changes = core.atomically(number, |core| {
-            let (mut deleted, mut rows) = (Vec::new(), 0);
-            for id in ids {
-                // One that is named twice is removed when it is found the second time.
-                if let Some(found) = core.edit(number, |ledger| ledger.find(*id))? {
-                    rows += core.rows_of_work(number, *id, &found)?;
-                    if rows > DELETE_MANY_ROWS {
-                        return Err(too_many_rows());
-                    }
-                    core.remove_rows(number, *id, &found)?;
-                    deleted.push((*id, found));
-                }
-            }
-            core.check_no_children_left(number, &deleted)?;
-            Ok(deleted)
-        })?;
-        if changes.is_empty() {
-            return Ok(Decided { answer: 0, wait: core.last_change_of(number, ids) });
-        }
-        Ok(core.publish_deletes(number, changes))
-    }
-}
-
-verb! {
-    /// Deletes up to `limit` selected tasks: those of one step, or fewer with [`SELECT_ROWS`], and
-    /// selected ones that wait for those.
-    28 InTube Edit: DeleteWhere { filter: Filter, after: Option<Cursor>, limit: u64 } -> SelectStep {
-        fn check(&self, _: Limits) -> Result<()> {
-            self.filter.check_delete()
-        }
-    }
-}
-
-impl Decide for DeleteWhere {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
+impl Core {
+    /// Deletes selected tasks: those of one step, or fewer with [`SELECT_ROWS`], and selected ones that wait
+    /// for those. Those with chosen ids are deleted with one commit, all of them or none.
+    pub(super) fn delete_selected(
+        &mut self,
+        number: u32,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let DeleteWhere { ref filter, ref after, limit } = *self;
         let (bound, Selected { mut tasks, mut next }) =
-            core.select(number, filter, after.as_ref(), limit)?;
-        let count = core.within_rows(number, &tasks)?;
-        if count < tasks.len() {
-            tasks.truncate(count);
-            next = tasks.last().map(|(id, found)| core.cursor_of_selected(filter, *id, found));
+            self.select(number, filter, after, step_of(filter, limit))?;
+        if filter.ids.is_some() {
+            self.check_rows(number, &tasks)?;
+        } else {
+            let count = self.within_rows(number, &tasks)?;
+            if count < tasks.len() {
+                tasks.truncate(count);
+                next = tasks.last().map(|(id, found)| self.cursor_of_selected(filter, *id, found));
+            }
+            self.add_selected_children(number, filter, limit, &mut tasks)?;
         }
-        core.add_selected_children(number, filter, limit, &mut tasks)?;
-        core.atomically(number, |core| {
+        self.atomically(number, |core| {
             tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
             core.check_no_children_left(number, &tasks)
         })?;
-        let decided = core.publish_deletes(number, tasks);
-        Ok(decided.map(|changed| SelectStep { changed, bound, next }))
-    }
-}
-
-verb! {
-    /// Kicks up to `limit` selected tasks: those of one step.
-    29 InTube Edit: KickWhere { filter: Filter, after: Option<Cursor>, limit: u64 } -> SelectStep {
-        fn check(&self, _: Limits) -> Result<()> {
-            self.filter.check_kick()
-        }
-    }
-}
-
-impl Decide for KickWhere {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<SelectStep>> {
-        let KickWhere { filter, after, limit } = self;
-        let (bound, Selected { tasks, next }) =
-            core.select(number, filter, after.as_ref(), *limit)?;
-        let decided = core.kick_all(number, &tasks, false)?;
-        Ok(decided.map(|changed| SelectStep { changed, bound, next }))
+        let decided = self.publish_deletes(number, tasks);
+        Ok(decided.map(|changed| SelectStep::new(changed, bound, next)))
     }
 }
 
@@ -219,6 +111,18 @@ impl Core {
         Ok(tasks.len())
     }
 
+    /// Refuses tasks that have more rows than one commit removes.
+    fn check_rows(&mut self, number: u32, tasks: &[(u64, Found)]) -> Result<()> {
+        let mut rows = 0;
+        for (id, found) in tasks {
+            rows += self.rows_of_work(number, *id, found)?;
+            if rows > IDS_ROWS {
+                return Err(too_many_rows());
+            }
+        }
+        Ok(())
+    }
+
     fn remove_rows(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))
     }
@@ -233,7 +137,7 @@ impl Core {
         limit: u64,
         tasks: &mut Vec<(u64, Found)>,
     ) -> Result<()> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(DELETE_MANY_MAX);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(IDS_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
         let (mut next, mut rows, mut is_refused) = (0, 0, false);
         while let Some(&(id, ref found)) = tasks.get(next).filter(|_| !is_refused) {
@@ -253,8 +157,8 @@ impl Core {
                 }
                 match self.find(number, child) {
                     Ok(found)
-                        if rows < DELETE_MANY_ROWS
-                            && is_selected(filter, &found)
+                        if rows < IDS_ROWS
+                            && is_selected(filter, self.state_of(child, found.shelf), &found)
                             && !self.is_claimed(child) =>
                     {
                         rows += self.rows_of_work(number, child, &found)?;
@@ -304,7 +208,7 @@ impl Core {
     }
 
     /// A wait for the changes of these tasks that are not yet visible.
-    fn last_change_of(&self, number: u32, ids: &[u64]) -> Option<Wait> {
+    pub(super) fn last_change_of(&self, number: u32, ids: &BTreeSet<u64>) -> Option<Wait> {
         let waits = ids.iter().filter_map(|id| self.batch_of_last_change(number, *id));
         waits.max_by_key(|wait| wait.batch().number)
     }
@@ -312,8 +216,8 @@ impl Core {
 
 fn too_many_rows() -> Error {
     Error::invalid(format!(
-        "delete_many removes at most {DELETE_MANY_ROWS} rows of history and steps, and these tasks have \
-         more; split the ids"
+        "a delete by ids removes at most {IDS_ROWS} rows of history and steps, and these tasks have more; \
+         split the ids"
     ))
 }
 
@@ -322,6 +226,8 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+    use crate::core::TaskEdit;
+    use crate::core::list::EditTasks;
     use crate::{FIFO, HistoryEntry, Restore, Step, StepKind, Store, Tube, TubeOptions};
 
     /// A store with tasks that have these numbers of entries and of steps.
@@ -342,16 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn delete_many_refuses_more_rows_of_history_and_steps_than_one_commit_removes() {
+    fn delete_by_ids_refuses_more_rows_of_history_and_steps_than_one_commit_removes() {
         let (store, tube) = with_rows(51, 1000, 1000);
         let ids: Vec<u64> = (0..51).collect();
-        let refused = tube.admin().delete_many(&ids).unwrap_err();
+        let refused = tube.admin().delete(Filter::new().ids(&ids)).unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
         assert!(refused.to_string().contains("100000 rows"), "{refused}");
         assert_eq!(tube.statistics().unwrap().tasks.ready, 51);
         assert_eq!(tube.query().history(0).unwrap().len(), 1000);
-        assert_eq!(tube.admin().delete_many(&ids[..50]), Ok(50));
-        assert_eq!(tube.admin().delete_many(&ids), Ok(1));
+        assert_eq!(tube.admin().delete(Filter::new().ids(&ids[..50])), Ok(50));
+        assert_eq!(tube.admin().delete(Filter::new().ids(&ids)), Ok(1));
         assert_eq!(store.verify().unwrap(), [""; 0]);
     }
 
@@ -360,7 +266,8 @@ mod tests {
         for (entries, steps) in [(1000, 0), (0, 1000)] {
             let (store, tube) = with_rows(40, entries, steps);
             let filter = Filter::from(TaskState::Ready);
-            let mut delete = DeleteWhere { filter, after: None, limit: 512 };
+            let mut delete =
+                EditTasks { filter, edit: TaskEdit::Delete, after: None, below: None, limit: 512 };
             let mut all = Vec::new();
             loop {
                 let step = tube.make(delete.clone()).unwrap();

@@ -22,6 +22,7 @@ mod replace;
 mod restore;
 mod retention;
 mod select;
+mod selected;
 mod soonest;
 mod steps;
 mod take;
@@ -30,9 +31,9 @@ mod tokens;
 mod transaction;
 mod update;
 
-pub(crate) use admin::{Bury, Delete, KICK_STEP, Kick, KickTask, ReleaseAll};
+pub(crate) use admin::{Bury, Delete, Kick};
 pub(crate) use byte_budget::ByteBudget;
-pub(crate) use delete::{CancelTask, DeleteIf, DeleteMany, DeleteWhere, KickWhere, SelectStep};
+pub(crate) use delete::CancelTask;
 pub(crate) use end::{EndClaims, EndTask};
 pub(crate) use holder::{Checkpoint, Limit, Release, Renew, Snooze, Touch};
 pub(crate) use keys::ByKey;
@@ -40,7 +41,6 @@ pub(in crate::core) use keys::{KeyLookUp, Keyed, key_of};
 pub(crate) use labels::{Find, FindStep, TAG_COUNTS_PAGE, TagCounts};
 pub(crate) use listing::{List, ListBodies, ListInStore};
 pub(crate) use log::{HistoryOf, Log, LogHeld};
-pub(crate) use movement::{MoveSome, MoveStep, MoveTo};
 pub(crate) use outcome::{Ack, EndingOf, Forget, Groups, Resolve};
 pub(crate) use peek::{AllCounts, CountsOf, Peek};
 pub(in crate::core) use peek::{Listing, begin_of_page, cursor_of_empty_page, found_position};
@@ -49,6 +49,7 @@ pub(crate) use peek_ready::PeekReady;
 pub(crate) use put::{NextId, PutTask};
 pub(crate) use put_keyed::Requeue;
 pub(crate) use put_many::PutMany;
+pub(crate) use selected::{EditTasks, Revoke, SelectStep, TaskEdit};
 pub(crate) use steps::{
     ReadStep, Sleep, Spawn, StepPage, Steps, StepsHeld, WriteStep, decode_step,
 };

@@ -4,35 +4,23 @@
 //! commit. It is two changes: the task leaves the one tube, and enters the other one. They become
 //! visible together, with the stronger durability of both tubes.
 
-use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Position, Shelf};
+use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Shelf};
 
-use super::outcome::check_not_done;
+use super::select::{LIVE, Selected};
+use super::selected::SelectStep;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
-use crate::core::verb::{Decide, TubeName, TubeRef, verb};
-use crate::core::wire::wire_struct;
+use crate::core::verb::TubeName;
+use crate::filter::Filter;
 use crate::options::micros;
 use crate::task::Cursor;
-use crate::{Error, EventKind, Receipt, Result, TaskState};
+use crate::{Error, EventKind, Result, TaskState};
 
 /// The maximum number of tasks that one call looks at while it holds the lock.
 const MOVE_STEP: usize = 256;
 /// The maximum bytes of bodies, notes and steps that one call moves. One task may have more.
 const MOVE_BYTES: u64 = 1 << 20;
-/// The shelves whose tasks move. Done tasks are kept by the tube in which they have ended.
-const SHELVES: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Blocked];
-
-/// One step of a move of all tasks.
-pub(crate) struct MoveStep {
-    /// How many tasks were moved.
-    pub(crate) moved: u64,
-    /// Where the next step begins; `None` after the last one.
-    pub(crate) next: Option<Cursor>,
-}
-
-wire_struct! { MoveStep { moved, next } }
-
 /// A task that is to move: everything that the edits of its rows need.
 struct Move {
     id: u64,
@@ -52,70 +40,31 @@ enum Unmoved {
     Refused(Error),
 }
 
-verb! {
-    /// Moves a task to another tube. A claim on it ends.
-    18 InTube Edit: MoveTo { id: u64, to: TubeName } -> Receipt {
-        fn refusal_waits(&self) -> bool {
-            true
-        }
-    }
-}
-
-impl Decide for MoveTo {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<Receipt>> {
-        let MoveTo { id, ref to } = *self;
-        let to = to.find(core)?;
-        core.check_move(number, to)?;
-        let found = core.find(number, id)?;
-        check_not_done(id, &found)?;
-        if found.record.header.is_expired(found.shelf, core.now.timeline) {
-            // The sweeper has not removed it yet.
-            core.expire(number, id)?;
-            return Err(Error::NotFound { id });
-        }
-        core.check_target(to, found.record.header.size, 0)?;
-        let contents = core.edit(number, |ledger| ledger.contents(id, &found))?;
-        let task = core.plan_move((number, to), id, found, contents)?;
-        let state = TaskState::on_shelf(task.shelf);
-        let visibility = core.common_visibility(&[number, to]);
-        core.carry_out_moves(number, to, vec![task], visibility)?;
-        Ok(core.decided(number, visibility, |commit| Receipt { id, state, commit }))
-    }
-}
-
-verb! {
-    /// Moves tasks with ids below `below` to another tube, in the order of takes: those that follow
-    /// a position, as many as fit into one step. If the other tube is full, those before it move.
-    19 InTube Edit: MoveSome { to: TubeName, after: Option<Cursor>, below: u64 } -> MoveStep
-}
-
-impl Decide for MoveSome {
-    fn decide(
-        &self,
-        core: &mut Core,
-        TubeRef { number, .. }: TubeRef<'_>,
-    ) -> Result<Decided<MoveStep>> {
-        let MoveSome { ref to, ref after, below } = *self;
-        let to = to.find(core)?;
-        core.check_move(number, to)?;
-        let mut tasks = Vec::new();
-        let after = after.as_ref().map(|cursor| cursor.position.clone());
-        let next = core.plan_step((number, to), after, below, &mut tasks)?.map(Cursor::from);
-        let step = MoveStep { moved: tasks.len() as u64, next };
+impl Core {
+    /// Moves selected tasks with ids below `below` to another tube, as many as fit into one step. If that tube is full, those before
+    /// it move.
+    pub(super) fn move_selected(
+        &mut self,
+        number: u32,
+        to: &TubeName,
+        filter: &Filter,
+        (after, below): (Option<&Cursor>, u64),
+        limit: u64,
+    ) -> Result<Decided<SelectStep>> {
+        let to = to.find(self)?;
+        self.check_move(number, to)?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(MOVE_STEP);
+        let (bound, selected) = self.select(number, filter, after, limit)?;
+        let (tasks, next) = self.plan_moves((number, to), filter, selected, below)?;
+        let step = SelectStep::new(tasks.len() as u64, bound, next);
         if tasks.is_empty() {
             return Ok(Decided { answer: step, wait: None });
         }
-        let visibility = core.common_visibility(&[number, to]);
-        core.carry_out_moves(number, to, tasks, visibility)?;
-        Ok(core.decided(number, visibility, |_| step))
+        let visibility = self.common_visibility(&[number, to]);
+        self.carry_out_moves(number, to, tasks, visibility)?;
+        Ok(self.decided(number, visibility, |_| step))
     }
-}
 
-impl Core {
     /// Refuses a move that has no other tube as its target, or one in another write buffer: two
     /// write buffers have no common commit.
     fn check_move(&self, number: u32, to: u32) -> Result<()> {
@@ -149,58 +98,50 @@ impl Core {
         self.check_disk_space(to, usize::try_from(bytes).unwrap_or(usize::MAX), 1)
     }
 
-    /// Reads the tasks of one step. Returns the position after which the next step begins.
-    fn plan_step(
+    /// Reads the tasks that move in this step. Returns them, and where the next step begins.
+    fn plan_moves(
         &mut self,
-        (number, to): (u32, u32),
-        mut after: Option<Position>,
+        tubes: (u32, u32),
+        filter: &Filter,
+        Selected { tasks, next }: Selected,
         below: u64,
-        tasks: &mut Vec<Move>,
-    ) -> Result<Option<Position>> {
-        let (mut left, mut bytes) = (MOVE_STEP, 0_u64);
-        let first = after.as_ref().map_or(Shelf::Ready, |position| position.shelf);
-        for shelf in SHELVES.into_iter().filter(|shelf| *shelf >= first) {
-            loop {
-                if left == 0 {
-                    return Ok(after);
-                }
-                let from = after.as_ref().filter(|position| position.shelf == shelf);
-                let page = self.edit(number, |ledger| ledger.page(shelf, from, left))?;
-                left -= page.tasks.len();
-                for (id, found) in page.tasks {
-                    let header = &found.record.header;
-                    let (size, order) = (header.size, header.order_on(shelf));
-                    let position = Position { shelf, order, id, sub: header.sub.clone() };
-                    if !tasks.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
-                        return Ok(after);
-                    }
-                    if id < below && !header.is_expired(shelf, self.now.timeline) {
-                        match self.plan_one_of_step((number, to), id, found, tasks.len() as u64) {
-                            Ok(task) => {
-                                let moved = task.contents.bytes() as u64;
-                                if !tasks.is_empty() && bytes.saturating_add(moved) > MOVE_BYTES {
-                                    return Ok(after);
-                                }
-                                bytes = bytes.saturating_add(moved);
-                                tasks.push(task);
-                            }
-                            Err(Unmoved::Damaged) => {}
-                            Err(Unmoved::Refused(Error::Full { .. } | Error::DiskFull { .. }))
-                                if !tasks.is_empty() =>
-                            {
-                                return Ok(after);
-                            }
-                            Err(Unmoved::Refused(error)) => return Err(error),
+    ) -> Result<(Vec<Move>, Option<Cursor>)> {
+        let (mut moves, mut bytes, mut last) = (Vec::new(), 0_u64, None);
+        for (id, found) in tasks {
+            let cursor = self.cursor_of_selected(filter, id, &found);
+            let size = found.record.header.size;
+            if !moves.is_empty() && bytes.saturating_add(size) > MOVE_BYTES {
+                return Ok((moves, last));
+            }
+            if id < below && self.may_move(&found) {
+                match self.plan_one_of_step(tubes, id, found, moves.len() as u64) {
+                    Ok(task) => {
+                        let moved = task.contents.bytes() as u64;
+                        if !moves.is_empty() && bytes.saturating_add(moved) > MOVE_BYTES {
+                            return Ok((moves, last));
                         }
+                        bytes = bytes.saturating_add(moved);
+                        moves.push(task);
                     }
-                    after = Some(position);
-                }
-                if !page.may_have_more {
-                    break;
+                    Err(Unmoved::Damaged) => {}
+                    Err(Unmoved::Refused(Error::Full { .. } | Error::DiskFull { .. }))
+                        if !moves.is_empty() =>
+                    {
+                        return Ok((moves, last));
+                    }
+                    Err(Unmoved::Refused(error)) => return Err(error),
                 }
             }
+            last = Some(cursor);
         }
-        Ok(None)
+        Ok((moves, next))
+    }
+
+    /// Whether a selected task moves: not one that the sweeper is about to remove, and none that is done,
+    /// which is kept by the tube in which it has ended.
+    fn may_move(&self, found: &Found) -> bool {
+        LIVE.contains(&found.shelf)
+            && !found.record.header.is_expired(found.shelf, self.now.timeline)
     }
 
     /// Plans the move of a task, with `more` tasks of the same step before it.

@@ -1,4 +1,7 @@
-//! Selected tasks of a tube, in steps: by state, by failure group, or by tag.
+//! Selected tasks of a tube, in steps: by ids, by state, by failure group, by tag, or all that are not done.
+
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use tubewell_drivers::{Found, Shelf};
 
@@ -9,8 +12,11 @@ use crate::filter::Filter;
 use crate::task::Cursor;
 use crate::{Error, Result, TaskState};
 
-/// The maximum number of selected tasks that one call changes while it holds the lock.
-const SELECT_STEP: u64 = 512;
+/// The shelves of the tasks that are not done, in the order of takes.
+pub(super) const LIVE: [Shelf; 4] = [Shelf::Ready, Shelf::Delayed, Shelf::Buried, Shelf::Blocked];
+
+/// How many rows of other tasks a step passes by before it ends.
+const PASSED_MAX: usize = 512;
 
 /// Selected tasks, and where the selection continues.
 pub(super) struct Selected {
@@ -25,9 +31,11 @@ impl Core {
         number: u32,
         filter: &Filter,
         after: Option<&Cursor>,
-        limit: u64,
+        limit: usize,
     ) -> Result<(u64, Selected)> {
-        let limit = usize::try_from(limit.min(SELECT_STEP)).unwrap_or(usize::MAX);
+        if let Some(ids) = &filter.ids {
+            return Ok((ids.len() as u64, self.select_ids(number, filter, ids, after, limit)?));
+        }
         let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
         let bound = match filter.wanted_state() {
             Some(state) => *tube.counts.on(state.shelf()),
@@ -42,8 +50,8 @@ impl Core {
                 self.select_rows(number, filter, selected.next.as_ref(), want)?;
             selected.tasks.extend(tasks);
             selected.next = next;
-            read += want as u64;
-            if selected.next.is_none() || selected.tasks.len() >= limit || read >= SELECT_STEP {
+            read += want;
+            if selected.next.is_none() || selected.tasks.len() >= limit || read >= PASSED_MAX {
                 return Ok((bound, selected));
             }
         }
@@ -65,11 +73,56 @@ impl Core {
             }
             (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit),
             (None, None, Some(TaskState::Taken)) => self.select_taken(number, after, limit),
-            (None, None, state) => {
-                let shelf = state.unwrap_or(TaskState::Buried).shelf();
-                self.select_shelf(number, shelf, after, limit)
+            (None, None, Some(state)) => self.select_shelf(number, state.shelf(), after, limit),
+            (None, None, None) => self.select_live(number, after, limit),
+        }
+    }
+
+    /// The wanted ones of these tasks, by their ids.
+    fn select_ids(
+        &mut self,
+        number: u32,
+        filter: &Filter,
+        ids: &BTreeSet<u64>,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        let begin = after.map_or(Unbounded, |last| Excluded(last.position.id));
+        let mut selected = Selected { tasks: Vec::new(), next: None };
+        for id in ids.range((begin, Unbounded)) {
+            if selected.tasks.len() == limit {
+                let last = selected.tasks.last();
+                selected.next = last.map(|(id, found)| found_position(*id, found).into());
+                break;
+            }
+            let found = self.edit(number, |ledger| ledger.find(*id))?;
+            let state = |found: &Found| self.state_of(*id, found.shelf);
+            if let Some(found) = found.filter(|found| is_selected(filter, state(found), found)) {
+                selected.tasks.push((*id, found));
             }
         }
+        Ok(selected)
+    }
+
+    /// Tasks that are not done, taken ones too.
+    fn select_live(
+        &mut self,
+        number: u32,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        let first = after.map_or(Shelf::Ready, |cursor| cursor.position.shelf);
+        let mut tasks = Vec::new();
+        for shelf in LIVE.into_iter().filter(|shelf| *shelf >= first) {
+            let from = after.map(|cursor| &cursor.position).filter(|from| from.shelf == shelf);
+            let page = self.edit(number, |ledger| ledger.page(shelf, from, limit - tasks.len()))?;
+            tasks.extend(page.tasks);
+            if page.may_have_more || tasks.len() == limit {
+                let next = tasks.last().map(|(id, found)| found_position(*id, found).into());
+                return Ok(Selected { tasks, next });
+            }
+        }
+        Ok(Selected { tasks, next: None })
     }
 
     /// Tasks of a failure group, those that were buried first first.
@@ -144,6 +197,9 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
+        if shelf == Shelf::Buried {
+            return self.select_buried(number, after, limit);
+        }
         let after = after.map(|cursor| &cursor.position);
         let page = self.edit(number, |ledger| ledger.page(shelf, after, limit))?;
         let next = page.tasks.last().filter(|_| page.may_have_more);
@@ -153,8 +209,26 @@ impl Core {
         Ok(Selected { tasks, next })
     }
 
+    /// Buried tasks. Passes by where there are known to be none.
+    fn select_buried(
+        &mut self,
+        number: u32,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Selected> {
+        let empty = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let after = after.map(rank_of).max(empty);
+        let tasks = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
+        let last = tasks.last().filter(|_| tasks.len() == limit);
+        let next = last.map(|(id, found)| found_position(*id, found).into());
+        Ok(Selected { tasks, next })
+    }
+
     /// Where a selection continues behind one of its tasks.
     pub(super) fn cursor_of_selected(&self, filter: &Filter, id: u64, found: &Found) -> Cursor {
+        if filter.ids.is_some() {
+            return found_position(id, found).into();
+        }
         match (&filter.group, filter.wanted_tag(), filter.wanted_state()) {
             (Some(group), ..) => group_cursor(group, &(id, found.clone())),
             (None, Some(tag), _) => Cursor::of_tag(tag.into(), id),
@@ -167,10 +241,11 @@ impl Core {
     }
 }
 
-pub(super) fn is_selected(filter: &Filter, found: &Found) -> bool {
+/// Whether a task in this state meets the conditions of a filter.
+pub(super) fn is_selected(filter: &Filter, state: TaskState, found: &Found) -> bool {
     let more = found.record.header.more.as_ref();
     let group = more.and_then(|more| more.group.as_deref());
-    filter.wanted_state().is_none_or(|state| found.shelf == state.shelf())
+    filter.wanted_state().is_none_or(|wanted| wanted == state)
         && has_tag(filter.wanted_tag(), found)
         && (filter.group.is_none() || filter.group.as_deref() == group)
 }

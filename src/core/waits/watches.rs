@@ -497,7 +497,7 @@ mod tests {
 
     use super::*;
     use crate::core::state::ClaimKey;
-    use crate::core::verbs::KickTask;
+    use crate::core::verbs::Kick;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions};
 
     /// A store with a task that its own session has taken, and its key.
@@ -571,7 +571,7 @@ mod tests {
             let [buried, acked] = store.inner().run(|core| {
                 let buried = begin_wait(core, tube, key);
                 core.bury(key.tube, key.id, None).unwrap();
-                core.begin_verb(tube.as_target(), &KickTask { id: key.id }).unwrap();
+                core.begin_verb(tube.as_target(), &Kick { id: key.id }).unwrap();
                 let mut bury = core.change(
                     key.tube,
                     key.id,

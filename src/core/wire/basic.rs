@@ -3,7 +3,7 @@
 //! Numbers are LEB128: seven bits to a byte, the least first. Texts and bytes follow their length,
 //! items their number. No type contains itself, so that the nesting is bounded by the types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -260,6 +260,22 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
         let count = items.len();
         let map = BTreeMap::from_iter(items);
         if map.len() < count { Err(Malformed::Invalid("a key comes twice")) } else { Ok(map) }
+    }
+}
+
+impl<T: Wire + Ord> Wire for BTreeSet<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.len().put(out);
+        for item in self {
+            item.put(out);
+        }
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<BTreeSet<T>, Malformed> {
+        let items: Vec<T> = Wire::get(input)?;
+        let count = items.len();
+        let set = BTreeSet::from_iter(items);
+        if set.len() < count { Err(Malformed::Invalid("an item comes twice")) } else { Ok(set) }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{ClockReport, Counters, Delivered, Event, Filter};
 wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, missed, seq } }
 wire_struct! { Delivered { seq, missed } }
 wire_struct! { Filter {
-    tubes, keys, owners, tags, kinds, state, group, sub_queue, limit, newest_first, soonest_first,
+    tubes, keys, owners, tags, kinds, ids, state, group, sub_queue, limit, newest_first, soonest_first,
 }}
 
 /// A bit for each kind, in the order of their numbers.

@@ -116,5 +116,5 @@ macro_rules! wire_enum {
     };
 }
 
-pub(super) use wire_enum;
+pub(in crate::core) use wire_enum;
 pub(in crate::core) use wire_struct;

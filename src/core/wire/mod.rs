@@ -19,5 +19,5 @@ mod values;
 pub(crate) use basic::{Wire, from_bytes, to_bytes};
 pub(super) use basic::{put_bytes, put_items, text};
 pub(crate) use input::{Input, Malformed};
-pub(super) use macros::wire_struct;
+pub(super) use macros::{wire_enum, wire_struct};
 pub(super) use tubes::buffer;

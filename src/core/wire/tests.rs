@@ -11,8 +11,9 @@ use std::fmt::{Debug, Write};
 use tubewell_drivers::Body;
 
 use super::{Input, Malformed, Wire, from_bytes, to_bytes};
+use crate::core::TaskEdit;
 use crate::core::list::{
-    Ack, AddTags, DeleteMany, EndClaims, Peek, PutMany, PutTask, SetLimit, Space,
+    Ack, AddTags, EditTasks, EndClaims, Peek, PutMany, PutTask, SetLimit, Space,
 };
 use crate::core::list::{SeeVerb, each_verb, with_verb};
 use crate::core::state::{ClaimKey, Grant, PutRequest, ScheduleRequest};
@@ -40,7 +41,7 @@ pub(in crate::core) trait Sample: Sized {
     fn sample(random: &mut Random) -> Self;
 }
 
-pub(super) fn any_variant<T: Numbered>(random: &mut Random) -> T {
+pub(in crate::core) fn any_variant<T: Numbered>(random: &mut Random) -> T {
     let (number, _) = T::VARIANTS[random.below(T::VARIANTS.len())];
     T::sample_of(number, random)
 }
@@ -308,8 +309,10 @@ fn verbs_have_these_bytes() {
     check(JOBS, &PutTask { request }, put);
     check((), &Space {}, b"\x00");
     check((), &SetLimit { name: "host".into(), most: Some(3) }, b"\x0b\x04host\x01\x03");
-    let delete = DeleteMany { ids: vec![1, 2, 128] };
-    check(JOBS, &delete, b"\x01\xac\x02\x04jobs\x1b\x03\x01\x02\x80\x01");
+    let filter = Filter::new().ids([1, 2, 128]);
+    let delete = EditTasks { filter, edit: TaskEdit::Delete, after: None, below: None, limit: 5 };
+    let bytes = b"\x01\xac\x02\x04jobs\x1c\0\0\0\0\0\x01\x03\x01\x02\x80\x01\0\0\0\0\0\0\0\0\0\x05";
+    check(JOBS, &delete, bytes);
     check(JOBS, &Peek { id: 300 }, b"\x01\xac\x02\x04jobs\x20\xac\x02");
     let ack = Ack { result: Some(b"ok".to_vec()) };
     let of_claim = b"\x02\xac\x02\x09\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x05\x00\x01\x02ok";
@@ -442,7 +445,6 @@ fn list_with_more_items_than_a_call_accepts_is_refused_before_it_is_decoded() {
     put_verb(&[][..], &EndClaims { ends: Vec::new() }, &mut ends);
     for (call, most) in [
         (bytes_in_tube(&PutMany { requests: Vec::new() }), 100_000),
-        (bytes_in_tube(&DeleteMany { ids: Vec::new() }), 100_000),
         (ends, 100_000),
         (bytes_in_tube(&AddTags { id: 9, tags: [].into() }), 10_000),
     ] {

@@ -9,8 +9,9 @@ use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
 use crate::connection::{Hello, HelloSession, Mode, Request, verb_to_bytes};
+use crate::core::TaskEdit;
 use crate::core::list::{
-    Ack, CountsOf, CreateTube, Delete, DeleteMany, DescribeHeld, DropTube, EndTask, HistoryOf,
+    Ack, CountsOf, CreateTube, Delete, DescribeHeld, DropTube, EditTasks, EndTask, HistoryOf,
     InfoOf, Kick, LogHeld, NextId, Peek, PutAndWait, PutMany, PutTask, Renew, Resolve, SetPriority,
     Steps, Truncate, Tubes, WaitDrained,
 };
@@ -105,8 +106,18 @@ fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
     let edits = modes.into_iter().flat_map(|mode| {
         [
             verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),
-            verb_to_bytes(mode, target, &DeleteMany { ids: vec![1, 2, 3] }),
-            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(
+                mode,
+                target,
+                &EditTasks {
+                    filter: Filter::new().ids([1, 2, 3]),
+                    edit: TaskEdit::Delete,
+                    after: None,
+                    below: None,
+                    limit: 3,
+                },
+            ),
+            verb_to_bytes(mode, target, &Kick { id: 1 }),
             verb_to_bytes(mode, target, &Truncate {}),
         ]
     });
@@ -222,7 +233,7 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
             verb_to_bytes(mode, target, &PutTask { request: put.clone() }),
             verb_to_bytes(mode, target, &priority),
             verb_to_bytes(mode, target, &Resolve { id: 1, result: Some(vec![7; 1000]) }),
-            verb_to_bytes(mode, target, &Kick { count: u64::MAX }),
+            verb_to_bytes(mode, target, &Kick { id: 1 }),
             verb_to_bytes(mode, target, &Truncate {}),
             verb_to_bytes(mode, claimed, &Ack { result: None }),
             verb_to_bytes(mode, claimed, &LogHeld { text: "text".into() }),

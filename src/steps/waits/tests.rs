@@ -7,8 +7,8 @@ use super::*;
 use crate::core::Core;
 use crate::sync::Mutex;
 use crate::{
-    Claim, Error, FIFO, FIFOTTL, ManualClock, OnParent, Outcome, Put, StepKind, Storage, Store,
-    TaskState, TubeOptions, UTUBETTL,
+    Claim, Error, FIFO, FIFOTTL, Filter, ManualClock, OnParent, Outcome, Put, StepKind, Storage,
+    Store, TaskState, TubeOptions, UTUBETTL,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         assert!(!job.is_current().unwrap());
         assert_eq!(job.step("late", || Ok::<u8, Error>(1)), Err(Error::NotTaken { id }));
         drop(job);
-        let info = jobs.peek(id).unwrap().info;
+        let info = jobs.query().task(id).unwrap().info;
         assert_eq!((info.state, info.open_parents, info.attempts), (TaskState::Blocked, 2, 0));
         assert!(info.has_steps);
         assert_eq!(
@@ -80,7 +80,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
         // A buried child is not over.
         last.bury(None).unwrap();
         assert!(jobs.try_take().unwrap().is_none());
-        parts.kick(1).unwrap();
+        parts.admin().kick(Filter::new().limit(1)).unwrap();
         take(parts).ack().unwrap();
         let job = take(jobs);
         assert_eq!(job.attempt(), 1);
@@ -174,7 +174,7 @@ fn joined_task_follows_its_rule_for_parents() {
                 }
                 store.flush().unwrap();
                 while store.inner().run(Core::tell_children).unwrap() {}
-                let state = jobs.peek(id).unwrap().info.state;
+                let state = jobs.query().task(id).unwrap().info.state;
                 let expected = if is_gone && rule != OnParent::Wait { buried } else { expected };
                 assert_eq!(state, expected, "{rule} {is_gone}");
                 jobs.delete(id).unwrap();

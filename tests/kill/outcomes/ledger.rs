@@ -124,7 +124,11 @@ impl Ledger {
         self.unreported += u64::from(task.is_some_and(|task| task.ended.is_none()));
         let ending = tube.ending(id).unwrap();
         assert_eq!(word_for(ending.as_ref(), name, id), "done-with-result", "{at}");
-        assert_eq!(body::label(&tube.peek(id).unwrap().body).as_deref(), Some(name), "{at}");
+        assert_eq!(
+            body::label(&tube.query().task(id).unwrap().body).as_deref(),
+            Some(name),
+            "{at}"
+        );
     }
 
     /// A task that is not kept was forgotten, has not ended, or its tube keeps newer ones.

@@ -440,7 +440,7 @@ impl System {
     pub(super) fn check_bodies(&self, tube: TubeNo) {
         let handle = self.store.find_tube(&self.model.tubes()[&tube].name).unwrap();
         for (no, task) in self.model.tasks(tube) {
-            assert_eq!(handle.peek(self.ids[&no]).unwrap().body, task.data);
+            assert_eq!(handle.query().task(self.ids[&no]).unwrap().body, task.data);
         }
     }
 

@@ -66,7 +66,7 @@ impl System {
                     (child, name_of(*name))
                 });
                 assert!(got.eq(want), "the steps of task {no}: {:?}", task.steps);
-                let has_steps = handle.peek(id).unwrap().info.has_steps;
+                let has_steps = handle.query().task(id).unwrap().info.has_steps;
                 assert_eq!(has_steps, !task.steps.is_empty(), "the steps of task {no}");
             }
         }

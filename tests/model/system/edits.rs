@@ -14,12 +14,20 @@ impl System {
         let picked = picks.iter().map(|pick| self.pick(pick, tube_no, session));
         let (numbers, ids): (Vec<TaskNo>, Vec<u64>) = picked.unzip();
         let want = self.model.delete_many(tube_no, &numbers);
-        if let Some((got, want)) = agree(tube.admin().delete_many(&ids), want) {
+        if let Some((got, want)) = agree(tube.admin().delete(Filter::new().ids(&ids)), want) {
             assert_eq!(got, want);
         }
     }
 
     /// Of ready tasks in sub-queues, which are listed sub-queue by sub-queue, all are deleted.
+    pub(super) fn release_all(&mut self, tube: usize, forgive: bool) {
+        self.tube_wide(tube, |tube, model, no| {
+            let all = Filter::new();
+            let got = if forgive { tube.admin().revoke(all) } else { tube.admin().release(all) };
+            (got, model.release_all(no, forgive))
+        });
+    }
+
     pub(super) fn delete_where(&mut self, tube: usize, state: State, limit: usize) {
         self.tube_wide(tube, |tube, model, no| {
             let is_ordered = state != State::Ready || !model.tubes()[&no].driver.sub_queued();
@@ -95,16 +103,6 @@ pub(super) fn edit(
         ById::Cancel => {
             let want = model.cancel_task(tube_no, no);
             (if deferred { wait(later.cancel(id)) } else { tube.cancel(id) }, want)
-        }
-        ById::DeleteIf { state } => {
-            let want = model.delete_if(tube_no, no, *state);
-            let states = [library_state(*state)];
-            let got = if deferred {
-                wait(later.admin().delete_if(id, &states))
-            } else {
-                tube.admin().delete_if(id, &states)
-            };
-            (got, want)
         }
         _ => {
             let timed = model.tubes().get(&tube_no).is_some_and(|tube| tube.driver.timed());

@@ -308,13 +308,11 @@ impl System {
             }
             Action::AckClaims { claims } => self.ack_claims(&claims),
             Action::Kick { tube, count } => {
-                self.tube_wide(tube, |tube, model, no| (tube.kick(count), model.kick(no, count)));
+                self.tube_wide(tube, |tube, model, no| {
+                    (tube.admin().kick(Filter::new().limit(count)), model.kick(no, count))
+                });
             }
-            Action::ReleaseAll { tube, forgive } => self.tube_wide(tube, |tube, model, no| {
-                let got =
-                    if forgive { tube.admin().revoke_all() } else { tube.admin().release_all() };
-                (got, model.release_all(no, forgive))
-            }),
+            Action::ReleaseAll { tube, forgive } => self.release_all(tube, forgive),
             Action::MoveAll { tube, to } => self.move_all(tube, to),
             Action::Truncate { tube } => {
                 self.tube_wide(tube, |tube, model, no| {

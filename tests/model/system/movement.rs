@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tubewell::{Outcome, Tube};
+use tubewell::{Filter, Outcome, Tube};
 
-use super::convert::{agree, agree_on_receipt, state_of};
+use super::convert::{agree, agree_on_one, state_of};
 use super::outcomes::result_of;
 use super::reference::{Finish, Holder, Refusal, TaskNo, TubeNo};
 use super::steps::TaskTemplate;
@@ -25,11 +25,11 @@ impl System {
     ) {
         let Some((target, to_no, _)) = self.tube(client, to) else { return };
         let got = if deferred {
-            tube.to_async().admin().move_to(id, &target).wait()
+            tube.to_async().admin().move_to(&target, id).wait()
         } else {
-            tube.admin().move_to(id, &target)
+            tube.admin().move_to(&target, id)
         };
-        agree_on_receipt(got, self.model.move_to(tube_no, no, to_no), id);
+        agree_on_one(got, self.model.move_to(tube_no, no, to_no));
     }
 
     /// Moves all tasks of a tube. In a tube with sub-queues it is left open which tasks come first:
@@ -47,7 +47,7 @@ impl System {
             return;
         }
         if let Some((got, want)) =
-            agree(handle.admin().move_all(&target), self.model.move_all(no, to_no))
+            agree(handle.admin().move_to(&target, Filter::new()), self.model.move_all(no, to_no))
         {
             assert_eq!(got, want);
         }

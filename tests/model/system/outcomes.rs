@@ -28,7 +28,7 @@ impl System {
                     assert_eq!(got.map(ending_of), want, "the outcome of task {no}");
                 }
                 if task.stage() == Stage::Kept {
-                    assert_eq!(handle.peek(self.ids[&no]).unwrap().body, task.data);
+                    assert_eq!(handle.query().task(self.ids[&no]).unwrap().body, task.data);
                 }
             }
         }
@@ -77,5 +77,5 @@ pub(super) fn forget(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
 }
 
 pub(super) fn kick_task(tube: &Tube, id: u64, deferred: bool) -> Result<Receipt> {
-    if deferred { tube.to_async().kick_task(id).wait() } else { tube.kick_task(id) }
+    if deferred { tube.to_async().kick(id).wait() } else { tube.kick(id) }
 }

@@ -78,7 +78,7 @@ impl System {
             let handle = self.store.find_tube(held.claim.tube()).unwrap();
             assert_eq!(owner, handle.query().owner(id).unwrap());
             assert_eq!(held.claim.steps().unwrap(), handle.query().steps(id).unwrap());
-            let progress = handle.peek(id).unwrap().info.progress.unwrap();
+            let progress = handle.query().task(id).unwrap().info.progress.unwrap();
             assert_eq!((progress.done, progress.total), (self.steps, id));
             assert_eq!(progress.text.as_deref(), Some(text.as_str()));
         }

@@ -196,7 +196,7 @@ impl System {
             let handle = self.store.find_tube(&known.name).unwrap();
             let taken = self.model.tasks(*tube).filter(|(_, task)| task.state() == State::Taken);
             for (no, _) in taken {
-                let task = handle.peek(self.ids[&no]);
+                let task = handle.query().task(self.ids[&no]);
                 takes.extend(task.ok().map(|task| (no, task.info.takes)));
             }
         }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Failure, Outcome, Put, Receipt, Result, Tube};
+use tubewell::{Claim, Failure, Filter, Outcome, Put, Receipt, Result, Tube};
 
 use super::checks::REPORTED;
 use super::convert::{
-    agree, agree_on_receipt, agree_on_receipts, agree_on_touch, duration, library_moment, state_of,
-    two_refusals_apply,
+    agree, agree_on_one, agree_on_receipt, agree_on_receipts, agree_on_touch, duration,
+    library_moment, library_state, state_of, two_refusals_apply,
 };
 use super::edits::edit;
 use super::keys::on_key_of;
@@ -181,19 +181,29 @@ impl System {
             }
             ById::Forget => (forget(&tube, id, deferred), model.forget(tube_no, no)),
             ById::Kick => (kick_task(&tube, id, deferred), model.kick_task(tube_no, no)),
-            ById::Bury if deferred => (later.bury(id).wait(), model.bury(tube_no, no)),
-            ById::Bury => (tube.bury(id), model.bury(tube_no, no)),
+            ById::Bury if deferred => {
+                (later.admin().bury(id, None).wait(), model.bury(tube_no, no))
+            }
+            ById::Bury => (tube.admin().bury(id, None), model.bury(tube_no, no)),
             ById::Delete if deferred => (later.delete(id).wait(), model.delete(tube_no, no)),
             ById::Delete => (tube.delete(id), model.delete(tube_no, no)),
-            ById::Revoke => (tube.admin().revoke(id), model.revoke(tube_no, no)),
+            ById::Revoke => {
+                return agree_on_one(tube.admin().revoke(id), model.revoke(tube_no, no));
+            }
+            ById::DeleteIf { state } => {
+                let filter = Filter::from(id).state(library_state(state));
+                let got = if deferred {
+                    later.admin().delete(filter).wait()
+                } else {
+                    tube.admin().delete(filter)
+                };
+                return agree_on_one(got, model.delete_if(tube_no, no, state));
+            }
             ById::EditTags { .. }
             | ById::SetPriority { .. }
             | ById::Log
             | ById::Update { .. }
-            | ById::Cancel
-            | ById::DeleteIf { .. } => {
-                edit((&tube, id), (model, tube_no, no), &verb, steps, deferred)
-            }
+            | ById::Cancel => edit((&tube, id), (model, tube_no, no), &verb, steps, deferred),
             ById::AddParents { of, parents } => {
                 return self.add_parents((&tube, tube_no), (no, id), (of, &parents), deferred);
             }
@@ -204,7 +214,9 @@ impl System {
                 return self.move_to(client, (&tube, tube_no), (no, id), to, deferred);
             }
             ById::Peek => {
-                if let Some((got, want)) = agree(tube.peek(id), self.model.peek(tube_no, no)) {
+                if let Some((got, want)) =
+                    agree(tube.query().task(id), self.model.peek(tube_no, no))
+                {
                     assert_eq!(got.body, want.data);
                     assert_eq!(self.actual_view(&got.info), self.expected_view(want));
                 }

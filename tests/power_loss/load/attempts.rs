@@ -7,6 +7,7 @@ use tubewell::{Claim, Failure, Outcome, Receipt, Result, TaskState, Tube};
 use super::verbs::unless_ended;
 use super::{Answer, Load};
 use crate::attempts::{End, FAILED, POISON};
+use crate::by_id;
 use crate::state::Kind;
 
 /// How the load has a claim.
@@ -15,6 +16,18 @@ pub(super) enum Held {
     Claim(Claim),
     /// The session of this handle has it.
     Id(Tube),
+}
+
+/// How a claim has ended: its task is in this state, and the call may have a receipt.
+pub(super) struct Ended {
+    state: TaskState,
+    receipt: Option<Receipt>,
+}
+
+impl From<Receipt> for Ended {
+    fn from(receipt: Receipt) -> Ended {
+        Ended { state: receipt.state, receipt: Some(receipt) }
+    }
 }
 
 impl Load {
@@ -102,12 +115,13 @@ impl Load {
     fn forgive(&mut self, held: Held, id: u64, kind: &Kind) -> Result<()> {
         let is_revoked = self.rng.one_in(2);
         let issued = self.disk.position();
+        let snooze = |claim: Claim| claim.end(Outcome::snooze(Duration::ZERO)).map(Ended::from);
         let ended = match held {
-            Held::Claim(claim) => claim.end(Outcome::snooze(Duration::ZERO)),
-            Held::Id(tube) if is_revoked => tube.admin().revoke(id),
-            Held::Id(tube) => {
-                tube.claimed(id).and_then(|claim| claim.end(Outcome::snooze(Duration::ZERO)))
+            Held::Claim(claim) => snooze(claim),
+            Held::Id(tube) if is_revoked => {
+                by_id::revoke(&tube, id).map(|state| Ended { state, receipt: None })
             }
+            Held::Id(tube) => tube.claimed(id).and_then(snooze),
         };
         let ended = unless_ended(ended)?;
         self.given_back(id, issued, kind, End::Forgiven, ended);
@@ -122,11 +136,11 @@ impl Load {
         issued: usize,
         kind: &Kind,
         end: End,
-        receipt: Option<Receipt>,
+        ended: Option<Ended>,
     ) {
-        let Some(receipt) = receipt else { return };
+        let Some(Ended { state: now, receipt }) = ended else { return };
         if !self.contents.has_stored_claim(id) {
-            if receipt.state == TaskState::Ready {
+            if let (TaskState::Ready, Some(receipt)) = (now, receipt) {
                 self.told_in_memory(receipt, kind);
             }
             return;
@@ -135,11 +149,13 @@ impl Load {
         self.contents().end_attempt(id, end, None);
         // It is gone if it was buried in a tube that keeps none.
         let state = self.contents.tasks.get(&id).map_or(TaskState::Buried, |task| task.state);
-        assert_eq!(receipt.state, state);
-        if was_parked || receipt.state == TaskState::Buried {
-            self.changed("release of a stored claim", issued, kind, &[receipt]);
+        assert_eq!(now, state);
+        if was_parked || now == TaskState::Buried {
+            self.changed("release of a stored claim", issued, kind, receipt.as_slice());
         } else {
-            self.told_in_memory(receipt, kind);
+            if let Some(receipt) = receipt {
+                self.told_in_memory(receipt, kind);
+            }
             self.step("release of a counted claim", issued, Answer::default());
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell::{Claim, Error, Outcome, Result, TaskState};
 
-use super::attempts::Held;
+use super::attempts::{Ended, Held};
 use super::verbs::unless_ended;
 use super::{Answer, Load};
 use crate::attempts::End;
@@ -152,7 +152,7 @@ impl Load {
             // Changes memory only, unless the claim was parked.
             _ => {
                 let released = unless_ended(claim.release())?;
-                self.given_back(id, issued, &kind, End::Released, released);
+                self.given_back(id, issued, &kind, End::Released, released.map(Ended::from));
             }
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Load {
             }
             _ => {
                 let released = unless_ended(tube.claimed(id).and_then(tubewell::Claim::release))?;
-                self.given_back(id, issued, &kind, End::Released, released);
+                self.given_back(id, issued, &kind, End::Released, released.map(Ended::from));
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The calls that change or delete chosen tasks.
 
-use tubewell::{Error, Receipt, Result, TaskState, Ticket, Update};
+use tubewell::{Error, Filter, Receipt, Result, TaskState, Ticket, Update};
 
 use super::{Answer, Load};
 use crate::moments::moment;
@@ -120,7 +120,7 @@ impl Load {
         let mut ids: Vec<u64> = of_tube.map(|(id, _)| *id).take(count).collect();
         ids.push(u64::MAX);
         let issued = self.disk.position();
-        let deleted = self.store.find_tube(name)?.admin().delete_many(&ids)?;
+        let deleted = self.store.find_tube(name)?.admin().delete(Filter::new().ids(&ids))?;
         for id in &ids {
             self.contents().tasks.remove(id);
         }

@@ -7,6 +7,7 @@ use tubewell::{Claim, Error, Outcome, Put, Receipt, Result, TaskState, Tube};
 use super::verbs::unless_ended;
 use super::{Answer, Load};
 use crate::attempts::End;
+use crate::by_id;
 use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Survival, Task};
 
@@ -69,14 +70,7 @@ impl Load {
         }
         let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
-        let (mut ticket, mut receipt) = (None, None);
-        let moved = if !kind.temporary && self.rng.one_in(3) {
-            self.given(&tube, |tube| tube.admin().move_to(id, &target))
-                .map(|moved| ticket = Some(moved))
-        } else {
-            tube.admin().move_to(id, &target).map(|moved| receipt = Some(moved))
-        };
-        match moved {
+        match by_id::move_to(&tube, &target, id) {
             // Its times or its sub-queue; a limited tube; a tube in memory.
             Err(Error::Unsupported { .. } | Error::Full { .. } | Error::Invalid { .. }) => {
                 return Ok(false);
@@ -96,10 +90,7 @@ impl Load {
         }
         self.record_move(id, to, &kind, &to_kind);
         let survival = kind.survival(self.durability).min(to_kind.survival(self.durability));
-        match ticket {
-            Some(ticket) => self.deferred_until("deferred move", issued, ticket, survival),
-            None => self.moved("move", issued, survival, receipt),
-        }
+        self.moved("move", issued, survival, None);
         Ok(true)
     }
 

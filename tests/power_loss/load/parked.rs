@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, ClaimToken, Result};
+use tubewell::{Claim, ClaimToken, Filter, Result};
 
 use super::verbs::unless_ended;
 use super::{Answer, Load};
 use crate::attempts::End;
+use crate::by_id;
 use crate::image_run::micros;
 use crate::state::{Kind, NEVER, Parked, Survival};
 
@@ -74,9 +75,9 @@ impl Load {
         let Some(kind) = self.contents.tubes.get(token.tube()).cloned() else { return Ok(()) };
         let tube = self.store.find_tube(token.tube())?;
         let issued = self.disk.position();
-        let receipt = tube.admin().revoke(id)?;
+        by_id::revoke(&tube, id)?;
         self.contents().unpark(id);
-        self.changed("revoke", issued, &kind, &[receipt]);
+        self.changed("revoke", issued, &kind, &[]);
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Load {
             self.drop_claim(claim);
         }
         let issued = self.disk.position();
-        self.store.find_tube(name)?.admin().release_all()?;
+        self.store.find_tube(name)?.admin().release(Filter::new())?;
         let of_tube = self.contents.tasks.iter().filter(|(_, task)| task.tube == name);
         let has_parked = of_tube.clone().any(|(_, task)| task.parked.is_some());
         let ids: Vec<u64> = of_tube.map(|(id, _)| *id).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Error, Put, Result, TaskState};
+use tubewell::{Error, Filter, Put, Result, TaskState};
 
 use super::{Answer, Load, LoadProfile};
 use crate::image_run::micros;
@@ -169,19 +169,19 @@ impl Load {
         let before = self.contents.tasks.get(&id).map(|task| task.state);
         let issued = self.disk.position();
         if before == Some(TaskState::Done) {
-            let refused = tube.bury(id);
+            let refused = tube.admin().bury(id, None);
             let is_expected =
                 matches!(refused, Err(Error::NotReady { state: TaskState::Done, .. }));
             assert!(is_expected, "bury of a done task: {refused:?}");
             return Ok(());
         }
         if self.rng.one_in(4) && before.is_some_and(|state| state != TaskState::Buried) {
-            let ticket = self.given(&tube, |tube| tube.bury(id))?;
+            let ticket = self.given(&tube, |tube| tube.admin().bury(id, None))?;
             self.contents().bury(id, None);
             self.deferred("deferred bury", issued, ticket, &kind);
             return Ok(());
         }
-        let Some(receipt) = unless_ended(tube.bury(id))? else { return Ok(()) };
+        let Some(receipt) = unless_ended(tube.admin().bury(id, None))? else { return Ok(()) };
         if before == Some(TaskState::Buried) {
             self.told_in_memory(receipt, &kind);
         } else {
@@ -195,7 +195,7 @@ impl Load {
         let Some((name, kind, tube)) = self.random_tube()? else { return Ok(()) };
         let count = 1 + self.rng.below(4);
         let issued = self.disk.position();
-        let kicked = tube.kick(count)?;
+        let kicked = tube.admin().kick(Filter::new().limit(count))?;
         if kind.temporary {
             return Ok(());
         }

@@ -21,9 +21,9 @@ impl Script<'_> {
         self.note("remove_tags", jobs.admin().remove_tags(id, ["too"]));
         self.note("log", jobs.admin().log(id, "said by a caller"));
         self.note("history", jobs.query().history(id));
-        self.note("peek", jobs.peek(id));
+        self.note("peek", jobs.query().task(id));
         self.note("cancel", jobs.cancel(id));
-        self.note("not found", jobs.peek(id));
+        self.note("not found", jobs.query().task(id));
     }
 
     pub fn dead_letters(&self) {
@@ -42,14 +42,14 @@ impl Script<'_> {
             jobs.query().list(Filter::new().group("broken").newest_first(), None, 2),
         );
         self.note("outcome", jobs.ending(ids[0]));
-        self.note("kick_task", jobs.kick_task(ids[0]));
-        self.note("not buried", jobs.kick_task(ids[0]));
-        self.note("kick", jobs.kick(1));
+        self.note("kick_task", jobs.kick(ids[0]));
+        self.note("not buried", jobs.kick(ids[0]));
+        self.note("kick", jobs.admin().kick(Filter::new().limit(1)));
         self.note("kick of a filter", jobs.admin().kick(Filter::new().group("broken").limit(1)));
         self.note("resolve", jobs.admin().resolve(ids[3], Some(b"by hand")));
         self.note("forget", jobs.admin().forget(ids[3]));
         self.note("not done", jobs.admin().forget(ids[4]));
-        self.note("bury", jobs.bury(ids[0]));
+        self.note("bury", jobs.admin().bury(ids[0], None));
         self.note(
             "delete",
             jobs.admin().delete(Filter::new().state(TaskState::Buried).tag("dead")),
@@ -61,9 +61,10 @@ impl Script<'_> {
         let jobs = self.jobs();
         let ids: Vec<u64> = (0..4).map(|n| put(&jobs, format!("deleted {n}"))).collect();
         self.note("delete", jobs.delete(ids[0]));
-        self.note("delete_if", jobs.admin().delete_if(ids[1], &[TaskState::Ready]));
-        self.note("wrong state", jobs.admin().delete_if(ids[2], &[TaskState::Buried]));
-        self.note("delete_many", jobs.admin().delete_many(&ids[2..]));
+        let in_state = |id: u64, state| jobs.admin().delete(Filter::from(id).state(state));
+        self.note("delete in a state", in_state(ids[1], TaskState::Ready));
+        self.note("delete in another state", in_state(ids[2], TaskState::Buried));
+        self.note("delete by ids", jobs.admin().delete(Filter::new().ids(&ids[2..])));
     }
 
     pub fn gates(&self) {
@@ -98,7 +99,7 @@ impl Script<'_> {
         self.advance(MINUTE);
         let run = jobs.try_take().unwrap().unwrap();
         self.note("run", &run);
-        self.note("spawned by", jobs.peek(run.id()).map(|task| task.info.spawned_by));
+        self.note("spawned by", jobs.query().task(run.id()).map(|task| task.info.spawned_by));
         self.note("ack", run.ack());
         self.note("removed schedule", jobs.schedules().remove("minutely"));
         self.note("removed again", jobs.schedules().remove("minutely"));
@@ -108,9 +109,9 @@ impl Script<'_> {
         self.about("moves");
         let (plain, counted) = (self.plain(), self.tube("counted"));
         let id = put(&plain, "moved");
-        self.note("move_to", plain.admin().move_to(id, &counted));
+        self.note("move_to", plain.admin().move_to(&counted, id));
         self.note("find", self.store.find(id));
-        self.note("move_all", counted.admin().move_all(&plain));
+        self.note("move_all", counted.admin().move_to(&plain, Filter::new()));
     }
 
     pub fn deferred(&self) {
@@ -146,7 +147,7 @@ impl Script<'_> {
         let held = put(&jobs, Put::new("held at the end").priority(0));
         self.note("take", jobs.try_take());
         self.note("busy", store.drop_tube("jobs"));
-        self.note("left", jobs.peek(held).map(|task| task.info.state));
+        self.note("left", jobs.query().task(held).map(|task| task.info.state));
         self.advance(SECOND);
         self.note(
             "temporary",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Claim, Error, Failure, Outcome, Put, SessionId};
+use tubewell::{Claim, Error, Failure, Filter, Outcome, Put, SessionId};
 
 use super::{HOUR, MINUTE, SECOND, Script, put};
 
@@ -55,9 +55,9 @@ impl Script<'_> {
         );
         self.note("revoke", jobs.admin().revoke(take("revoke")));
         self.note("not taken", jobs.claimed(100).and_then(tubewell::Claim::ack));
-        self.note("release_all", jobs.admin().release_all());
+        self.note("release_all", jobs.admin().release(Filter::new()));
         take("revoke_all");
-        self.note("revoke_all", jobs.admin().revoke_all());
+        self.note("revoke_all", jobs.admin().revoke(Filter::new()));
     }
 
     pub fn parked(&self) {
@@ -93,7 +93,7 @@ impl Script<'_> {
         self.note("claimed", resumed.tube("jobs").unwrap().claimed(task));
         self.note("not claimed", resumed.tube("jobs").unwrap().claimed(task + 1));
         self.note("end", resumed.end());
-        self.note("released", jobs.peek(task));
+        self.note("released", jobs.query().task(task));
         let last = store.session("last").unwrap();
         let id = last.id();
         drop(last);

@@ -25,7 +25,7 @@ impl Script<'_> {
         let chosen = jobs.claim(100);
         self.note("claim", &chosen);
         drop(chosen);
-        self.note("dropped", jobs.peek(100));
+        self.note("dropped", jobs.query().task(100));
 
         self.about("a take that waits");
         let take = begin(plain.to_async().take_timeout(Duration::MAX));
@@ -64,7 +64,7 @@ impl Script<'_> {
         self.note("progress_text", claim.progress_text("half of it"));
         self.note("checkpoint", claim.checkpoint("work, done in part"));
         self.note("log", claim.log("said by the worker"));
-        self.note("peek", jobs.peek(claim.id()));
+        self.note("peek", jobs.query().task(claim.id()));
         self.note("owner", jobs.query().owner(claim.id()));
         self.note("ack_with", claim.end(Outcome::result("the result")));
     }

@@ -49,7 +49,10 @@ impl Script<'_> {
         self.note("event", events.recv());
         self.note("no more", events.try_recv());
         drop(events);
-        self.note("delete", small.admin().delete_many(&[self.store.next_id().unwrap() - 1]));
+        self.note(
+            "delete",
+            small.admin().delete(Filter::new().ids([self.store.next_id().unwrap() - 1])),
+        );
     }
 
     pub fn parents(&self) {
@@ -66,7 +69,7 @@ impl Script<'_> {
         self.note("not ready", jobs.claim(child));
         self.note("remove_parents", jobs.admin().remove_parents(child, Some(&[other])));
         self.note("ack", jobs.try_take().unwrap().unwrap().ack());
-        self.note("child", jobs.peek(child));
+        self.note("child", jobs.query().task(child));
         self.note("cancel", jobs.cancel(other));
         self.note("ack child", jobs.try_take().unwrap().unwrap().ack());
     }

@@ -98,7 +98,8 @@ impl Simulation {
             let listed: Vec<TaskInfo> = tube.query().list(state, None, 10_000).unwrap().items;
             for info in listed {
                 assert!(ids.insert(info.id), "task {} is listed twice", info.id);
-                let data = String::from_utf8(tube.peek(info.id).unwrap().body.to_vec()).unwrap();
+                let data =
+                    String::from_utf8(tube.query().task(info.id).unwrap().body.to_vec()).unwrap();
                 let version = data.trim_end().parse().unwrap();
                 assert_eq!(data, body(version));
                 let name = |wanted: &str| NAMES.into_iter().find(|name| *name == wanted);

@@ -6,9 +6,9 @@ use super::Field::{
     TubeName, TubeNumber, Unsent,
 };
 use super::values::{
-    CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_EVENTS, FILTER_OF_STORE,
-    FILTER_OF_TUBE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED, SCHEDULE, STATE,
-    TUBE_OPTIONS,
+    CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_CLAIMS, FILTER_OF_CLAIMS_ON,
+    FILTER_OF_EVENTS, FILTER_OF_IDS, FILTER_OF_KICK, FILTER_OF_STORE, FILTER_OF_TUBE, NEW_SCHEDULE,
+    PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED, SCHEDULE, TUBE_OPTIONS,
 };
 use super::{Choice, Field, VERBS, Variant};
 
@@ -92,16 +92,16 @@ static VERB: Choice = Choice {
         // No verb has the number 9. Its place is taken, so that existing inputs keep their meaning.
         (10, "Claim", &[Request(18, "Claim"), Session, Id]),
         (10, "Claim", &[Request(18, "Claim"), Session, Id]),
-        (11, "Revoke", &[Id]),
+        (34, "Revoke", &[FILTER_OF_CLAIMS_ON, Flag, Option(&CURSOR), Count]),
         (12, "OwnerOf", &[Id]),
         // Nor has any the number 13: its place is taken by this.
         (14, "ClaimOf", &[Session, Id]),
         (14, "ClaimOf", &[Session, Id]),
-        (15, "Bury", &[Id]),
-        (16, "KickTask", &[Id]),
-        (17, "Kick", &[Count]),
-        (18, "MoveTo", &[Id, Tube]),
-        (19, "MoveSome", &[Tube, Option(&CURSOR), Count]),
+        (15, "Bury", &[Id, Option(&FAILURE)]),
+        (16, "Kick", &[Id]),
+        (28, "EditTasks", &[FILTER_OF_KICK, KICK, Option(&CURSOR), BELOW, Count]),
+        (28, "EditTasks", &[FILTER_OF_IDS, MOVE, Tube, Option(&CURSOR), BELOW, Count]),
+        (28, "EditTasks", &[FILTER_OF_CHANGE, MOVE, Tube, Option(&CURSOR), BELOW, Count]),
         (20, "Edges", &[Among(EDGE_VERBS, &[0, 0, 1, 2, 3])]),
         (21, "Delete", &[Id]),
         (22, "SetPriority", &[Id, Count32]),
@@ -119,15 +119,15 @@ static VERB: Choice = Choice {
         ),
         (24, "EditTags", &[Id, Among(TAG_EDITS, &[0, 1])]),
         (25, "CancelTask", &[Id]),
-        (26, "DeleteIf", &[Id, List(&One(&STATE))]),
-        (27, "DeleteMany", &[List(&Id)]),
-        (28, "DeleteWhere", &[FILTER_OF_CHANGE, Option(&CURSOR), Count]),
-        (29, "KickWhere", &[FILTER_OF_CHANGE, Option(&CURSOR), Count]),
+        (28, "EditTasks", &[FILTER_OF_IDS, DELETE, Option(&CURSOR), BELOW, Count]),
+        (28, "EditTasks", &[FILTER_OF_IDS, DELETE, Option(&CURSOR), BELOW, Count]),
+        (28, "EditTasks", &[FILTER_OF_CHANGE, DELETE, Option(&CURSOR), BELOW, Count]),
+        (28, "EditTasks", &[FILTER_OF_KICK, KICK, Option(&CURSOR), BELOW, Count]),
         (30, "History", &[Among(HISTORY_VERBS, &[0, 1])]),
         (31, "Steps", &[Id, Field::Byte(0)]),
         (32, "Peek", &[Id]),
         (90, "List", &[Instead(&LIST)]),
-        (34, "ReleaseAll", &[Count, Flag]),
+        (34, "Revoke", &[FILTER_OF_CLAIMS, Flag, Option(&CURSOR), Count]),
         (35, "Resolve", &[Id, Option(&Body)]),
         (36, "Schedules", &[Among(SCHEDULE_VERBS, &[0, 0, 1, 2, 3])]),
         (37, "Forget", &[Id]),
@@ -170,6 +170,13 @@ static HOLDER_VERB: Choice = Choice {
         (14, "DescribeHeld", &[]),
     ],
 };
+
+/// What becomes of selected tasks.
+const DELETE: Field = Field::Byte(0);
+const KICK: Field = Field::Byte(1);
+const MOVE: Field = Field::Byte(2);
+/// The call is the first of its steps.
+const BELOW: Field = Field::Byte(0);
 
 /// The puts that follow an end: none.
 const NO_PUTS: Field = Field::Byte(0);

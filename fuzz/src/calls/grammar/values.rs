@@ -1,7 +1,7 @@
 //! What requests are made of: tasks, options, conditions, cursors.
 
 use super::Field::{
-    All, Body, Byte, Count, Count32, Cron, Delay, Either, Epoch, Factor, Few, Flag, Group, Id,
+    All, Body, Byte, Count, Count32, Cron, Delay, Either, Epoch, Factor, Few, Flag, Group, Id, Ids,
     Interval, Key, Kinds, Label, List, Moment, One, Option, Order, Share, ShortSpan, Span,
     StepName, SubQueue, Tag, Text, Time, Token, TubeName, TubeNumber, Zone,
 };
@@ -103,13 +103,14 @@ pub const CLAIM_TOKEN: Field = All(&[TubeName, Id, Epoch]);
 pub const FAILURE: Field = All(&[Group, Text]);
 pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF))]);
 const POSITION: Field = All(&[One(&SHELF), Order, Id, SubQueue]);
-/// A filter of a delete or a kick.
+/// A filter of a delete or a move.
 pub const FILTER_OF_CHANGE: Field = All(&[
     EMPTY,
     EMPTY,
     EMPTY,
     List(&Tag),
     NONE,
+    Option(&Ids),
     Option(&One(&STATE)),
     Option(&Group),
     NONE,
@@ -117,6 +118,56 @@ pub const FILTER_OF_CHANGE: Field = All(&[
     OFF,
     OFF,
 ]);
+/// As `FILTER_OF_CHANGE`, of the tasks with some ids.
+pub const FILTER_OF_IDS: Field = All(&[
+    EMPTY,
+    EMPTY,
+    EMPTY,
+    EMPTY,
+    NONE,
+    SOME,
+    Ids,
+    Option(&One(&STATE)),
+    NONE,
+    NONE,
+    Option(&Count),
+    OFF,
+    OFF,
+]);
+/// A filter of a kick: of buried tasks.
+pub const FILTER_OF_KICK: Field = All(&[
+    EMPTY,
+    EMPTY,
+    EMPTY,
+    List(&Tag),
+    NONE,
+    Option(&Ids),
+    SOME,
+    BURIED,
+    Option(&Group),
+    NONE,
+    Option(&Count),
+    OFF,
+    OFF,
+]);
+/// A filter of the claims that a call ends.
+pub const FILTER_OF_CLAIMS: Field = All(&[
+    EMPTY,
+    EMPTY,
+    List(&Label),
+    List(&Tag),
+    NONE,
+    Option(&Ids),
+    NONE,
+    NONE,
+    NONE,
+    Option(&Count),
+    OFF,
+    OFF,
+]);
+/// As `FILTER_OF_CLAIMS`, on some ids.
+pub const FILTER_OF_CLAIMS_ON: Field =
+    All(&[EMPTY, EMPTY, EMPTY, EMPTY, NONE, SOME, Ids, NONE, NONE, NONE, NONE, OFF, OFF]);
 /// A filter of a listing of a tube.
 pub const FILTER_OF_TUBE: Field = All(&[EMPTY, LISTED]);
 /// A filter of a listing of a store.
@@ -126,6 +177,7 @@ const LISTED: Field = All(&[
     EMPTY,
     List(&Label),
     List(&Tag),
+    NONE,
     NONE,
     Option(&One(&STATE)),
     Option(&Group),
@@ -145,11 +197,14 @@ pub const FILTER_OF_EVENTS: Field = All(&[
     NONE,
     NONE,
     NONE,
+    NONE,
     OFF,
     OFF,
 ]);
 /// A list without values.
 const EMPTY: Field = Byte(0);
+/// The number of this state.
+const BURIED: Field = Byte(4);
 /// A flag that is not set.
 const OFF: Field = Byte(0);
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
+use crate::core::TaskEdit;
 use crate::core::list::{
-    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, DeleteWhere, EndTask, KickWhere, PutAndWait,
-    PutMany, PutOrWait, PutTask, ReleaseAll, RemoveSchedule, RemoveTags, ReportText, Requeue,
-    Resolve, SetSchedule, Spawn, UpdateTask, WriteStep,
+    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, EditTasks, EndTask, PutAndWait, PutMany,
+    PutOrWait, PutTask, RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, Revoke,
+    SetSchedule, Spawn, UpdateTask, WriteStep,
 };
 use crate::core::state::{
     EndRequest, History, PutInto, PutRequest, ScheduleRequest, TaskEnd, UpdateRequest,
@@ -241,12 +242,12 @@ fn restores_are_refused_as_by_a_handle() {
     }
 }
 
-fn delete(filter: &Filter) -> DeleteWhere {
-    DeleteWhere { filter: filter.clone(), after: None, limit: 1 }
+fn edit(edit: TaskEdit, filter: &Filter) -> EditTasks {
+    EditTasks { filter: filter.clone(), edit, after: None, below: None, limit: 1 }
 }
 
-fn kick(filter: &Filter) -> KickWhere {
-    KickWhere { filter: filter.clone(), after: None, limit: 1 }
+fn revoke(filter: &Filter, limit: u64) -> Revoke {
+    Revoke { filter: filter.clone(), forgive: false, after: None, limit }
 }
 
 #[test]
@@ -267,14 +268,23 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
         refused(tube.admin().remove_tags(id, hostile.iter()), &remove);
     }
     for filter in [Filter::new(), Filter::new().state(TaskState::Ready).group("net")] {
-        refused(tube.admin().delete(filter.clone()), &delete(&filter));
+        refused(tube.admin().delete(&filter), &edit(TaskEdit::Delete, &filter));
         let none = filter.clone().limit(0);
-        refused(tube.admin().delete(none.clone()), &delete(&none));
+        refused(tube.admin().delete(&none), &edit(TaskEdit::Delete, &none));
     }
     let ready = Filter::new().state(TaskState::Ready);
-    refused(tube.admin().kick(ready.clone()), &kick(&ready));
-    assert!(kick(&Filter::new().tag("a")).check(LIMITS).is_err());
-    accepted(&kick(&Filter::new().tag("a").for_kick().unwrap()));
+    refused(tube.admin().kick(&ready), &edit(TaskEdit::Kick, &ready));
+    assert!(edit(TaskEdit::Kick, &Filter::new().tag("a")).check(LIMITS).is_err());
+    accepted(&edit(TaskEdit::Kick, &Filter::new().tag("a").for_kick().unwrap()));
+    let to = store.tube("other").unwrap();
+    let done = Filter::new().state(TaskState::Done);
+    let name = tube.other(&to).unwrap();
+    refused(tube.admin().move_to(&to, &done), &edit(TaskEdit::Move(name.clone()), &done));
+    accepted(&edit(TaskEdit::Move(name), &Filter::new()));
+    for filter in [ready, Filter::new().group("net"), Filter::new().ids(0..10_001)] {
+        refused(tube.admin().revoke(&filter), &revoke(&filter, 1));
+    }
+    accepted(&revoke(&Filter::new().owner("w").ids(0..10_000), 1));
     let result = vec![7; MAX_BODY + 1];
     let resolve = Resolve { id, result: Some(result.clone()) };
     refused(tube.admin().resolve(id, Some(&result)), &resolve);
@@ -432,14 +442,14 @@ pub(super) fn take_many(
 
 /// Steps of a call under the lock are bounded, whatever number the caller names.
 #[test]
-fn take_many_and_release_all_stop_after_a_step() {
+fn take_many_and_the_release_of_all_stop_after_a_step() {
     let (store, tube) = store_and_tube();
     tube.put_many(vec!["work"; 600]).unwrap();
     let claims = tube.take_many(600, Duration::ZERO).unwrap();
     assert_eq!(claims.len(), 600);
-    let released = tube.make(ReleaseAll { limit: usize::MAX, forgive: false });
-    assert_eq!(released, Ok((512, Ok(()))));
-    assert_eq!(tube.admin().release_all(), Ok(88));
+    let released = tube.make(revoke(&Filter::new(), u64::MAX)).unwrap();
+    assert_eq!((released.changed, released.next.is_some()), (512, true));
+    assert_eq!(tube.admin().release(Filter::new()), Ok(88));
     let session = tube.session();
     let grants = take_many(&store, &tube, session, usize::MAX).unwrap();
     assert_eq!(grants.tasks.len(), 256);

@@ -1,6 +1,6 @@
 //! Samples of the types that have no list of fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +113,12 @@ impl<A: Sample, B: Sample> Sample for (A, B) {
 
 impl<K: Sample + Ord, V: Sample> Sample for BTreeMap<K, V> {
     fn sample(random: &mut Random) -> BTreeMap<K, V> {
+        Vec::sample(random).into_iter().collect()
+    }
+}
+
+impl<T: Sample + Ord> Sample for BTreeSet<T> {
+    fn sample(random: &mut Random) -> BTreeSet<T> {
         Vec::sample(random).into_iter().collect()
     }
 }
