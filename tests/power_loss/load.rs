@@ -118,12 +118,31 @@ pub struct Load {
     detached: Vec<(&'static str, u64)>,
     /// Tickets without an answer yet, the step of each, and whether its answer means that it is
     /// durable.
-    tickets: Vec<(Ticket<Receipt>, usize, bool)>,
+    tickets: Vec<(Deferred, usize, bool)>,
     /// The id that the next put gets, if it is known.
     next_id: Option<u64>,
     /// Every time at which a task falls due. They are unique, since the order of two tasks that are
     /// due at the same time is not specified.
     dues: BTreeSet<u64>,
+}
+
+/// A call whose answer is still to come.
+enum Deferred {
+    Told(Ticket<Receipt>),
+    /// A change of a task that a filter selects.
+    Counted(Ticket<u64>),
+}
+
+impl Deferred {
+    fn wait(self) -> Result<Option<Receipt>> {
+        match self {
+            Deferred::Told(ticket) => ticket.wait().map(Some),
+            Deferred::Counted(ticket) => {
+                assert_eq!(ticket.wait()?, 1);
+                Ok(None)
+            }
+        }
+    }
 }
 
 /// What a call's answer says.
@@ -274,6 +293,7 @@ impl Load {
         ticket: Ticket<Receipt>,
         kind: &Kind,
     ) {
+        let ticket = Deferred::Told(ticket);
         self.deferred_until(what, issued, ticket, kind.survival(self.durability));
     }
 
@@ -281,7 +301,7 @@ impl Load {
         &mut self,
         what: &'static str,
         issued: usize,
-        ticket: Ticket<Receipt>,
+        ticket: Deferred,
         survival: Survival,
     ) {
         self.step(what, issued, Answer { survival, ..Answer::default() });

@@ -1,11 +1,14 @@
 //! The calls of a load with which tasks go on in other tubes.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use tubewell::{Claim, Error, Outcome, Put, Receipt, Result, TaskState, Tube};
+use tubewell::{Claim, Error, Outcome, Put, Receipt, Result, TaskState, Ticket, Tube};
 
 use super::verbs::unless_ended;
-use super::{Answer, Load};
+use super::{Answer, Deferred, Load};
 use crate::attempts::End;
 use crate::by_id;
 use crate::image_run::micros;
@@ -70,7 +73,14 @@ impl Load {
         }
         let tube = self.store.find_tube(name)?;
         let issued = self.disk.position();
-        match by_id::move_to(&tube, &target, id) {
+        let mut ticket = None;
+        let is_live = task.as_ref().is_some_and(|task| task.state != TaskState::Done);
+        let moved = if !kind.temporary && self.rng.one_in(3) && is_live {
+            self.begin_move(&tube, &target, id).map(|begun| ticket = begun)
+        } else {
+            by_id::move_to(&tube, &target, id).map(drop)
+        };
+        match moved {
             // Its times or its sub-queue; a limited tube; a tube in memory.
             Err(Error::Unsupported { .. } | Error::Full { .. } | Error::Invalid { .. }) => {
                 return Ok(false);
@@ -90,8 +100,31 @@ impl Load {
         }
         self.record_move(id, to, &kind, &to_kind);
         let survival = kind.survival(self.durability).min(to_kind.survival(self.durability));
-        self.moved("move", issued, survival, None);
+        match ticket {
+            Some(ticket) => {
+                let ticket = Deferred::Counted(ticket);
+                self.deferred_until("deferred move", issued, ticket, survival);
+            }
+            None => self.moved("move", issued, survival, None),
+        }
         Ok(true)
+    }
+
+    /// Makes a move whose answer comes later, once it has space: whether it is refused is known then. Returns
+    /// no ticket if the answer has come.
+    fn begin_move(&self, tube: &Tube, to: &Tube, id: u64) -> Result<Option<Ticket<u64>>> {
+        let tube = tube.to_async().refuse_when_full();
+        loop {
+            let mut ticket = tube.admin().move_to(to, id);
+            match Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => return Ok(Some(ticket)),
+                Poll::Ready(Err(Error::Overloaded)) => self.store.to_async().capacity().wait()?,
+                Poll::Ready(moved) => {
+                    assert_eq!(moved?, 1);
+                    return Ok(None);
+                }
+            }
+        }
     }
 
     fn record_move(&mut self, id: u64, to: &'static str, from: &Kind, kind: &Kind) {
@@ -168,7 +201,7 @@ impl Load {
             self.record_put(&kind, next, task);
         }
         if self.rng.one_in(3) {
-            self.deferred_until("deferred finish", issued, ticket, survival);
+            self.deferred_until("deferred finish", issued, Deferred::Told(ticket), survival);
         } else {
             let receipt = ticket.wait()?;
             self.moved("finish", issued, survival, Some(receipt));

@@ -114,8 +114,8 @@ impl Load {
             let step = &mut self.history.steps[step];
             step.answered = Some(self.disk.position());
             step.durable_from = step.answered.filter(|_| is_durable);
-            step.commit = Some(receipt.commit);
-            if step.what == "deferred put" {
+            step.commit = receipt.map(|receipt| receipt.commit);
+            if let (Some(receipt), "deferred put") = (receipt, step.what) {
                 step.id = Some(receipt.id);
                 assert!(step.contents.tasks.contains_key(&receipt.id), "ids increase by one");
             }
