@@ -127,9 +127,8 @@ impl Filter {
     /// With one of these ids, of which a filter has up to 10,000. Without any id, no task is selected.
     /// Default: with any id.
     ///
-    /// An id without a task is skipped, so that the call can be repeated. The call
-    /// changes the tasks in the order of their ids: a delete and a kick change all of them with one commit,
-    /// or none.
+    /// An id without a task is skipped, so that the call can be repeated. The call changes the tasks in the
+    /// order of their ids: a delete and a kick change all of them with one commit, or none.
     ///
     /// # Example
     /// ```

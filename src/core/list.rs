@@ -33,7 +33,7 @@ use crate::core::wire::{Input, Malformed, Wire};
 macro_rules! verbs {
     (
         in store: $($in_store:ident),*;
-        in tube: $($in_tube:ident),*;
+        in tube: $($in_tube:ident), *;
         of claim: $($of_claim:ident),*;
         of claims: $($of_claims:ident),*;
     ) => {
@@ -96,11 +96,13 @@ pub(in crate::core) trait SeeVerb {
 verbs! {
     in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
         FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
-    in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children, ClaimOf, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, Forget, Groups, HistoryOf, InfoOf,
-        IsTimed, Kick, List, ListBodies, ListSchedules, Log, OwnerOf, Parents,
-        Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady, PutAndWait, PutMany, PutOrWait, PutTask, RemoveParents,
-        RemoveSchedule, RemoveTags, Requeue, Resolve, Revoke, SetPriority, SetSchedule,
-        Steps, Truncate, UpdateTask, WaitDone, WaitDrained;
+    in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children,
+        ClaimOf, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, Forget, Groups,
+        HistoryOf, InfoOf, IsTimed, Kick, List, ListBodies, ListSchedules, Log, OwnerOf,
+        Parents, Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady,
+        PutAndWait, PutMany, PutOrWait, PutTask, RemoveParents, RemoveSchedule, RemoveTags,
+        Requeue, Resolve, Revoke, SetPriority, SetSchedule, Steps, Truncate, UpdateTask,
+        WaitDone, WaitDrained;
     of claim: Ack, Checkpoint, DescribeHeld, EndTask, Join, Limit, LogHeld, Park,
         ReadStep, Release, Renew, ReportProgress, ReportText, Sleep, Snooze, Spawn,
         StepsHeld, Touch, WriteStep;

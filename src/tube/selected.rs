@@ -47,7 +47,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn delete(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
-        self.edit(filter.into(), Ok(TaskEdit::Delete))
+        self.edit(Ok((filter.into(), TaskEdit::Delete)))
     }
 
     /// Kicks the buried tasks that meet all conditions of `filter`, and returns how many: those of a failure
@@ -89,10 +89,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     #[doc(alias = "retry")]
     #[doc(alias = "dead letter")]
     pub fn kick(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
-        match filter.into().for_kick() {
-            Ok(filter) => self.edit(filter, Ok(TaskEdit::Kick)),
-            Err(error) => self.edit(Filter::new(), Err(error)),
-        }
+        self.edit(filter.into().for_kick().map(|filter| (filter, TaskEdit::Kick)))
     }
 
     /// Moves the tasks that meet all conditions of `filter` to another tube of the store, in their states:
@@ -153,7 +150,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
         to: &Tube<U, N>,
         filter: impl Into<Filter>,
     ) -> M::Answer<u64> {
-        self.edit(filter.into(), self.tube.other(to).map(TaskEdit::Move))
+        self.edit(self.tube.other(to).map(|to| (filter.into(), TaskEdit::Move(to))))
     }
 
     /// Ends the claims on the taken tasks that meet all conditions of `filter`, whichever sessions have them,
@@ -215,9 +212,9 @@ impl<T, M: Mode> Admin<'_, T, M> {
         self.end_claims(filter.into(), true)
     }
 
-    fn edit(&self, filter: Filter, edit: Result<TaskEdit>) -> M::Answer<u64> {
-        let left = filter.limit;
-        self.tube.in_steps(edit.map(|edit| {
+    fn edit(&self, edit: Result<(Filter, TaskEdit)>) -> M::Answer<u64> {
+        self.tube.in_steps(edit.map(|(filter, edit)| {
+            let left = filter.limit;
             Selecting::new(EditTasks { filter, edit, after: None, below: None, limit: 0 }, left)
         }))
     }

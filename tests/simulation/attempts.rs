@@ -215,7 +215,7 @@ impl Simulation {
                 // Whatever the outcome, the attempt may be forgiven.
                 self.tasks.insert(key, task);
             }
-            let Some(is) = self.done(answer) else {
+            let Some(reached) = self.done(answer) else {
                 let forgive = |task: &mut Task| task.handed_out = task.handed_out.saturating_sub(1);
                 if is_forgiven {
                     self.tasks.entry(key).and_modify(forgive);
@@ -224,8 +224,8 @@ impl Simulation {
             };
             let state = status.map_or(TaskState::Done, state_of);
             // If the storage fails at the last attempt, the task is ready, and the next take buries it.
-            let is_hidden = self.world.disk.tripped() && is == TaskState::Ready;
-            assert!(is == state || is_hidden, "{name}: {is:?}, {task:?}");
+            let is_hidden = self.world.disk.tripped() && reached == TaskState::Ready;
+            assert!(reached == state || is_hidden, "{name}: {reached:?}, {task:?}");
         }
         self.world.cover(name);
         if is_forgiven {

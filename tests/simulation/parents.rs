@@ -323,9 +323,7 @@ impl Simulation {
         if self.world.is_unsure {
             return;
         }
-        let answer = self.world.tubes[nth]
-            .admin()
-            .delete(Filter::new().ids(ids.iter().copied().collect::<Vec<u64>>()));
+        let answer = self.world.tubes[nth].admin().delete(Filter::new().ids(&ids));
         let is_there = |id: &u64| self.model.tasks.get(id).is_some_and(|task| task.tube == nth);
         let ids: Vec<u64> = ids.into_iter().filter(is_there).collect();
         self.deleted("delete_many", nth, &ids, answer);

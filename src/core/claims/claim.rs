@@ -292,22 +292,16 @@ impl Core {
         Ok(TaskState::Ready)
     }
 
-    /// Ends the claims on these tasks. Returns how many, and the first error. A damaged task stays
-    /// as it is; the others are released all the same.
-    pub(in crate::core) fn end_claims(
-        &mut self,
-        tasks: Vec<u64>,
-        end: End<'_>,
-    ) -> (u64, Result<()>) {
+    /// Ends the claims on these tasks. Returns the first error. A damaged task stays as it is; the others
+    /// are released all the same.
+    pub(in crate::core) fn end_claims(&mut self, tasks: Vec<u64>, end: End<'_>) -> Result<()> {
         self.publish_together(|core| {
-            let (mut ended, mut outcome) = (0, Ok(()));
+            let mut outcome = Ok(());
             for id in tasks {
-                match core.end_claim_lazily(id, end) {
-                    Ok(()) => ended += 1,
-                    Err(error) => outcome = outcome.and(Err(error)),
-                }
+                let ended = core.end_claim_lazily(id, end);
+                outcome = outcome.and(ended);
             }
-            (ended, outcome)
+            outcome
         })
     }
 

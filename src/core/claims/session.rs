@@ -107,7 +107,7 @@ impl Core {
             self.end_session_waits(id);
         }
         // The session exists meanwhile: a failure has its label.
-        let ended = self.end_claims(claims, End::SessionEnded).1;
+        let ended = self.end_claims(claims, End::SessionEnded);
         if let Some(next) = next {
             self.timers.insert((next, Timer::Grace(id)));
         } else {

@@ -126,11 +126,7 @@ impl Core {
                 core.make_visible(change, visibility);
             }
         });
-        let mut decided = self.decided(number, visibility, |_| kicked);
-        if kicked == 0 {
-            decided.wait = None;
-        }
-        Ok(decided)
+        Ok(self.decided(number, visibility, |_| kicked))
     }
 
     fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {

@@ -6,7 +6,7 @@ use tubewell_drivers::{Found, PAGE_MAX, Shelf};
 
 use super::outcome::kept_until_now;
 use super::select::{Selected, is_selected};
-use super::selected::{SelectStep, step_of};
+use super::selected::{SelectStep, at_most, step_of};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::core::verb::{Decide, TubeRef, verb};
@@ -75,9 +75,7 @@ impl Core {
         let decided = self.publish_deletes(number, tasks);
         Ok(decided.map(|changed| SelectStep::new(changed, bound, next)))
     }
-}
 
-impl Core {
     /// Deletes a stored task, whatever its state.
     pub(in crate::core) fn delete_found(
         &mut self,
@@ -137,7 +135,7 @@ impl Core {
         limit: u64,
         tasks: &mut Vec<(u64, Found)>,
     ) -> Result<()> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(IDS_MAX);
+        let limit = at_most(limit, IDS_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
         let (mut next, mut rows, mut is_refused) = (0, 0, false);
         while let Some(&(id, ref found)) = tasks.get(next).filter(|_| !is_refused) {
@@ -203,8 +201,7 @@ impl Core {
                 core.make_visible(change, visibility);
             }
         });
-        let decided = self.decided(number, visibility, |_| count);
-        Decided { wait: decided.wait.filter(|_| count > 0), ..decided }
+        self.decided(number, visibility, |_| count)
     }
 
     /// A wait for the changes of these tasks that are not yet visible.

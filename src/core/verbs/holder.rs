@@ -4,6 +4,7 @@
 
 use tubewell_drivers::{Body, NEVER};
 
+use crate::commit::Visibility;
 use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
@@ -126,24 +127,36 @@ impl Core {
         Ok(())
     }
 
-    /// Ends a claim. If that changes memory only, it answers immediately, unless the claim was
-    /// parked: then it must not be parked again after a crash.
+    /// Ends a claim. If that changes memory only, it answers immediately.
     pub(in crate::core) fn end_now(
         &mut self,
         number: u32,
         id: u64,
         end: End<'_>,
     ) -> Result<Decided<Receipt>> {
-        let was_parked = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
         let visibility = self.visibility(number);
-        let state = self.end_claim(id, end, visibility)?;
-        let in_memory = state == TaskState::Ready && !matches!(end, End::Fail { .. });
-        if in_memory && !was_parked {
+        let (state, is_stored) = self.end_told(id, end, visibility)?;
+        if !is_stored {
             let answer = self.memory_receipt(number, id, TaskState::Ready);
             return Ok(Decided { answer, wait: None });
         }
         self.schedule_flush(self.buffer_of(number), visibility);
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
+    }
+
+    /// Ends a claim. Returns the state of its task, and whether the caller is told of the end only when it
+    /// is stored: not if memory alone changes, unless the claim was parked: then it must not be parked again
+    /// after a crash.
+    pub(super) fn end_told(
+        &mut self,
+        id: u64,
+        end: End<'_>,
+        visibility: Visibility,
+    ) -> Result<(TaskState, bool)> {
+        let was_parked = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
+        let state = self.end_claim(id, end, visibility)?;
+        let in_memory = state == TaskState::Ready && !matches!(end, End::Fail { .. });
+        Ok((state, was_parked || !in_memory))
     }
 
     pub(in crate::core) fn touch(&mut self, key: ClaimKey, more: u64) -> Result<Decided<Receipt>> {

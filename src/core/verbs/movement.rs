@@ -7,7 +7,7 @@
 use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Shelf};
 
 use super::select::{LIVE, Selected};
-use super::selected::SelectStep;
+use super::selected::{SelectStep, at_most};
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
@@ -21,6 +21,7 @@ use crate::{Error, EventKind, Result, TaskState};
 const MOVE_STEP: usize = 256;
 /// The maximum bytes of bodies, notes and steps that one call moves. One task may have more.
 const MOVE_BYTES: u64 = 1 << 20;
+
 /// A task that is to move: everything that the edits of its rows need.
 struct Move {
     id: u64,
@@ -41,8 +42,8 @@ enum Unmoved {
 }
 
 impl Core {
-    /// Moves selected tasks with ids below `below` to another tube, as many as fit into one step. If that tube is full, those before
-    /// it move.
+    /// Moves selected tasks with ids below `below` to another tube, as many as fit into one step. If that
+    /// tube is full, those for which it had space move.
     pub(super) fn move_selected(
         &mut self,
         number: u32,
@@ -53,8 +54,7 @@ impl Core {
     ) -> Result<Decided<SelectStep>> {
         let to = to.find(self)?;
         self.check_move(number, to)?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(MOVE_STEP);
-        let (bound, selected) = self.select(number, filter, after, limit)?;
+        let (bound, selected) = self.select(number, filter, after, at_most(limit, MOVE_STEP))?;
         let (tasks, next) = self.plan_moves((number, to), filter, selected, below)?;
         let step = SelectStep::new(tasks.len() as u64, bound, next);
         if tasks.is_empty() {

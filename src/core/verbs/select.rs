@@ -73,6 +73,7 @@ impl Core {
             }
             (None, Some(tag), state) => self.select_tagged(number, tag, state, after, limit),
             (None, None, Some(TaskState::Taken)) => self.select_taken(number, after, limit),
+            (None, None, Some(TaskState::Buried)) => self.select_buried(number, after, limit),
             (None, None, Some(state)) => self.select_shelf(number, state.shelf(), after, limit),
             (None, None, None) => self.select_live(number, after, limit),
         }
@@ -189,7 +190,7 @@ impl Core {
         Ok(Selected { tasks, next })
     }
 
-    /// Tasks of a shelf that are not taken.
+    /// Tasks of a shelf that are not taken; of the buried ones, `select_buried` knows more.
     fn select_shelf(
         &mut self,
         number: u32,
@@ -197,9 +198,6 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        if shelf == Shelf::Buried {
-            return self.select_buried(number, after, limit);
-        }
         let after = after.map(|cursor| &cursor.position);
         let page = self.edit(number, |ledger| ledger.page(shelf, after, limit))?;
         let next = page.tasks.last().filter(|_| page.may_have_more);
@@ -226,10 +224,8 @@ impl Core {
 
     /// Where a selection continues behind one of its tasks.
     pub(super) fn cursor_of_selected(&self, filter: &Filter, id: u64, found: &Found) -> Cursor {
-        if filter.ids.is_some() {
-            return found_position(id, found).into();
-        }
         match (&filter.group, filter.wanted_tag(), filter.wanted_state()) {
+            _ if filter.ids.is_some() => found_position(id, found).into(),
             (Some(group), ..) => group_cursor(group, &(id, found.clone())),
             (None, Some(tag), _) => Cursor::of_tag(tag.into(), id),
             (None, None, Some(TaskState::Taken)) => {

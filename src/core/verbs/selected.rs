@@ -6,13 +6,13 @@ use tubewell_drivers::Shelf;
 
 use super::peek::{cursor, rank_of};
 use super::select::Selected;
+use crate::Result;
 use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, Limits, TubeName, TubeRef, verb};
 use crate::core::wire::{wire_enum, wire_struct};
 use crate::filter::{Filter, IDS_MAX};
 use crate::task::Cursor;
-use crate::{Result, TaskState};
 
 /// The maximum number of selected tasks that one call changes while it holds the lock. A delete and a kick
 /// of chosen ids change all of them.
@@ -21,7 +21,7 @@ const SELECT_STEP: usize = 512;
 /// How many claims one call looks at while it holds the lock.
 const CLAIMS_STEP: usize = 8 * SELECT_STEP;
 
-/// What becomes of selected tasks.
+/// What a call does to selected tasks.
 #[derive(Clone, Debug)]
 pub(crate) enum TaskEdit {
     Delete,
@@ -82,9 +82,9 @@ impl Decide for EditTasks {
             TaskEdit::Move(to) => core.move_selected(number, to, filter, (after, below), *limit),
         }?;
         decided.answer.below = below;
-        if let (0, Some(ids)) = (decided.answer.changed, &filter.ids) {
-            // What an earlier call has changed is not to be undone either.
-            decided.wait = core.last_change_of(number, ids);
+        if decided.answer.changed == 0 {
+            // What an earlier call has changed of chosen tasks is not to be undone either.
+            decided.wait = filter.ids.as_ref().and_then(|ids| core.last_change_of(number, ids));
         }
         Ok(decided)
     }
@@ -108,7 +108,7 @@ impl Decide for Revoke {
     ) -> Result<Decided<SelectStep>> {
         let Revoke { filter, forgive, after, limit } = self;
         let bound = core.tubes.get(&number).map_or(0, |tube| tube.taken.len() as u64);
-        let limit = usize::try_from(*limit).unwrap_or(usize::MAX).min(SELECT_STEP);
+        let limit = at_most(*limit, SELECT_STEP);
         let (claimed, next) = core.select_claims(number, filter, after.as_ref(), limit);
         let end = if *forgive { End::Revoke } else { End::Release { delay: 0 } };
         let ended = core.end_selected_claims(number, claimed, end);
@@ -121,7 +121,11 @@ impl Decide for Revoke {
 
 /// How many tasks one step of a delete or a kick changes at most.
 pub(super) fn step_of(filter: &Filter, limit: u64) -> usize {
-    let most = if filter.ids.is_some() { IDS_MAX } else { SELECT_STEP };
+    at_most(limit, if filter.ids.is_some() { IDS_MAX } else { SELECT_STEP })
+}
+
+/// The limit of a caller, or that of a step if it is lower.
+pub(super) fn at_most(limit: u64, most: usize) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX).min(most)
 }
 
@@ -141,7 +145,7 @@ impl Core {
     ) -> Result<Decided<SelectStep>> {
         let all_buried = filter.ids.is_none() && filter.group.is_none() && filter.tags.is_empty();
         let empty = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
-        let are_first = all_buried && after.is_none_or(|after| empty >= Some(rank_of(after)));
+        let are_first = all_buried && after.map(rank_of) <= empty;
         let (bound, Selected { tasks, next }) =
             self.select(number, filter, after, step_of(filter, limit))?;
         let decided = self.kick_all(number, &tasks, are_first)?;
@@ -183,7 +187,7 @@ impl Core {
         let Some(claim) = self.claims.get(&id).filter(|claim| claim.tube == number) else {
             return false;
         };
-        let has_owner = |label| self.label_of(claim).as_deref() == Some(label);
+        let has_owner = |wanted: &str| self.label(claim).is_some_and(|label| **label == *wanted);
         filter.wanted_owner().is_none_or(has_owner)
             && filter.wanted_tag().is_none_or(|tag| claim.header.has_tag(tag))
     }
@@ -197,19 +201,18 @@ impl Core {
         end: End<'_>,
     ) -> Decided<(u64, Result<()>)> {
         let visibility = self.visibility(number);
-        let (mut ended, mut outcome, mut is_stored) = (0, Ok(()), false);
-        self.publish_together(|core| {
+        let (ended, outcome, is_stored) = self.publish_together(|core| {
+            let (mut ended, mut outcome, mut is_stored) = (0, Ok(()), false);
             for id in tasks {
-                let was_parked = core.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
-                match core.end_claim(id, end, visibility) {
-                    Ok(state) => {
+                match core.end_told(id, end, visibility) {
+                    Ok((_, when_stored)) => {
                         ended += 1;
-                        is_stored |= was_parked || state != TaskState::Ready;
+                        is_stored |= when_stored;
                     }
-                    Err(error) if outcome.is_ok() => outcome = Err(error),
-                    Err(_) => {}
+                    Err(error) => outcome = outcome.and(Err(error)),
                 }
             }
+            (ended, outcome, is_stored)
         });
         if !is_stored {
             return Decided { answer: (ended, outcome), wait: None };

@@ -256,27 +256,30 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
     }
 
     fn get(input: &mut Input<'_>) -> Result<BTreeMap<K, V>, Malformed> {
-        let items: Vec<(K, V)> = Wire::get(input)?;
-        let count = items.len();
-        let map = BTreeMap::from_iter(items);
-        if map.len() < count { Err(Malformed::Invalid("a key comes twice")) } else { Ok(map) }
+        distinct::<(K, V), _>(input, BTreeMap::len, "a key comes twice")
     }
 }
 
 impl<T: Wire + Ord> Wire for BTreeSet<T> {
     fn put(&self, out: &mut Vec<u8>) {
-        self.len().put(out);
-        for item in self {
-            item.put(out);
-        }
+        put_items(self.iter(), out);
     }
 
     fn get(input: &mut Input<'_>) -> Result<BTreeSet<T>, Malformed> {
-        let items: Vec<T> = Wire::get(input)?;
-        let count = items.len();
-        let set = BTreeSet::from_iter(items);
-        if set.len() < count { Err(Malformed::Invalid("an item comes twice")) } else { Ok(set) }
+        distinct::<T, _>(input, BTreeSet::len, "an item comes twice")
     }
+}
+
+/// Reads a list whose items come once each.
+fn distinct<T: Wire, C: FromIterator<T>>(
+    input: &mut Input<'_>,
+    len: impl Fn(&C) -> usize,
+    twice: &'static str,
+) -> Result<C, Malformed> {
+    let items: Vec<T> = Wire::get(input)?;
+    let count = items.len();
+    let all = C::from_iter(items);
+    if len(&all) < count { Err(Malformed::Invalid(twice)) } else { Ok(all) }
 }
 
 impl<A: Wire, B: Wire> Wire for (A, B) {

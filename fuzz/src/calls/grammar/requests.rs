@@ -171,7 +171,7 @@ static HOLDER_VERB: Choice = Choice {
     ],
 };
 
-/// What becomes of selected tasks.
+/// What a call does to selected tasks.
 const DELETE: Field = Field::Byte(0);
 const KICK: Field = Field::Byte(1);
 const MOVE: Field = Field::Byte(2);

@@ -105,69 +105,30 @@ pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF))]);
 const POSITION: Field = All(&[One(&SHELF), Order, Id, SubQueue]);
 /// A filter of a delete or a move.
 pub const FILTER_OF_CHANGE: Field = All(&[
-    EMPTY,
-    EMPTY,
-    EMPTY,
+    OF_ANY_NAME,
     List(&Tag),
     NONE,
     Option(&Ids),
     Option(&One(&STATE)),
     Option(&Group),
-    NONE,
-    Option(&Count),
-    OFF,
-    OFF,
+    LIMITED,
 ]);
 /// As `FILTER_OF_CHANGE`, of the tasks with some ids.
-pub const FILTER_OF_IDS: Field = All(&[
-    EMPTY,
-    EMPTY,
-    EMPTY,
-    EMPTY,
-    NONE,
-    SOME,
-    Ids,
-    Option(&One(&STATE)),
-    NONE,
-    NONE,
-    Option(&Count),
-    OFF,
-    OFF,
-]);
+pub const FILTER_OF_IDS: Field =
+    All(&[OF_ANY_NAME, EMPTY, NONE, SOME, Ids, Option(&One(&STATE)), NONE, LIMITED]);
 /// A filter of a kick: of buried tasks.
-pub const FILTER_OF_KICK: Field = All(&[
-    EMPTY,
-    EMPTY,
-    EMPTY,
-    List(&Tag),
-    NONE,
-    Option(&Ids),
-    SOME,
-    BURIED,
-    Option(&Group),
-    NONE,
-    Option(&Count),
-    OFF,
-    OFF,
-]);
+pub const FILTER_OF_KICK: Field =
+    All(&[OF_ANY_NAME, List(&Tag), NONE, Option(&Ids), SOME, BURIED, Option(&Group), LIMITED]);
 /// A filter of the claims that a call ends.
-pub const FILTER_OF_CLAIMS: Field = All(&[
-    EMPTY,
-    EMPTY,
-    List(&Label),
-    List(&Tag),
-    NONE,
-    Option(&Ids),
-    NONE,
-    NONE,
-    NONE,
-    Option(&Count),
-    OFF,
-    OFF,
-]);
+pub const FILTER_OF_CLAIMS: Field =
+    All(&[EMPTY, EMPTY, List(&Label), List(&Tag), NONE, Option(&Ids), NONE, NONE, LIMITED]);
 /// As `FILTER_OF_CLAIMS`, on some ids.
 pub const FILTER_OF_CLAIMS_ON: Field =
-    All(&[EMPTY, EMPTY, EMPTY, EMPTY, NONE, SOME, Ids, NONE, NONE, NONE, NONE, OFF, OFF]);
+    All(&[OF_ANY_NAME, EMPTY, NONE, SOME, Ids, NONE, NONE, NONE, NONE, OFF, OFF]);
+/// The tubes, keys and owners of a filter without any.
+const OF_ANY_NAME: Field = All(&[EMPTY, EMPTY, EMPTY]);
+/// How a filter of a change ends: no sub-queue, a limit, no order.
+const LIMITED: Field = All(&[NONE, Option(&Count), OFF, OFF]);
 /// A filter of a listing of a tube.
 pub const FILTER_OF_TUBE: Field = All(&[EMPTY, LISTED]);
 /// A filter of a listing of a store.
