@@ -9,10 +9,10 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tubewell::{EventKind, Filter, Put, Store, Subscription, TubeOptions};
+use tubewell::{EventKind, Events, Filter, Put, Store, TubeOptions};
 
 /// Writes one line for each event until the store is closed; returns how many were missed.
-fn write_log(mut events: Subscription, file: File) -> std::io::Result<u64> {
+fn write_log(mut events: Events, file: File) -> std::io::Result<u64> {
     let mut log = BufWriter::new(file);
     for event in events.by_ref() {
         let (tube, id, state) = (&event.tube, event.id, event.state.as_char());

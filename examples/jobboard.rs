@@ -82,7 +82,7 @@ fn conductor(store: &Store, name: &str) -> Result<Tube> {
     let session = store.session(name)?;
     // `Store::owners` lists it from now on, also while it has no job.
     session.describe("conductor", &format!("process {}", std::process::id()))?;
-    session.tube("board")
+    session.tube(&store.find_tube("board")?)
 }
 
 /// Works on the jobs of the board until the store is closed. Returns how many it has consumed.

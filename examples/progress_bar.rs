@@ -8,7 +8,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use tubewell::{EventKind, Filter, Progress, Result, Store, Subscription, Tube};
+use tubewell::{EventKind, Events, Filter, Progress, Result, Store, Tube};
 
 const FRAMES: u64 = 300;
 const WIDTH: u32 = 30;
@@ -29,7 +29,7 @@ fn work(films: &Tube) -> Result<()> {
 }
 
 /// Draws a bar for each task, one below the other. Returns how many tasks are done.
-fn draw(events: Subscription) -> std::io::Result<u32> {
+fn draw(events: Events) -> std::io::Result<u32> {
     let mut screen = std::io::stdout().lock();
     let end_of_line = if screen.is_terminal() { '\r' } else { '\n' };
     let mut done = 0;

@@ -63,8 +63,7 @@ impl Runner {
             .max_taken(CHILDREN)
             .max_attempts(ATTEMPTS)
             .keep_done(Keep::new().count(1000));
-        store.open_tube("films", options)?;
-        let films = store.session(LABEL)?.tube("films")?;
+        let films = store.session(LABEL)?.tube(&store.open_tube("films", options)?)?;
         Ok(Arc::new(Runner { store, films, logs, results }))
     }
 

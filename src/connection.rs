@@ -171,33 +171,31 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
+    pub(crate) async fn resume_session(self: Arc<Self>, id: SessionId) -> Result<()> {
         self.check_process()?;
-        let mut sessions = self.shared.sessions.lock();
-        if sessions.add_handle(id) {
-            return Ok(());
+        {
+            let mut sessions = self.shared.sessions.lock();
+            if sessions.add_handle(id) {
+                return Ok(());
+            }
+            sessions.check_room(id)?;
         }
-        sessions.check_room(id)?;
-        drop(sessions);
-        self.ask::<()>(&Request::ResumeSession(id))?;
-        let resumed = self.shared.sessions.lock().begin(id, None);
-        if resumed.is_err() {
-            // Sessions that were begun meanwhile have taken its room.
-            self.send_request(&Request::DropSession(id));
-            return resumed;
-        }
+        let unused = UnusedSession { connection: &self, id };
+        self.request::<()>(&Request::ResumeSession(id)).await?;
+        self.shared.sessions.lock().begin(id, None)?;
+        drop(unused);
         // It may have claims.
         self.shared.begin_beats();
         self.shared.beat();
-        resumed
+        Ok(())
     }
 
     /// Ends a session. Whatever the owner answers, no later connection begins it again: if the owner
     /// does not hear of it, the session ends with this connection, at the latest after its grace.
-    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+    pub(crate) async fn end_session(&self, id: SessionId) -> Result<()> {
         self.check_process()?;
         self.shared.sessions.lock().end(id);
-        self.ask(&Request::EndSession(id))
+        self.request(&Request::EndSession(id)).await
     }
 
     /// A handle of a session is dropped.
@@ -217,6 +215,21 @@ impl Connection {
         self.check_process()?;
         self.client.close();
         Ok(())
+    }
+}
+
+/// A session that the owner was asked to resume. It is given back unless this connection has it at last:
+/// the caller may have gone, or other sessions may have taken its room.
+struct UnusedSession<'a> {
+    connection: &'a Connection,
+    id: SessionId,
+}
+
+impl Drop for UnusedSession<'_> {
+    fn drop(&mut self) {
+        if !self.connection.shared.sessions.lock().has(self.id) {
+            self.connection.send_request(&Request::DropSession(self.id));
+        }
     }
 }
 

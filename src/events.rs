@@ -5,7 +5,7 @@ mod event;
 mod index;
 mod local;
 mod places;
-mod subscription;
+mod source;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,8 +25,7 @@ pub use event::Event;
 pub(crate) use local::{EventBytes, Listing};
 use local::{Subscriptions, Wanted};
 pub(crate) use places::Facts;
-pub(crate) use subscription::{Asked, EventSource};
-pub use subscription::{EventStream, Subscription};
+pub(crate) use source::{Asked, EventSource};
 
 /// A function that is called after each change of a task.
 pub type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -204,7 +203,7 @@ mod tests {
         let first = subscribe(Filter::new());
         for _ in 0..100 {
             drop(subscribe(Filter::new()));
-            drop(subscribe(Filter::new().tube("a").key("b")).into_stream());
+            drop(subscribe(Filter::new().tube("a").key("b")));
         }
         let last = subscribe(Filter::new());
         assert_eq!(subscribers.readers.subscriptions.lock().len(), 2);

@@ -124,26 +124,18 @@ impl StoreHandle {
     }
 
     /// Adds a handle to a session.
-    pub(crate) fn resume_session(&self, id: SessionId) -> Result<()> {
+    pub(crate) async fn resume_session(self, id: SessionId) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.run(|core| core.resume_session(id)),
-            StoreHandle::Remote(owner) => owner.resume_session(id),
+            StoreHandle::Remote(owner) => owner.resume_session(id).await,
         }
     }
 
     /// Ends a session, whatever handles it has.
-    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+    pub(crate) async fn end_session(self, id: SessionId) -> Result<()> {
         match self {
-            StoreHandle::Here(store) => {
-                let end = |core: &mut Core| core.end_session_for_good(id);
-                let mut ended = store.run(end);
-                // In steps, so that other calls get the lock in between.
-                while store.inner()?.run(|core| core.has_ended(id)) {
-                    ended = ended.and(store.run(end));
-                }
-                ended
-            }
-            StoreHandle::Remote(owner) => owner.end_session(id),
+            StoreHandle::Here(store) => store.end_session(id),
+            StoreHandle::Remote(owner) => owner.end_session(id).await,
         }
     }
 

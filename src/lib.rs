@@ -192,7 +192,7 @@
 //! # let jobs = store.tube("jobs")?;
 //! jobs.put_many(["one", "two"])?;
 //! let client = store.session("client")?;
-//! let theirs = client.tube("jobs")?;
+//! let theirs = client.tube(&jobs)?;
 //! let one = theirs.try_take()?.unwrap().detach(); // the session keeps the claim
 //! let _two = theirs.try_take()?.unwrap().detach();
 //! theirs.claimed(one.info.id)?.ack()?;
@@ -354,9 +354,10 @@ mod spawned_by;
 mod statistics;
 mod step;
 mod steps;
+mod store;
+mod subscription;
 mod storage;
 #[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
-mod store;
 mod sync;
 mod take;
 mod task;
@@ -429,7 +430,7 @@ pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, 
 pub use durability::Durability;
 pub use ending::{Ending, FailureGroup, LastFailure};
 pub use error::{Error, Result};
-pub use events::{Callback, Delivered, Event, EventStream, Subscription};
+pub use events::{Callback, Delivered, Event};
 pub use failure::Failure;
 pub use filter::Filter;
 pub use history::HistoryEntry;
@@ -454,6 +455,7 @@ pub use session::{AsyncSession, Session};
 pub use session_id::SessionId;
 pub use spawned_by::SpawnedBy;
 pub use statistics::{CallCounts, Statistics, TaskCounts};
+pub use subscription::Events;
 pub use step::{Step, StepKind};
 pub use storage::Storage;
 pub use store::{AsyncStore, ConnectOptions, Store, StoreOptions, connect};

@@ -57,6 +57,10 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Self::Answer<R>;
 
+    /// As `run`, for a change: its first step is made now, whoever waits for the rest.
+    #[doc(hidden)]
+    fn begin<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Self::Answer<R>;
+
     /// Does what differs in the two modes.
     #[doc(hidden)]
     fn either<A, R, F>(
@@ -133,6 +137,10 @@ impl Mode for Blocking {
         block_on(future)
     }
 
+    fn begin<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Result<R> {
+        block_on(future)
+    }
+
     #[inline]
     fn either<A, R, F>(
         with: A,
@@ -184,6 +192,10 @@ impl Mode for Async {
 
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {
         Ticket::of_future(future)
+    }
+
+    fn begin<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {
+        Ticket::begun(future)
     }
 
     fn either<A, R, F>(

@@ -10,7 +10,7 @@ use crate::core::{
     ByteBudget, Chosen, ClaimKey, Core, Decided, Grant, Grants, TakeAttempt, TaskEnd, TubeHead,
     TubeRef, Watching,
 };
-use crate::events::{EventBytes, Subscription};
+use crate::events::{EventBytes, EventSource};
 use crate::filter::Filter;
 use crate::pipeline::StoreInner;
 use crate::signal::Signal;
@@ -40,7 +40,7 @@ impl LocalHandle {
         filter: Filter,
         capacity: usize,
         bytes: Option<Arc<EventBytes>>,
-    ) -> Result<Subscription> {
+    ) -> Result<Box<dyn EventSource>> {
         let inner = self.inner()?;
         let listing = inner.subscribers.list(filter);
         // Under the lock of the store: between two changes, and before its close or refused.
@@ -111,6 +111,16 @@ impl LocalHandle {
     /// Runs a call on the core that waits for nothing.
     pub(crate) fn run<T>(&self, call: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
         self.inner()?.run(call)
+    }
+
+    /// Ends a session, whatever handles it has. In steps, so that other calls get the lock in between.
+    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
+        let end = |core: &mut Core| core.end_session_for_good(id);
+        let mut ended = self.run(end);
+        while self.inner()?.run(|core| core.has_ended(id)) {
+            ended = ended.and(self.run(end));
+        }
+        ended
     }
 
     /// Buries a task whose body cannot be read.

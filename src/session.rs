@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::About;
-use crate::core::list::{DescribeSession, FindTube};
+use crate::core::list::DescribeSession;
 use crate::core::verb::{Begin, InStore};
 use crate::handle::SessionGuard;
 use crate::mode::Call;
@@ -31,11 +31,12 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Mode, Result, SessionId, 
 /// use tubewell::{Error, Store};
 ///
 /// let store = Store::in_memory()?;
-/// store.tube("jobs")?.put("one")?;
+/// let jobs = store.tube("jobs")?;
+/// jobs.put("one")?;
 /// let (ann, bob) = (store.session("ann")?, store.session("bob")?);
-/// let id = ann.tube("jobs")?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
-/// assert_eq!(bob.tube("jobs")?.claimed(id).err(), Some(Error::NotTaken { id }));
-/// ann.tube("jobs")?.claimed(id)?.ack()?;
+/// let id = ann.tube(&jobs)?.try_take()?.map(|claim| claim.detach().info.id).unwrap();
+/// assert_eq!(bob.tube(&jobs)?.claimed(id).err(), Some(Error::NotTaken { id }));
+/// ann.tube(&jobs)?.claimed(id)?.ack()?;
 /// # Ok::<(), Error>(())
 /// ```
 #[doc(alias = "consumer")]
@@ -73,14 +74,13 @@ impl<M: Mode> Session<M> {
         self.0.id
     }
 
-    /// Opens a tube that exists for this session: the claims that the handle takes belong to the session.
-    /// Writes nothing and does not block.
+    /// A handle of the same tube for this session: the claims that it takes belong to the session. Asks
+    /// nobody, writes nothing and does not block.
     ///
     /// # Errors
-    /// [`TubeNotFound`](crate::Error::TubeNotFound); [`Closed`](crate::Error::Closed).
-    pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
-        let (head, guard) = (self.make(FindTube { name: name.into() }), self.0.clone());
-        M::map(head, move |head| Tube::new(guard.handle.clone(), guard.id, Some(guard), head))
+    /// [`Invalid`](crate::Error::Invalid): the tube is one of another store, or the connection another one.
+    pub fn tube<T: 'static, N: Mode>(&self, tube: &Tube<T, N>) -> Result<Tube<T, M>> {
+        tube.of_session(&self.0)
     }
 
     /// Takes the next task of the first of these tubes that has one, or waits in all of them. As
@@ -158,21 +158,17 @@ impl<M: Mode> Session<M> {
         Session(self.0.clone(), PhantomData)
     }
 
-    fn make<V: Begin<On = InStore>>(&self, verb: V) -> M::Answer<V::Answer> {
-        M::make(Call::on_store(&self.0.handle), Ok(verb))
-    }
-}
-
-impl Session {
     /// Takes up a parked claim again, for this session. As
     /// [`Store::resume_claim`](crate::Store::resume_claim).
     ///
     /// # Errors
     /// Those of [`Store::resume_claim`](crate::Store::resume_claim);
     /// [`SessionEnded`](crate::Error::SessionEnded).
-    pub fn resume_claim(&self, token: &ClaimToken) -> Result<Claim> {
+    pub fn resume_claim(&self, token: &ClaimToken) -> M::Answer<Claim<Bytes, M>> {
         let Session(session, _) = self;
-        take::resume_claim(&session.handle, session.id, Some(session.clone()), token)
+        let (handle, guard) = (session.handle.clone(), Some(session.clone()));
+        let claim = take::resume_claim(handle, session.id, guard, token.clone());
+        M::begin(async move { claim.await.map(Claim::with_mode) })
     }
 
     /// Ends the session now, without a grace, even if it has other handles.
@@ -198,7 +194,7 @@ impl Session {
     /// jobs.put("one")?;
     ///
     /// let client = store.session("client")?;
-    /// let theirs = client.tube("jobs")?;
+    /// let theirs = client.tube(&jobs)?;
     /// let claim = theirs.try_take()?.unwrap();
     /// client.end()?;
     /// assert_eq!(claim.ack(), Err(Error::SessionEnded));
@@ -206,7 +202,16 @@ impl Session {
     /// assert!(jobs.try_take()?.is_some());
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn end(self) -> Result<()> {
-        self.0.handle.end_session(self.0.id)
+    pub fn end(self) -> M::Answer<()> {
+        let ended = self.0.handle.clone().end_session(self.0.id);
+        M::begin(async move {
+            let answer = ended.await;
+            drop(self);
+            answer
+        })
+    }
+
+    fn make<V: Begin<On = InStore>>(&self, verb: V) -> M::Answer<V::Answer> {
+        M::make(Call::on_store(&self.0.handle), Ok(verb))
     }
 }

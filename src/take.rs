@@ -302,19 +302,19 @@ pub(crate) fn deadline(handle: &LocalHandle, timeout: Option<Duration>) -> Optio
 }
 
 /// Gives a parked claim to a session.
-pub(crate) fn resume_claim(
-    handle: &StoreHandle,
+pub(crate) async fn resume_claim(
+    handle: StoreHandle,
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
-    token: &ClaimToken,
+    token: ClaimToken,
 ) -> Result<Claim> {
-    let claim = match handle {
+    let claim = match &handle {
         StoreHandle::Remote(owner) => {
-            let grants = owner.ask_grants(&Request::ResumeClaim(session, token.clone()))?;
-            remote_claims(owner, guard, grants).next()
+            let grants = owner.request_grants(&Request::ResumeClaim(session, token.clone()));
+            remote_claims(owner, guard, grants.await?).next()
         }
         StoreHandle::Here(store) => {
-            let grant = store.run(|core| core.resume_claim(session, token))?;
+            let grant = store.run(|core| core.resume_claim(session, &token))?;
             read_claim(store, grant, guard)?
         }
     };

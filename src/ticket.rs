@@ -108,6 +108,15 @@ impl<R> Ticket<R> {
         Ticket(State::Call(CallFuture::new(future)))
     }
 
+    /// As `of_future`, of a call that makes its first step now.
+    pub(crate) fn begun(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {
+        let mut call = CallFuture::new(future);
+        match Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Ticket::known(answer),
+            Poll::Pending => Ticket(State::Call(call)),
+        }
+    }
+
     /// Blocks until the answer is there, and returns it.
     ///
     /// # Errors

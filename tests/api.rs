@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tubewell::{
     AsyncClaim, AsyncTube, Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor,
-    Date, Day, Draft, Durability, Error, Event, EventKind, FIFO, FIFOTTL, Filter, Load,
+    Date, Day, Draft, Durability, Error, Event, EventKind, Events, FIFO, FIFOTTL, Filter, Load,
     ManualClock, OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId,
-    Statistics, Storage, Store, StoreOptions, Subscription, Summary, Task, TaskCounts, TaskInfo,
-    TaskState, Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE,
+    Statistics, Storage, Store, StoreOptions, Summary, Task, TaskCounts, TaskInfo, TaskState,
+    Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -31,7 +31,7 @@ fn public_types_have_the_common_traits() {
     is_shareable::<Store>();
     is_shareable::<Claim>();
     is_shareable::<Claim<String>>();
-    is_shareable::<Subscription>();
+    is_shareable::<Events>();
     is_shareable::<Draft<'static>>();
     is_shareable::<Load>();
     is_shareable::<Bincode>();
@@ -225,7 +225,7 @@ fn tube_not_found_suggests_the_tube_that_was_meant() {
         Some(Error::TubeNotFound { name: name.into(), similar: similar.map(str::to_owned) })
     };
     assert_eq!(store.find_tube("mial").err(), error("mial", Some("mail")));
-    assert_eq!(store.session("").unwrap().tube("order").err(), error("order", Some("orders")));
+    assert_eq!(store.find_tube("order").err(), error("order", Some("orders")));
     assert_eq!(store.drop_tube("Mail").err(), error("Mail", Some("mail")));
     assert_eq!(store.drop_tube("clicks").err(), error("clicks", None));
     assert_eq!(store.tubes().unwrap().len(), 2);

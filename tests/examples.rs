@@ -377,7 +377,8 @@ mod runner {
         run("runner", folder.path(), &["queue"]).succeeded("runner"); // creates the tube
         {
             let store = Store::open(folder.path().join("queue/queue.tubewell")).unwrap();
-            let films = store.session("runner").unwrap().tube("films").unwrap();
+            let films =
+                store.session("runner").unwrap().tube(&store.tube("films").unwrap()).unwrap();
             films.put("a").unwrap();
             films.try_take().unwrap().unwrap().park(Duration::MAX).unwrap();
         }

@@ -253,7 +253,7 @@ fn owner_is_a_json_object_and_token_a_string() {
     let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("x").ttr(Duration::from_secs(30))).unwrap();
     let session = store.session("worker-3").unwrap();
-    let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
     let owner = tube.query().owner(0).unwrap().unwrap();
     let id = session.id();
     assert_json::<Owner>(
@@ -271,7 +271,8 @@ fn owner_is_a_json_object_and_token_a_string() {
 fn events_are_json_objects() {
     let (store, _clock) = store();
     let events = store.events(Filter::new(), 10).unwrap();
-    store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap().put("x").unwrap();
+    let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
+    tube.put("x").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","key":null,"owner":null,"#
         .to_owned()
         + r#""cause":null,"progress":null,"missed":0,"seq":1}"#;
@@ -281,7 +282,7 @@ fn events_are_json_objects() {
     assert_eq!(from_str::<Event>(earlier).unwrap(), event);
 
     let worker = store.session("worker-3").unwrap();
-    let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let claim = worker.tube(&tube).unwrap().try_take().unwrap().unwrap();
     claim.progress_text("sound").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"progress","state":"taken","key":null,"#.to_owned()
         + r#""owner":"worker-3","cause":null,"progress":{"done":0,"total":0,"text":"sound"},"#

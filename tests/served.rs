@@ -313,7 +313,7 @@ fn sessions_end_with_their_connection() {
     let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     jobs.put("one").unwrap();
     let worker = pair.remote.session("worker").unwrap();
-    let claim = worker.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let claim = worker.tube(&jobs).unwrap().try_take().unwrap().unwrap();
     let owner = pair.owner.find_tube("jobs").unwrap();
     assert_eq!(owner.query().owner(0).unwrap().unwrap().label.as_deref(), Some("worker"));
     pair.remote.close().unwrap();
@@ -340,10 +340,10 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
     // One that ends leaves room for a session without a label.
     sessions.pop();
     sessions.push(remote.session("").unwrap());
-    assert!(sessions[238].tube("jobs").is_ok());
+    assert!(sessions[238].describe("kind", "").is_ok());
     sessions.clear();
     sessions.extend((0..3852).map(|_| remote.session("").unwrap()));
-    assert!(sessions.iter().all(|session| session.tube("jobs").is_ok()));
+    assert!(sessions.iter().all(|session| session.describe("kind", "").is_ok()));
     let other = owner.session("").unwrap();
     for refused in [remote.session("").map(drop), remote.resume_session(other.id()).map(drop)] {
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
@@ -351,11 +351,11 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
 
     served.stop();
     owner.serve(socket()).unwrap();
-    let claim = sessions[3851].tube("jobs").unwrap().take().unwrap();
+    let claim = sessions[3851].tube(&remote.find_tube("jobs").unwrap()).unwrap().take().unwrap();
     claim.ack().unwrap();
     // A session that ends leaves room for another one.
     drop(sessions.pop());
-    assert!(remote.session("").unwrap().tube("jobs").is_ok());
+    assert!(remote.session("").unwrap().describe("kind", "").is_ok());
 }
 
 struct Plain;

@@ -1,7 +1,7 @@
 //! Puts beside many subscriptions with filters that no event of the puts passes: the processor time
 //! of the caller.
 
-use tubewell::{Durability, EventKind, FIFO, Filter, Put, Store, Subscription, TubeOptions};
+use tubewell::{Durability, EventKind, Events, FIFO, Filter, Put, Store, TubeOptions};
 
 use super::report::Report;
 use super::setting::{BODY, Outcome, Setting, body};
@@ -77,7 +77,7 @@ fn put_time(
 ) -> Outcome<f64> {
     let store = Store::open(setting.fresh("filters"))?;
     let tube = store.create_tube("work", options.clone().driver(FIFO))?;
-    let subscriptions: Vec<Subscription> = (0..SUBSCRIPTIONS)
+    let subscriptions: Vec<Events> = (0..SUBSCRIPTIONS)
         .filter_map(&filter)
         .map(|filter| store.events(filter, 10))
         .collect::<tubewell::Result<_>>()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, Event, Filter, Store, Subscription};
+use tubewell::{Error, Event, Events, Filter, Store};
 
 use crate::progress::Progress;
 
@@ -33,7 +33,7 @@ pub struct Follower {
     filter: Filter,
     capacity: usize,
     /// `None` while there is no connection.
-    events: Option<Subscription>,
+    events: Option<Events>,
     /// The connection is known to be broken, and was reported.
     is_broken: bool,
 }

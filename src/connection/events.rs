@@ -1,5 +1,6 @@
 //! The events of a store of another process.
 
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
@@ -10,7 +11,7 @@ use tubewell_wire::{CallError, Items};
 use super::request::read_value;
 use super::{Connection, Request, into_error};
 use crate::core::from_bytes;
-use crate::events::{Asked, EventSource, Subscription};
+use crate::events::{Asked, EventSource};
 use crate::filter::Filter;
 use crate::{Error, Event, Result};
 
@@ -24,19 +25,24 @@ struct RemoteEvents {
 }
 
 impl Connection {
-    /// The events that pass a filter, from the return of this call on. They end when the connection
-    /// breaks. Blocks until the owner has answered.
+    /// The events that pass a filter, from the answer of the owner on. They end when the connection
+    /// breaks. The owner is asked at once.
     pub(crate) fn events(
         self: &Arc<Self>,
         filter: Filter,
         capacity: usize,
-    ) -> Result<Subscription> {
+    ) -> impl Future<Output = Result<Box<dyn EventSource>>> + Send + use<> {
         let number = self.shared.subscriptions.fetch_add(1, Ordering::Relaxed);
         let request = Request::Subscribe { number, filter, capacity };
         let items = self.client.subscribe(request.to_bytes());
-        let begun = items.recv().ok_or_else(|| why_not_begun(&items))?;
-        read_value::<()>(&begun)?;
-        Ok(Subscription::new(RemoteEvents::new(items, self, number)))
+        let connection = self.clone();
+        async move {
+            let begun = poll_fn(|context| items.poll_next(context.waker())).await;
+            read_value::<()>(&begun.ok_or_else(|| why_not_begun(&items))?)?;
+            let source: Box<dyn EventSource> =
+                Box::new(RemoteEvents::new(items, &connection, number));
+            Ok(source)
+        }
     }
 }
 

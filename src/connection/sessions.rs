@@ -57,6 +57,11 @@ impl Sessions {
         Ok(())
     }
 
+    /// Whether this connection has the session, which was not ended.
+    pub(super) fn has(&self, id: SessionId) -> bool {
+        self.live.get(&id).is_some_and(|live| !live.is_ended)
+    }
+
     /// Refuses a session without a label for which there is no room.
     pub(super) fn check_room(&self, id: SessionId) -> Result<()> {
         self.size_with(&HelloSession { id, label: None }).map(drop)

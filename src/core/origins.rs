@@ -172,7 +172,7 @@ mod tests {
         let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
         let ids = ["a", "b"].map(|key| tube.put(Put::new("x").key(key).tag("t")).unwrap().id);
         let worker = store.session("worker").unwrap();
-        let of_worker = worker.tube("work").unwrap();
+        let of_worker = worker.tube(&tube).unwrap();
         let [acked, failed] = ids.map(|id| {
             let claim = of_worker.try_take().unwrap().unwrap();
             let key = claim.held.key();

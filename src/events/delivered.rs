@@ -6,7 +6,7 @@ use std::task::Waker;
 use crate::sync::Mutex;
 
 /// How many events of a subscription the store has delivered to it, whether they were received or
-/// not; from [`Subscription::delivered`](crate::Subscription::delivered).
+/// not; from [`Events::delivered`](crate::Events::delivered).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Delivered {

@@ -13,7 +13,7 @@ use super::delivered::SubscriptionState;
 use super::event::Event;
 use super::index::{Index, SubscriberId};
 use super::places::{Facts, Place, places_of};
-use super::subscription::{Asked, EventSource, Subscription};
+use super::source::{Asked, EventSource};
 use crate::Result;
 use crate::filter::Filter;
 use crate::kinds::KindSet;
@@ -90,7 +90,7 @@ struct Waiting {
     _counted: Option<Counted>,
 }
 
-/// The store's half of a [`Subscription`].
+/// The store's half of a subscription.
 pub(super) struct Subscriber {
     sender: Sender<Waiting>,
     capacity: usize,
@@ -239,7 +239,7 @@ impl Listing {
     }
 
     /// Begins a subscription. That of a closed store has ended.
-    pub(crate) fn begin(self, most: usize, bytes: Option<Arc<EventBytes>>) -> Subscription {
+    pub(crate) fn begin(self, most: usize, bytes: Option<Arc<EventBytes>>) -> Box<dyn EventSource> {
         // Not `bounded`, which allocates its whole capacity immediately.
         let (sender, events) = unbounded();
         let shared = Arc::new(SubscriptionState::default());
@@ -252,7 +252,7 @@ impl Listing {
         locked.wanted.begun.fetch_add(1, Ordering::Relaxed);
         locked.update_wanted();
         drop(locked);
-        Subscription::new(LocalEvents { _listing: self, events, shared })
+        Box::new(LocalEvents { _listing: self, events, shared })
     }
 
     fn for_places(&self, step: impl Fn(&mut Index<Subscriber>, KindSet, &[Place])) {

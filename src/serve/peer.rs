@@ -109,7 +109,7 @@ impl Peer {
             return Ok(());
         }
         let handle = self.handle();
-        match handle.resume_session(id) {
+        match self.store.run(|core| core.resume_session(id)) {
             Err(Error::SessionUnknown { .. })
                 if self.store.open_store().inner.run(|core| core.was_ended_for_good(id)) =>
             {
@@ -126,7 +126,8 @@ impl Peer {
         let sessions: BTreeSet<SessionId> = claims.iter().map(|key| key.session).collect();
         let handle = self.handle();
         // A session that has ended has no claims.
-        let begun = sessions.into_iter().filter(|id| handle.resume_session(*id).is_ok());
+        let resume = |id: &SessionId| self.store.run(|core| core.resume_session(*id)).is_ok();
+        let begun = sessions.into_iter().filter(resume);
         begun.map(|id| SessionGuard::new(handle.clone(), id)).collect()
     }
 
@@ -134,7 +135,7 @@ impl Peer {
         if !self.add_session(id)? {
             return Ok(());
         }
-        let resumed = self.handle().resume_session(id);
+        let resumed = self.store.run(|core| core.resume_session(id));
         if resumed.is_err() {
             self.forget_session(id);
         }
@@ -145,7 +146,7 @@ impl Peer {
     pub(super) fn end_session(&self, id: SessionId) -> Result<()> {
         self.check_not_own(id)?;
         self.forget_session(id);
-        self.handle().end_session(id)
+        self.store.end_session(id)
     }
 
     fn check_not_own(&self, id: SessionId) -> Result<()> {

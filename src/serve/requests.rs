@@ -16,11 +16,10 @@ use super::verbs;
 use crate::connection::{Request, encode_value, read_call};
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, to_bytes};
-use crate::events::EventStream;
 use crate::filter::Filter;
 use crate::signal::{Signal, raised};
 use crate::take::{self, TakeFuture};
-use crate::{Error, Result, SessionId, Store};
+use crate::{Async, Error, Events, Result, SessionId, Store};
 
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.
 const EVENTS_MAX: usize = 65_536;
@@ -57,8 +56,8 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
             grants(peer.recipient(), permit.hold(claim))
         }
         Request::ResumeClaim(session, token) => {
-            let claim = take::resume_claim(&store.handle, session, None, &token);
-            grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
+            let claim = take::resume_claim(store.handle.clone(), session, None, token);
+            grants(peer.recipient(), async move { Ok(vec![claim.await?]) })
         }
         Request::BeginSession(id, label) => now(&peer.begin_session(id, label.as_ref())),
         Request::ResumeSession(id) => now(&peer.resume_session(id)),
@@ -90,10 +89,10 @@ fn subscribe(peer: &Arc<Peer>, number: u64, filter: Filter, capacity: usize) -> 
     let combinations = filter.check_events()?;
     let permit = peer.shares.permit(Share::Combinations, combinations)?;
     let bytes = Some(peer.shares.events.clone());
-    let events = peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes)?;
+    let events = Events::new(peer.store.events_of(filter, capacity.min(EVENTS_MAX), bytes)?);
     let listed = peer.subscriptions.list(number, &events);
     Ok(Answering::Many(Box::pin(EncodedEvents {
-        events: events.into_stream(),
+        events,
         begun: Some(encode_value(&Ok(()))),
         _permit: permit,
         _listed: listed,
@@ -132,7 +131,7 @@ async fn ended(signal: Arc<Signal>) -> Result<()> {
 
 /// Events as bytes. The answer that the subscription has begun precedes them.
 struct EncodedEvents {
-    events: EventStream,
+    events: Events<Async>,
     begun: Option<Vec<u8>>,
     /// The combinations of their filter.
     _permit: Permit,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::events::{Subscription, SubscriptionState};
+use crate::events::SubscriptionState;
 use crate::sync::Mutex;
-use crate::{Delivered, Error, Result};
+use crate::{Async, Delivered, Error, Events, Result};
 
 type ByNumber = Mutex<BTreeMap<u64, Arc<SubscriptionState>>>;
 
@@ -20,7 +20,7 @@ pub(super) struct ListedSubscription {
 }
 
 impl Subscriptions {
-    pub(super) fn list(&self, number: u64, events: &Subscription) -> ListedSubscription {
+    pub(super) fn list(&self, number: u64, events: &Events<Async>) -> ListedSubscription {
         self.0.lock().extend(events.shared().map(|shared| (number, shared)));
         ListedSubscription { of: Arc::downgrade(&self.0), number }
     }

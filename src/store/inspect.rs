@@ -8,14 +8,13 @@ use super::{Store, last_commit};
 use crate::connection::Request;
 use crate::core::list::AllCounts;
 use crate::core::{Core, FILE, stored_totals};
-use crate::events::Subscription;
 use crate::filter::Filter;
 use crate::handle::StoreHandle;
 use crate::micros::{duration, micros_ceil};
 use crate::pipeline::StoreInner;
 use crate::statistics::Statistics;
 use crate::storage::Engine;
-use crate::{ClockReport, Counters, Date, Error, Mode, Result};
+use crate::{ClockReport, Counters, Date, Error, Events, Mode, Result};
 
 impl<M: Mode> Store<M> {
     /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does not
@@ -37,9 +36,7 @@ impl<M: Mode> Store<M> {
     pub fn statistics(&self) -> M::Answer<BTreeMap<String, Statistics>> {
         self.make(AllCounts {})
     }
-}
 
-impl Store {
     /// Subscribes to the events that pass a filter, from now on: one for each change of a task. The
     /// events of all tubes pass an empty filter; [`Filter`] has the conditions.
     ///
@@ -48,7 +45,7 @@ impl Store {
     /// dropped for this subscription and counted: a slow subscriber delays no other call. Events do
     /// not survive the process. This call does not block. Through a connection it blocks until the
     /// owner has answered, and the events end when the connection breaks.
-    /// [`Subscription::delivered`] tells a reader when it has seen all events up to some moment.
+    /// [`Events::delivered`] tells a reader when it has seen all events up to some moment.
     ///
     /// The cost of a change whose event no subscription wants does not grow with the number of
     /// subscriptions: the store looks up the subscriptions that want an event, and asks no others. A
@@ -76,15 +73,24 @@ impl Store {
     /// ```
     #[doc(alias = "watch")]
     #[doc(alias = "pubsub")]
-    pub fn events(&self, filter: impl Into<Filter>, capacity: usize) -> Result<Subscription> {
+    pub fn events(&self, filter: impl Into<Filter>, capacity: usize) -> M::Answer<Events<M>> {
         let filter = filter.into();
-        filter.check_events()?;
+        if let Err(refused) = filter.check_events() {
+            return M::answer(Err(refused));
+        }
         match &self.handle {
-            StoreHandle::Here(store) => store.events_of(filter, capacity, None),
-            StoreHandle::Remote(owner) => owner.events(filter, capacity),
+            StoreHandle::Here(store) => {
+                M::answer(store.events_of(filter, capacity, None).map(Events::new))
+            }
+            StoreHandle::Remote(owner) => {
+                let begun = owner.events(filter, capacity);
+                M::run(async move { begun.await.map(Events::new) })
+            }
         }
     }
+}
 
+impl Store {
     /// Checks the checksum of every page, and every record against every index and count. Returns
     /// one sentence for each finding; none means that the store is sound.
     ///

@@ -1,15 +1,17 @@
 //! Handles of the same tube for bodies of another type.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Tube;
 use crate::body::Coder;
+use crate::handle::SessionGuard;
 use crate::put::Encoded;
 use crate::when_full::WhenFull;
-use crate::{Async, Blocking, Bytes, Claim, Codec, IntoPut, Mode, Result};
+use crate::{Async, Blocking, Bytes, Claim, Codec, Error, IntoPut, Mode, Result};
 
 impl<M: Mode> Tube<Bytes, M> {
     /// A handle of the same tube whose bodies are values of `T`, in [JSON](crate::Json).
@@ -168,6 +170,20 @@ impl<T, M: Mode> Tube<T, M> {
 
     pub(super) fn with_coder<U>(&self, coder: Coder<U>) -> Tube<U, M> {
         self.with_mode(coder)
+    }
+
+    /// A handle of the same tube for a session, of this store: as [`Session::tube`](crate::Session::tube).
+    pub(crate) fn of_session<N: Mode>(&self, session: &Arc<SessionGuard>) -> Result<Tube<T, N>> {
+        if !self.handle.is_same_store(&session.handle) {
+            return Err(Error::invalid(
+                "the tube belongs to another store than the session, or to another connection; open it \
+                 through the store of the session",
+            ));
+        }
+        let mut tube = self.with_mode(self.coder.clone());
+        tube.session = session.id;
+        tube.guard = Some(session.clone());
+        Ok(tube)
     }
 
     fn with_mode<U, N: Mode>(&self, coder: Coder<U>) -> Tube<U, N> {

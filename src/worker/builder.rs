@@ -84,7 +84,7 @@ impl Worker {
     /// let store = Store::in_memory()?;
     /// store.tube("jobs")?.put_many(["bad", "good"])?;
     /// let session = store.session("encoder")?;
-    /// let jobs = session.tube("jobs")?;
+    /// let jobs = session.tube(&store.tube("jobs")?)?;
     /// let failed = Arc::new(Mutex::new(Vec::new()));
     /// let keep = {
     ///     let failed = failed.clone();

@@ -131,7 +131,7 @@ fn damaged_while_claimed(options: StoreOptions) -> (Disk, Store, Session) {
     store.close().unwrap();
     let store = options.open_on(disk.storage()).unwrap();
     let session = store.session("").unwrap();
-    for claim in session.tube("work").unwrap().take_many(10, Duration::ZERO).unwrap() {
+    for claim in session.tube(&work).unwrap().take_many(10, Duration::ZERO).unwrap() {
         let _ = claim.detach();
     }
     assert!(disk.change(|bytes| flip_all(bytes, b"task 3 -")) > 0);

@@ -173,7 +173,7 @@ fn session_end_delivers_one_event_per_task() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let session = case.store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&case.tube).unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         let log = case.event_log();
         session.end().unwrap();

@@ -219,8 +219,8 @@ fn session_handles_share_claims() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let session = case.store.session("").unwrap();
-        let taker = session.tube("case").unwrap();
-        let acker = case.store.resume_session(session.id()).unwrap().tube("case").unwrap();
+        let taker = session.tube(&case.tube).unwrap();
+        let acker = case.store.resume_session(session.id()).unwrap().tube(&case.tube).unwrap();
         assert_eq!(taker.session(), acker.session());
         assert_eq!(take(&taker), Some(0));
         assert_eq!(acker.claimed(0).and_then(tubewell::Claim::ack).unwrap().state, TaskState::Done);

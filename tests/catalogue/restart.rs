@@ -228,7 +228,7 @@ fn restart_ends_sessions() {
     tube.put("x").unwrap();
     let id = {
         let session = store.session("").unwrap();
-        assert_eq!(take(&session.tube("case").unwrap()), Some(0));
+        assert_eq!(take(&session.tube(&tube).unwrap()), Some(0));
         session.id()
     };
     assert_eq!(state(&tube, 0), Some(TaskState::Taken));

@@ -20,7 +20,7 @@ fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
 /// Takes a task in a new session and drops the session.
 fn take_in_dropped_session(store: &Store) -> (SessionId, u64) {
     let session = store.session("").unwrap();
-    let tube = session.tube("case").unwrap();
+    let tube = session.tube(&store.tube("case").unwrap()).unwrap();
     (session.id(), take(&tube).unwrap())
 }
 
@@ -31,7 +31,7 @@ fn session_ids_are_stable_and_unique() {
         let (one, two) = (case.store.session("").unwrap(), case.store.session("").unwrap());
         assert_eq!(one.id(), one.id());
         assert_eq!(one.id(), one.clone().id());
-        assert_eq!(one.tube("case").unwrap().session(), one.id());
+        assert_eq!(one.tube(&case.tube).unwrap().session(), one.id());
         assert_ne!(one.id(), two.id());
         assert_ne!(one.id(), case.tube.session());
         assert_eq!(case.tube.session(), case.store.find_tube("case").unwrap().session());
@@ -87,7 +87,7 @@ fn resumed_session_shares_claims() {
         let one = case.store.session("").unwrap();
         let other = case.store.resume_session(one.id()).unwrap();
         assert_eq!(one.id(), other.id());
-        let (one, other) = (one.tube("case").unwrap(), other.tube("case").unwrap());
+        let (one, other) = (one.tube(&case.tube).unwrap(), other.tube(&case.tube).unwrap());
         assert_eq!(take(&one), Some(0));
         assert_eq!(take(&other), Some(1));
         one.claimed(1).and_then(tubewell::Claim::ack).unwrap();
@@ -102,7 +102,7 @@ fn dropped_session_releases_its_tasks() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1, 2]);
         let session = case.store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&case.tube).unwrap();
         assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
         drop(session);
         assert_eq!(case.state(0), Some(TaskState::Taken), "the tube handle keeps its session open");
@@ -119,8 +119,8 @@ fn session_lasts_until_last_handle_is_dropped() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let a = case.store.session("").unwrap();
-        let b = case.store.resume_session(a.id()).unwrap().tube("case").unwrap();
-        assert_eq!(take(&a.tube("case").unwrap()), Some(0));
+        let b = case.store.resume_session(a.id()).unwrap().tube(&case.tube).unwrap();
+        assert_eq!(take(&a.tube(&case.tube).unwrap()), Some(0));
         drop(a);
         assert_eq!(case.state(0), Some(TaskState::Taken));
         b.claimed(0).and_then(tubewell::Claim::release).unwrap();
@@ -136,7 +136,7 @@ fn session_end_releases_tasks_and_invalidates_handles() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let session = case.store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&case.tube).unwrap();
         assert_eq!(take(&tube), Some(0));
         let claim = tube.try_take().unwrap().unwrap();
         session.end().unwrap();
@@ -153,7 +153,7 @@ fn calls_on_ended_session_return_session_ended() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let session = case.store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&case.tube).unwrap();
         assert_eq!(take(&tube), Some(0));
         session.end().unwrap();
         let ended = || Some(Error::SessionEnded);
@@ -176,7 +176,7 @@ fn session_resumed_within_grace_keeps_tasks() {
             let resumed = store.resume_session(id).unwrap();
             clock.advance(ms(1_300));
             assert_eq!(state(tube, task), Some(TaskState::Taken));
-            resumed.tube("case").unwrap().claimed(task).and_then(tubewell::Claim::ack).unwrap();
+            resumed.tube(tube).unwrap().claimed(task).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(state(tube, task), None);
         });
     }
@@ -220,7 +220,7 @@ fn ended_session_has_no_grace() {
     with_grace(FIFO, |_, store, tube| {
         let session = store.session("").unwrap();
         let id = session.id();
-        let task = take(&session.tube("case").unwrap()).unwrap();
+        let task = take(&session.tube(tube).unwrap()).unwrap();
         session.end().unwrap();
         assert_eq!(state(tube, task), Some(TaskState::Ready));
         assert_eq!(store.resume_session(id).err(), Some(Error::SessionUnknown { id }));
@@ -236,7 +236,7 @@ fn earlier_of_ttr_and_session_grace_releases_task() {
             tube.put(tubewell::Put::new("x").sub_queue(sub_queue).ttr(ttr)).unwrap().id
         };
         let (short, long) = (put("short", ms(300)), put("long", secs(10)));
-        let dropped = store.session("").unwrap().tube("timed").unwrap();
+        let dropped = store.session("").unwrap().tube(&tube).unwrap();
         assert_eq!((take(&dropped), take(&dropped)), (Some(short), Some(long)));
         drop(dropped);
         clock.advance(ms(299));
@@ -303,8 +303,8 @@ fn session_end_after_truncate_releases_tasks_of_other_tubes() {
         case.put_all([0]);
         let kept = other.put("kept").unwrap().id;
         let session = case.store.session("").unwrap();
-        assert_eq!(take(&session.tube("case").unwrap()), Some(0));
-        assert_eq!(take(&session.tube("other").unwrap()), Some(kept));
+        assert_eq!(take(&session.tube(&case.tube).unwrap()), Some(0));
+        assert_eq!(take(&session.tube(&case.store.tube("other").unwrap()).unwrap()), Some(kept));
         case.tube.admin().truncate().unwrap();
         session.end().unwrap();
         assert_eq!(state(&other, kept), Some(TaskState::Ready));

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
 use tubewell::{
     AsyncClaim, Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result,
-    Store, Subscription, TaskInfo, TaskState, Ticket, Tube, TubeOptions,
+    Store, TaskInfo, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};
@@ -146,7 +146,7 @@ impl Case {
 
     /// The tube, in a new session.
     pub fn tube_in_new_session(&self) -> Tube {
-        self.store.session("").unwrap().tube("case").unwrap()
+        self.store.session("").unwrap().tube(&self.tube).unwrap()
     }
 
     /// The tube of the store itself, for what a connection cannot do.
@@ -348,8 +348,8 @@ impl CallbackLog {
 /// are: the events of a connection arrive after the answers of the calls that caused them.
 pub struct Events {
     store: Store,
-    stream: Subscription,
-    of_owner: Subscription,
+    stream: tubewell::Events,
+    of_owner: tubewell::Events,
 }
 
 impl Events {

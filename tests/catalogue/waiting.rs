@@ -218,8 +218,9 @@ fn drop_tube_with_waiting_taker_returns_tube_busy() {
 fn waiting_take_of_ended_session_returns_session_ended() {
     for_each_driver(ALL, |case| {
         let session = case.store.session("").unwrap();
-        let waiting =
-            WaitingTake::begin(session.tube("case").unwrap().to_async().take_timeout(NO_TIMEOUT));
+        let waiting = WaitingTake::begin(
+            session.tube(&case.tube).unwrap().to_async().take_timeout(NO_TIMEOUT),
+        );
         session.end().unwrap();
         assert_eq!(waiting.answer().err(), Some(Error::SessionEnded));
         case.put_all([0]);
@@ -369,7 +370,12 @@ fn session_take_any_waits_at_several_tubes() {
         let id = other.put(case.draft("x")).unwrap().id;
         assert_eq!(waiting.id(), Some(id));
         assert_not_taken(other.claimed(id).and_then(tubewell::Claim::ack), id);
-        session.tube("other").unwrap().claimed(id).and_then(tubewell::Claim::release).unwrap();
+        session
+            .tube(&case.store.tube("other").unwrap())
+            .unwrap()
+            .claimed(id)
+            .and_then(tubewell::Claim::release)
+            .unwrap();
         let claim = session.take_any(&[&case.tube, &other], NO_TIMEOUT).unwrap().unwrap();
         assert_eq!((claim.tube().to_owned(), keep(claim)), ("other".to_owned(), id));
         let waiting = WaitingTake::begin(session.to_async().take_any(&[&case.tube], NO_TIMEOUT));

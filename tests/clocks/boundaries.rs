@@ -112,7 +112,8 @@ fn max_session_grace_and_flush_delay_are_accepted() {
             [options.clone().open_in_memory().unwrap(), options.open(dir.path().join("s")).unwrap()]
         {
             let own = TubeOptions::new().durability(longest);
-            store.create_tube("own", own.driver(FIFO)).unwrap().put("x").unwrap();
+            let own = store.create_tube("own", own.driver(FIFO)).unwrap();
+            own.put("x").unwrap();
             store
                 .create_tube("default", TubeOptions::new().driver(FIFO))
                 .unwrap()
@@ -120,11 +121,11 @@ fn max_session_grace_and_flush_delay_are_accepted() {
                 .unwrap();
             let session = store.session("").unwrap();
             let id = session.id();
-            let _ = session.tube("own").unwrap().try_take().unwrap().unwrap().detach();
+            let _ = session.tube(&own).unwrap().try_take().unwrap().unwrap().detach();
             drop(session);
             clock.advance(MAX);
             let session = store.resume_session(id).unwrap();
-            session.tube("own").unwrap().claimed(0).and_then(tubewell::Claim::ack).unwrap();
+            session.tube(&own).unwrap().claimed(0).and_then(tubewell::Claim::ack).unwrap();
             assert_eq!(store.verify().unwrap(), [""; 0]);
             store.close().unwrap();
         }

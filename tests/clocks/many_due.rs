@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use tubewell::{
-    EventKind, FIFOTTL, Filter, ManualClock, Put, Storage, Store, Subscription, Tube, TubeOptions,
+    EventKind, Events, FIFOTTL, Filter, ManualClock, Put, Storage, Store, Tube, TubeOptions,
 };
 
 use crate::size::amount;
@@ -89,7 +89,7 @@ struct FlushStatistics {
 fn count_in_flushes(
     memory: &HookedMemory,
     statistics: &Arc<Mutex<FlushStatistics>>,
-    events: Subscription,
+    events: Events,
 ) {
     let statistics = statistics.clone();
     let hook = move || {

@@ -34,7 +34,7 @@ fn suspend_does_not_count_for_claims_and_session_grace() {
     run.put("of other session", |put| put.ttr(2 * HOUR));
     let claim = run.tube.try_take().unwrap().unwrap();
     let session = run.store.session("").unwrap();
-    let other_session = session.tube("work").unwrap();
+    let other_session = session.tube(&run.tube).unwrap();
     let _ = other_session.try_take().unwrap().unwrap().detach();
     drop((other_session, session));
     file.clock.advance(HOUR / 2);

@@ -132,7 +132,7 @@ impl ScenarioRun {
             return Ok(tube.clone());
         }
         let opened = self.store.session("").unwrap();
-        let tube = opened.tube(TUBE)?;
+        let tube = opened.tube(&self.store.find_tube(TUBE)?)?;
         self.sessions.insert(session, (opened, tube.clone()));
         Ok(tube)
     }
@@ -244,7 +244,7 @@ impl ScenarioRun {
     }
 
     fn take_begin(&mut self, waiter: u32, timeout: Duration) -> Result<Answer, Error> {
-        let tube = self.store.session("").unwrap().tube(TUBE)?;
+        let tube = self.store.session("").unwrap().tube(&self.store.find_tube(TUBE)?)?;
         match self.waiters.insert(waiter, Waiter::new(tube, timeout)) {
             None => Ok(Answer::None(true)),
             Some(_) => Ok(Answer::Error(format!("waiter {waiter} exists already"))),

@@ -160,7 +160,7 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
             full.put("x").unwrap();
             let others = (0..count).map(|_| {
                 let session = store.session("").unwrap();
-                let (empty, full) = (session.tube("work").unwrap(), session.tube("full").unwrap());
+                let (empty, full) = (session.tube(&tube).unwrap(), session.tube(&full).unwrap());
                 let take = begin(empty.to_async().take_timeout(Duration::MAX));
                 let drained = begin(full.to_async().wait_drained(Duration::MAX));
                 let done = begin(full.to_async().wait_done(0, Duration::MAX));
@@ -171,7 +171,7 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
         },
         |store, _| {
             let session = store.session("").unwrap();
-            let tube = session.tube("full").unwrap();
+            let tube = session.tube(&store.tube("full").unwrap()).unwrap();
             let waits = begin(tube.to_async().wait_done(0, Duration::from_secs(60)));
             session.end().unwrap();
             drop(waits);

@@ -72,7 +72,7 @@ fn failure_is_kept_over_a_reopen_and_backoff_delays_the_next_attempt() {
     let (store, tube) = with_options(&file, FIFOTTL, options);
     let session = store.session("worker-1").unwrap();
     tube.put("work").unwrap();
-    let tube = session.tube("case").unwrap();
+    let tube = session.tube(&tube).unwrap();
     for delay in [10, 20] {
         let claim = tube.try_take().unwrap().unwrap();
         let receipt = claim.fail(Failure::new("timeout", "no answer")).unwrap();
@@ -122,7 +122,7 @@ fn failure_of_task_lost_with_its_session_names_the_owner() {
     let (store, tube) = with_options(&file, FIFO, TubeOptions::new().max_attempts(1));
     tube.put("work").unwrap();
     let session = store.session("worker-1").unwrap();
-    let _ = session.tube("case").unwrap().try_take().unwrap().unwrap().detach();
+    let _ = session.tube(&tube).unwrap().try_take().unwrap().unwrap().detach();
     session.end().unwrap();
     let failure = tube.query().task(0).unwrap().info.failure.unwrap();
     assert_eq!((failure.group.as_str(), failure.owner.as_deref()), ("lost", Some("worker-1")));
@@ -187,7 +187,7 @@ fn backoff_is_added_to_the_ttl() {
         assert_eq!(left(), (Some(TaskState::Ready), Some(secs(5))));
         // And after the end of a session.
         let session = case.store.session("").unwrap();
-        keep(session.tube("case").unwrap().try_take().unwrap().unwrap());
+        keep(session.tube(&case.tube).unwrap().try_take().unwrap().unwrap());
         case.advance(3_999);
         session.end().unwrap();
         assert_eq!(left(), (Some(TaskState::Delayed), Some(ms(61_001))));

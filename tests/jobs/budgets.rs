@@ -156,7 +156,7 @@ fn end_attempt(case: &Case, claim: Claim, rng: &mut Rng) {
             // A claim of another session, which ends.
             claim.end(Outcome::snooze(ZERO)).unwrap();
             let session = case.store.session("").unwrap();
-            assert!(take(&session.tube("case").unwrap()).is_some());
+            assert!(take(&session.tube(&case.tube).unwrap()).is_some());
             session.end().unwrap();
         }
     }
@@ -242,7 +242,7 @@ fn backoff_follows_failure_expiry_and_end_of_session_but_not_release() {
         case.advance(60_000);
         delayed(case);
         let session = case.store.session("").unwrap();
-        assert_eq!(take(&session.tube("case").unwrap()), Some(id));
+        assert_eq!(take(&session.tube(&case.tube).unwrap()), Some(id));
         session.end().unwrap();
         delayed(case);
         let claim = case.tube.try_take().unwrap().unwrap();

@@ -130,7 +130,7 @@ impl World {
     /// Takes in a session that ends.
     fn take_for_session(&mut self) {
         let session = self.store.session("").unwrap();
-        let Ok(tube) = session.tube("case") else { return };
+        let Ok(tube) = session.tube(&self.tube) else { return };
         let taken = tube.try_take();
         self.hand_out(taken);
         drop(session.end());

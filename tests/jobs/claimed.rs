@@ -8,7 +8,7 @@ use super::support::*;
 /// A session, and the tube in it.
 fn session(case: &Case) -> (Session, Tube) {
     let session = case.store.session("").unwrap();
-    let tube = session.tube("case").unwrap();
+    let tube = session.tube(&case.tube).unwrap();
     (session, tube)
 }
 
@@ -87,8 +87,9 @@ fn claim_that_another_session_resumed_is_not_ended_by_an_earlier_handle() {
 fn claimed_task_of_another_type_or_tube_stays_taken() {
     for_each_driver(ALL, |case| {
         let (session, tube) = session(case);
-        case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
-        let other = session.tube("other").unwrap();
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
+        let other = session.tube(&other).unwrap();
         let id = case.put("no number");
         take(&tube);
         assert_not_taken(other.claimed(id), id);

@@ -12,7 +12,7 @@ use crate::stores;
 /// A session with a label, and the tube in it.
 fn worker(case: &Case, label: &str) -> (Session, Tube) {
     let session = case.store.session(label).unwrap();
-    let tube = session.tube("case").unwrap();
+    let tube = session.tube(&case.tube).unwrap();
     (session, tube)
 }
 

@@ -114,7 +114,7 @@ fn last_attempt_that_ends_during_an_outage_is_not_repeated() {
         for session_ends in [false, true] {
             let (disk, clock, store, tube) = on_disk(FIFO, flushed(1));
             let session = store.session("").unwrap();
-            let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+            let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
             fail_storage(&disk, &tube);
             if session_ends {
                 drop(claim.detach());
@@ -152,7 +152,7 @@ fn row_of_a_claim_whose_end_was_not_stored_does_not_outlive_the_next_take() {
         for session_ends in [false, true] {
             let (disk, clock, store, tube) = without_cache(flushed(2), 1);
             let session = store.session("").unwrap();
-            let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+            let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
             let waiting = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
             stores::settle(&store);
             disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
@@ -213,7 +213,7 @@ fn end_without_reads(limit: u32, fails_before: bool, session_ends: bool) {
     let store = open(&disk);
     let tube = store.find_tube("case").unwrap();
     let session = store.session("").unwrap();
-    let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+    let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
     disk.fail(Plan { kind: Kind::Any, nth: 1, fault: Fault::Device, lasting: true });
     if fails_before {
         assert!(tube.put("unknown").is_err());

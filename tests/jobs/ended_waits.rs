@@ -15,7 +15,7 @@ fn end_of_session_ends_its_waits() {
     for_each_driver(ALL, |case| {
         let id = case.put("x");
         let session = case.store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&case.tube).unwrap();
         let (wait, drained) = (wait_for(&tube, id), wait_drained(&tube));
         let own = wait_for(&case.tube, id);
         session.end().unwrap();
@@ -33,9 +33,9 @@ fn end_of_session_ends_its_waits() {
 fn end_of_session_ends_put_that_waits_for_its_task() {
     with_timeout(|| {
         let store = store_in_memory();
-        store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         let session = store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&tube).unwrap();
         let wait = Wait::begin(tube.to_async().put_and_wait("x", NO_TIMEOUT));
         session.end().unwrap();
         assert_eq!(end_of(wait).err(), Some(Error::SessionEnded));

@@ -179,7 +179,7 @@ fn end_of_session_does_not_release_task_that_it_released_before() {
     for_each_driver(ALL, |case| {
         case.put_all([0, 1]);
         let session = case.store.session("").unwrap();
-        let first = session.tube("case").unwrap();
+        let first = session.tube(&case.tube).unwrap();
         assert_eq!((take(&first), take(&first)), (Some(0), Some(1)));
         first.claimed(0).and_then(tubewell::Claim::release).unwrap();
         assert_eq!(case.take(), Some(0));

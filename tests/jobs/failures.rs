@@ -13,7 +13,7 @@ fn failure_of_the_last_attempt_buries_the_task_in_its_group() {
         let log = case.event_log();
         let session = case.store.session("w").unwrap();
         let id = case.put("x");
-        let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = session.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         let receipt = claim.fail(Failure::new("group", "message")).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, TaskState::Buried));
         assert_eq!(attempts(&case.tube, id), (1, Some(0)));

@@ -2,8 +2,8 @@
 
 use tubewell::driver::{FIFO, UTUBE};
 use tubewell::{
-    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Outcome, Put, Subscription,
-    TaskState, TubeOptions,
+    Claim, Event, EventKind, Failure, Filter, Keep, OnKey, OnParent, Outcome, Put, TaskState,
+    TubeOptions,
 };
 
 use super::support::*;
@@ -75,7 +75,7 @@ fn subscription_receives_only_what_passes_its_filter() {
         case.put("b"); // 1
         other.put(case.draft("c").key("blue")).unwrap(); // 2
         let ann = case.store.session("ann").unwrap();
-        let taken = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
+        let taken = ann.tube(&case.tube).unwrap().take_many(2, ZERO).unwrap();
         for claim in taken {
             claim.ack().unwrap();
         }
@@ -137,7 +137,7 @@ fn subscription_that_ends_stops_no_other_one() {
     for_each_driver(ALL, |case| {
         let filter = || Filter::new().tube("case").kinds([EventKind::Put]);
         let [first, last] = [(); 2].map(|()| Events::of(&case.store, filter(), 10));
-        let stream = case.store.events(filter(), 10).unwrap().into_stream();
+        let stream = case.store.to_async().events(filter(), 10).wait().unwrap();
         let ids = |events: &Events| -> Vec<u64> {
             received(events).into_iter().map(|event| event.id).collect()
         };
@@ -156,7 +156,7 @@ fn subscription_that_ends_stops_no_other_one() {
 fn slow_reader_is_told_how_many_events_it_missed() {
     for_each_driver(ALL, |case| {
         let puts = case.store.events(Filter::new().kinds([EventKind::Put]), 2).unwrap();
-        let missed = |events: &Subscription| -> Vec<(u64, u64)> {
+        let missed = |events: &tubewell::Events| -> Vec<(u64, u64)> {
             let received = std::iter::from_fn(|| events.try_recv());
             received.map(|event| (event.id, event.missed)).collect()
         };
@@ -198,7 +198,7 @@ fn event_of_a_replaced_task_names_the_holder_that_lost_it() {
         let put = |data: &str| case.draft(data).key("k").on_key(OnKey::Replace);
         let id = case.add(put("a"));
         let ann = case.store.session("ann").unwrap();
-        let _claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+        let _claim = ann.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         assert_eq!(case.add(put("b")), id);
         let keys = received(&events);
         assert!(keys.iter().all(|event| event.key.as_deref() == Some("k")), "{keys:?}");
@@ -243,7 +243,7 @@ fn completion_is_an_event_and_so_is_an_advance() {
 fn holder_that_replaces_its_task_loses_its_claim_as_any_other() {
     for_each_driver(ALL, |case| {
         let events = Events::of(&case.store, Filter::new(), 100);
-        let ann = case.store.session("ann").unwrap().tube("case").unwrap();
+        let ann = case.store.session("ann").unwrap().tube(&case.tube).unwrap();
         let put = |data: &str| ann.put(case.draft(data).key("k").on_key(OnKey::Replace)).unwrap();
         put("a");
         let claim = ann.try_take().unwrap().unwrap();
@@ -264,7 +264,7 @@ fn cancel_and_delete_are_events_and_tell_the_holder() {
         case.tube.cancel(0).unwrap();
         case.tube.cancel(1).unwrap();
         let ann = case.store.session("ann").unwrap();
-        let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = ann.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         case.tube.delete(claim.id()).unwrap();
         let delete = EventKind::Delete;
         let expected = [(delete, None, None), (delete, None, None), (delete, some("ann"), None)];
@@ -299,7 +299,7 @@ fn lost_claim_is_an_event_with_its_owner() {
         let events = Events::of(&case.store, Filter::new().owner("ann"), 10);
         case.add(case.draft("x").ttr(secs(1)));
         let ann = case.store.session("ann").unwrap();
-        let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = ann.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         case.advance(1000);
         assert!(!claim.is_current().unwrap());
         let expected = [(EventKind::Take, some("ann"), None), (EventKind::Ttr, some("ann"), None)];
@@ -377,13 +377,13 @@ fn end_of_a_claim_says_why_and_whose_it_was() {
         ];
         for (end, kind) in ends {
             let ann = case.store.session("ann").unwrap();
-            let claim = ann.tube("case").unwrap().try_take().unwrap().unwrap();
+            let claim = ann.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
             end(claim);
             let take = (EventKind::Take, some("ann"), None);
             assert_eq!(told(&events), [take, (kind, some("ann"), None)]);
         }
         let ann = case.store.session("ann").unwrap();
-        keep(ann.tube("case").unwrap().try_take().unwrap().unwrap());
+        keep(ann.tube(&case.tube).unwrap().try_take().unwrap().unwrap());
         ann.end().unwrap();
         let ended = (EventKind::Release, some("ann"), some("session ended"));
         assert_eq!(told(&events)[1..], [ended]);
@@ -431,7 +431,7 @@ fn event_after_a_flush_has_the_owner_of_the_claim_that_ended_before() {
         let tube = store.create_tube("case", TubeOptions::new().driver(driver)).unwrap();
         let events = Events::of(&store, Filter::new().owner("ann"), 100);
         let ann = store.session("ann").unwrap();
-        let anns = ann.tube("case").unwrap();
+        let anns = ann.tube(&tube).unwrap();
         tube.put_many(["a", "b"].map(|data| Put::new(data).key(data))).unwrap();
         for _ in 0..2 {
             let claim = anns.try_take().unwrap().unwrap();
@@ -462,12 +462,12 @@ fn notes_for_events_end_with_truncate_and_without_readers() {
         let events = Events::of(&case.store, Filter::new(), 100);
         let ann = case.store.session("ann").unwrap();
         case.put_all([0, 1]);
-        let _claims = ann.tube("case").unwrap().take_many(2, ZERO).unwrap();
+        let _claims = ann.tube(&case.tube).unwrap().take_many(2, ZERO).unwrap();
         case.tube.admin().truncate().unwrap();
         assert_sound(&case.store);
         drop(events);
         let id = case.put("x");
-        ann.tube("case").unwrap().try_take().unwrap().unwrap().ack().unwrap();
+        ann.tube(&case.tube).unwrap().try_take().unwrap().unwrap().ack().unwrap();
         assert_eq!(case.state(id), None);
         assert_sound(&case.store);
     });

@@ -44,7 +44,7 @@ fn failed_task_has_its_failure_and_no_owner() {
     for_each_driver_with(ALL, TubeOptions::new().max_attempts(5), |case| {
         case.put_all([0]);
         let worker = case.store.session("worker").unwrap();
-        let claim = worker.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = worker.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         case.advance(2_000);
         assert_eq!(claim.bury(Failure::new("g", "m")).unwrap().state, TaskState::Buried);
         case.advance(3_000);

@@ -53,7 +53,7 @@ fn completed_task_has_put_take_and_ack_in_its_history() {
         case.advance(1_000);
         times.push(now(&case.clock));
         let worker = case.store.session("worker").unwrap();
-        let claim = claim(&worker.tube("case").unwrap());
+        let claim = claim(&worker.tube(&case.tube).unwrap());
         assert_eq!(kinds(&case.tube, 0), [EventKind::Put, EventKind::Take]);
         case.advance(1_000);
         times.push(now(&case.clock));
@@ -82,7 +82,7 @@ fn buried_task_has_its_failure_and_its_worker_in_its_history() {
     for_each_driver_with(ALL, history(10), |case| {
         case.put_all([0]);
         let worker = case.store.session("worker").unwrap();
-        let claim = claim(&worker.tube("case").unwrap());
+        let claim = claim(&worker.tube(&case.tube).unwrap());
         case.advance(1_000);
         claim.bury(Failure::new("g", "m")).unwrap();
         assert_eq!(kinds(&case.tube, 0), [EventKind::Put, EventKind::Take, EventKind::Bury]);
@@ -121,7 +121,7 @@ fn entries_of_a_program_are_in_the_history() {
         let logged = case.tube.admin().log(0, "foo bar").unwrap();
         assert_eq!((logged.id, logged.state), (0, TaskState::Ready));
         let worker = case.store.session("worker").unwrap();
-        let claim = claim(&worker.tube("case").unwrap());
+        let claim = claim(&worker.tube(&case.tube).unwrap());
         assert_eq!(claim.log("half").unwrap().state, TaskState::Taken);
         // Another caller, while it is taken.
         case.tube.admin().log(0, "hurry").unwrap();
@@ -318,7 +318,7 @@ fn take_has_an_entry_before_the_end_of_its_claim() {
 fn take_under_way_is_in_the_history() {
     for_each_driver_with(ALL, history(2), |case| {
         case.put_all([0]);
-        let worker = case.store.session("worker").unwrap().tube("case").unwrap();
+        let worker = case.store.session("worker").unwrap().tube(&case.tube).unwrap();
         for round in 1..=3 {
             case.advance(1_000);
             let (commits, taken) = (case.store.counters().unwrap().commits, now(&case.clock));
@@ -346,7 +346,7 @@ fn expired_claim_and_ended_session_have_entries() {
         assert_not_taken(held.ack(), 0);
         assert_eq!(kinds(&case.tube, 0)[1..], [EventKind::Take, EventKind::Ttr]);
         let session = case.store.session("worker").unwrap();
-        keep(claim(&session.tube("case").unwrap()));
+        keep(claim(&session.tube(&case.tube).unwrap()));
         drop(session);
         assert_eq!(kinds(&case.tube, 0)[3..], [EventKind::Take, EventKind::Release]);
         assert_eq!(last(&case.tube, 0).owner.as_deref(), Some("worker"));

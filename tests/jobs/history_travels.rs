@@ -58,7 +58,7 @@ fn advanced_task_keeps_its_history() {
         let next = other(case, "next", history(10).keep_done(Keep::new()));
         case.put_all([0]);
         let worker = case.store.session("worker").unwrap();
-        let first = claim(&worker.tube("case").unwrap());
+        let first = claim(&worker.tube(&case.tube).unwrap());
         case.advance(1_000);
         first.log("half").unwrap();
         first.end(Outcome::advance(&next, case.draft("y"))).unwrap();
@@ -119,7 +119,7 @@ fn history_survives_close_and_kill() {
         tube.put(draft(driver, "x")).unwrap();
         tube.admin().log(0, "one").unwrap();
         let worker = store.session("worker").unwrap();
-        let held = claim(&worker.tube("case").unwrap());
+        let held = claim(&worker.tube(&tube).unwrap());
         file.clock.advance(secs(2));
         let (_killed, other) = after_a_kill(&file);
         let killed = other.find_tube("case").unwrap();
@@ -152,7 +152,7 @@ fn counted_take_of_a_killed_process_has_an_entry() {
             tube.put(draft(driver, "x")).unwrap();
             let worker = store.session("worker").unwrap();
             file.clock.advance(secs(5));
-            let held = claim(&worker.tube("case").unwrap());
+            let held = claim(&worker.tube(&tube).unwrap());
             file.clock.advance(secs(2));
             for has_logged in [false, true] {
                 if has_logged {

@@ -23,7 +23,7 @@ pub fn run(job: &Job) {
     let reports = ReportWriter::new();
     let store = stores::open(&job.path);
     let session = store.session("child").unwrap();
-    let tube = session.tube("case").unwrap();
+    let tube = session.tube(&store.tube("case").unwrap()).unwrap();
     let report = |claim: &tubewell::Claim| {
         reports.write(&format!("{} {}", claim.id(), claim.attempt()));
     };
@@ -160,7 +160,7 @@ fn task_of_a_killed_worker_is_ready_for_the_next_one() {
         assert_eq!((state(&tube, 0), tube.query().owner(0)), (Some(TaskState::Ready), Ok(None)));
         assert_eq!((attempts(&tube, 0), failure(&tube, 0)), ((1, Some(4)), None));
         let session = store.session("next").unwrap();
-        let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.attempt()), (0, 2));
         let owner = tube.query().owner(0).unwrap().unwrap();
         assert_eq!(owner.label.as_deref(), Some("next"));

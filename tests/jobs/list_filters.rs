@@ -79,7 +79,7 @@ impl Tasks {
                 2 => drop(tube.claim(id).unwrap().ack().unwrap()),
                 3 => {
                     let session = rng.pick(&[0, 1]);
-                    let _id = keep_claim(&sessions[session], "tasks", id);
+                    let _id = keep_claim(&sessions[session], &tube, id);
                 }
                 _ => {}
             }
@@ -88,7 +88,7 @@ impl Tasks {
     }
 }
 
-fn keep_claim(session: &Session, tube: &str, id: u64) -> u64 {
+fn keep_claim(session: &Session, tube: &Tube, id: u64) -> u64 {
     keep(session.tube(tube).unwrap().claim(id).unwrap())
 }
 

@@ -224,7 +224,7 @@ fn last_attempt_that_ends_in_any_way_is_one_failure() {
         assert_eq!(today(&case.store, &case.tube).lost, 1);
         case.put("z");
         let session = case.store.session("").unwrap();
-        let theirs = session.tube("case").unwrap();
+        let theirs = session.tube(&case.tube).unwrap();
         keep(theirs.try_take().unwrap().unwrap());
         session.end().unwrap();
         assert_eq!((numbers(), today(&case.store, &case.tube).lost), ((3, 3), 2));

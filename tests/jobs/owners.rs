@@ -14,8 +14,8 @@ fn entry(label: &str, running: u64, overdue: u64) -> (String, u64, u64) {
     (label.to_owned(), running, overdue)
 }
 
-fn take_with(session: &Session) -> u64 {
-    keep(session.tube("case").unwrap().try_take().unwrap().unwrap())
+fn take_with(session: &Session, tube: &Tube) -> u64 {
+    keep(session.tube(tube).unwrap().try_take().unwrap().unwrap())
 }
 
 fn owner(store: &Store, label: &str) -> OwnerInfo {
@@ -31,9 +31,9 @@ fn session_that_has_a_task_is_listed() {
         case.put_all([0, 1, 2]);
         let worker = case.store.session("w").unwrap();
         assert_eq!(listed(&case.store), []);
-        take_with(&worker);
+        take_with(&worker, &case.tube);
         assert_eq!(listed(&case.store), [entry("w", 1, 0)]);
-        take_with(&worker);
+        take_with(&worker, &case.tube);
         case.take();
         assert_eq!(listed(&case.store), [entry("", 1, 0), entry("w", 2, 0)]);
     });
@@ -46,7 +46,7 @@ fn task_whose_ttr_has_elapsed_is_overdue() {
     for_each_driver_with(TIMED, TubeOptions::new().reclaim_delay(secs(5)), |case| {
         case.add(case.draft("x").ttr(secs(1)));
         let worker = case.store.session("w").unwrap();
-        take_with(&worker);
+        take_with(&worker, &case.tube);
         case.advance(999);
         assert_eq!(listed(&case.store), [entry("w", 1, 0)]);
         case.advance(1);
@@ -63,9 +63,9 @@ fn task_is_listed_with_its_last_taker_only() {
         case.add(case.draft("x").ttr(secs(1)));
         let [first, second] = ["w", "w2"].map(|label| case.store.session(label).unwrap());
         first.describe("worker", "").unwrap();
-        take_with(&first);
+        take_with(&first, &case.tube);
         case.advance(1000);
-        take_with(&second);
+        take_with(&second, &case.tube);
         assert_eq!(listed(&case.store), [entry("w", 0, 0), entry("w2", 1, 0)]);
     });
 }
@@ -96,12 +96,12 @@ fn task_leaves_the_list_with_every_end_of_its_claim() {
             for session in [&described, &plain] {
                 case.tube.admin().truncate().unwrap();
                 case.add(case.draft("x").key("k"));
-                let id = take_with(session);
+                let id = take_with(session, &case.tube);
                 assert_eq!(
                     case.store.owners().unwrap().iter().map(|it| it.running).sum::<u64>(),
                     1
                 );
-                assert!(end(&session.tube("case").unwrap(), id));
+                assert!(end(&session.tube(&case.tube).unwrap(), id));
                 assert_eq!(listed(&case.store), [entry("described", 0, 0)]);
             }
         }
@@ -128,7 +128,7 @@ fn last_seen_is_the_time_since_the_last_call_of_the_session() {
             assert_eq!((owner.since, owner.last_seen), (Some(secs(since)), Some(secs(last_seen))));
         };
         seen(6, 1);
-        let claim = worker.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = worker.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         seen(6, 0);
         case.advance(9_000);
         seen(15, 9);
@@ -176,7 +176,7 @@ fn session_with_a_task_is_listed_however_long_it_is_silent() {
     for_each_driver(ALL, |case| {
         case.put_all([0]);
         let worker = case.store.session("w").unwrap();
-        take_with(&worker);
+        take_with(&worker, &case.tube);
         case.clock.advance(HUNDRED_YEARS);
         assert_eq!(listed(&case.store), [entry("w", 1, 0)]);
         assert_eq!(owner(&case.store, "w").last_seen, Some(HUNDRED_YEARS));
@@ -207,7 +207,7 @@ fn owner_of_a_parked_claim_is_listed_also_after_an_open() {
     let tube = store.create_tube("case", TubeOptions::new().driver(tubewell::FIFO)).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     let worker = store.session("w").unwrap();
-    let claims = worker.tube("case").unwrap().take_many(2, ZERO).unwrap();
+    let claims = worker.tube(&tube).unwrap().take_many(2, ZERO).unwrap();
     let tokens: Vec<_> = claims.into_iter().map(|claim| claim.park(secs(60)).unwrap()).collect();
     let parked = |store: &Store| {
         let owner = owner(store, "w");

@@ -38,7 +38,7 @@ fn parked_claim_survives_close_and_kill() {
         let (store, tube) = create(&file, driver);
         let session = store.session("parent").unwrap();
         tube.put(draft(driver, "film")).unwrap();
-        let token = park(&session.tube("case").unwrap(), secs(3600));
+        let token = park(&session.tube(&tube).unwrap(), secs(3600));
         drop(session);
         for killed in [false, true] {
             let (_file, store) = if killed {

@@ -204,7 +204,7 @@ fn pauses_are_sound_when_takes_come_and_go() {
             assert_sound(&case.store);
         }
         let session = case.store.session("").unwrap();
-        let tube = session.tube("case").unwrap();
+        let tube = session.tube(&case.tube).unwrap();
         let take = WaitingTake::begin(tube.to_async().take_timeout(NO_TIMEOUT));
         drop(tube);
         session.end().unwrap();
@@ -264,7 +264,7 @@ fn take_of_several_tubes_skips_the_paused_ones() {
         other.put(case.draft("other")).unwrap();
         case.tube.admin().pause().unwrap();
         let session: Session = case.store.session("").unwrap();
-        let tubes = ["case", "other"].map(|name| session.tube(name).unwrap());
+        let tubes = [&case.tube, &other].map(|tube| session.tube(tube).unwrap());
         let taken = session.take_any(&[&tubes[0], &tubes[1]], ZERO).unwrap().unwrap();
         assert_eq!((taken.tube(), taken.id()), ("other", 1));
         let any = session.to_async().take_any(&[&tubes[0], &tubes[1]], NO_TIMEOUT);

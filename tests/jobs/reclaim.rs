@@ -190,7 +190,7 @@ fn overdue_claim_ends_at_once_with_its_handle_or_its_session() {
         case.advance(60_000);
         drop(claim);
         let session = case.store.session("").unwrap();
-        assert_eq!(take(&session.tube("case").unwrap()), Some(id));
+        assert_eq!(take(&session.tube(&case.tube).unwrap()), Some(id));
         case.advance(60_000);
         assert_eq!(case.state(id), Some(TaskState::Taken));
         session.end().unwrap();

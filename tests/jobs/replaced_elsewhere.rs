@@ -26,11 +26,11 @@ fn place(store: &Store, key: &str) -> Option<(String, u64)> {
 }
 
 /// The refusal of a finish, and the claim, which stands.
-fn refused_finish(session: &Session, claim: Claim, finish: Outcome) -> (Claim, Error) {
-    let tube = session.tube(claim.tube()).unwrap();
+fn refused_finish(session: &Session, tube: &Tube, claim: Claim, finish: Outcome) -> (Claim, Error) {
+    let of_session = session.tube(tube).unwrap();
     let id = claim.detach().info.id;
-    let refused = tube.claimed(id).unwrap().end(finish).unwrap_err();
-    (tube.claimed(id).unwrap(), refused)
+    let refused = of_session.claimed(id).unwrap().end(finish).unwrap_err();
+    (of_session.claimed(id).unwrap(), refused)
 }
 
 fn is_in_use<T>(answer: tubewell::Result<T>, id: u64) -> bool {
@@ -249,7 +249,7 @@ fn moved_and_advanced_tasks_keep_their_keys() {
         let session = case.store.session("").unwrap();
         let claim = session.take_any(&[&other], ZERO).unwrap().unwrap();
         let another = Outcome::advance(&case.tube, case.draft("z").key("l"));
-        let (claim, refused) = refused_finish(&session, claim, another);
+        let (claim, refused) = refused_finish(&session, &other, claim, another);
         assert!(matches!(refused, Error::Invalid { .. }), "{refused:?}");
         claim.ack().unwrap();
         assert_eq!(place(&case.store, "k"), None);
@@ -266,12 +266,12 @@ fn tasks_put_by_a_finish_reject_keep_or_replace() {
         let session = case.store.session("").unwrap();
         let claim = session.take_any(&[&case.tube], ZERO).unwrap().unwrap();
         let rejected = Outcome::done().and_put(&other, put(OnKey::Reject));
-        let (claim, refused) = refused_finish(&session, claim, rejected);
+        let (claim, refused) = refused_finish(&session, &case.tube, claim, rejected);
         assert!(is_in_use(Err::<(), _>(refused), old));
         assert_eq!(case.state(id), Some(TaskState::Taken), "nothing has happened");
         let twice = Outcome::done().and_put(&other, case.draft("a").key("a"));
         let twice = twice.and_put(&case.tube, case.draft("b").key("a"));
-        let (claim, refused) = refused_finish(&session, claim, twice);
+        let (claim, refused) = refused_finish(&session, &case.tube, claim, twice);
         assert!(is_in_use(Err::<(), _>(refused), id + 1));
         assert_eq!((case.state(id), place(&case.store, "a")), (Some(TaskState::Taken), None));
         assert_sound(&case.store);
@@ -318,9 +318,11 @@ fn finished_task_passes_its_key_on() {
                 let put = case.draft("y").key("k").on_key(on_key);
                 Outcome::advance(&other, case.draft("z")).and_put(&case.tube, put)
             };
-            let (claim, refused) = refused_finish(&session, claim, go_on(OnKey::Replace));
+            let (claim, refused) =
+                refused_finish(&session, &case.tube, claim, go_on(OnKey::Replace));
             assert!(is_in_use(Err::<(), _>(refused), next));
-            let (claim, refused) = refused_finish(&session, claim, go_on(OnKey::Reject));
+            let (claim, refused) =
+                refused_finish(&session, &case.tube, claim, go_on(OnKey::Reject));
             assert!(is_in_use(Err::<(), _>(refused), next));
             claim.end(go_on(OnKey::Keep)).unwrap();
             assert_eq!(place(&case.store, "k"), Some(("other".to_owned(), next)));

@@ -12,7 +12,7 @@ const STEP: u64 = 512;
 fn take_many(case: &Case, session: &Session) -> Tube {
     let drafts: Vec<_> = (0..TASKS).map(|n| case.draft(&n.to_string())).collect();
     case.tube.put_many(drafts).unwrap();
-    let theirs = session.tube("case").unwrap();
+    let theirs = session.tube(&case.tube).unwrap();
     let claims = theirs.take_many(usize::try_from(TASKS).unwrap(), ZERO).unwrap();
     let ids: Vec<u64> = claims.into_iter().map(keep).collect();
     assert_eq!(ids.len() as u64, TASKS);

@@ -149,7 +149,7 @@ fn steps_stay_while_the_task_is_not_over() {
         case.tube.admin().add_parents(0, &case.tube, &[parent]).unwrap();
         case.tube.claim(parent).unwrap().ack().unwrap();
         let session = case.store.session("worker").unwrap();
-        let job = check(&session.tube("case").unwrap(), "held by a session");
+        let job = check(&session.tube(&case.tube).unwrap(), "held by a session");
         session.end().unwrap();
         drop(job);
         let read = ran.read();
@@ -334,7 +334,7 @@ fn stored_step_is_an_event_and_an_entry_of_the_history() {
         let log = case.event_log();
         case.put_all([0]);
         let worker = case.store.session("worker").unwrap();
-        let job = claim(&worker.tube("case").unwrap());
+        let job = claim(&worker.tube(&case.tube).unwrap());
         job.step("first", || Ok::<u8, Error>(1)).unwrap();
         job.spawn("second", &case.tube, case.draft("child")).unwrap();
         let kinds: Vec<_> = log.read().into_iter().map(|(id, kind, _)| (kind, id)).collect();

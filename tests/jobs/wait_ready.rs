@@ -200,7 +200,7 @@ fn wait_ready_ends_when_a_shared_limit_is_free() {
 fn wait_ready_ends_with_its_session_its_tube_and_its_store() {
     for_each_driver(ALL, |case| {
         let session = case.store.session("").unwrap();
-        let of_session = wait_ready(&session.tube("case").unwrap());
+        let of_session = wait_ready(&session.tube(&case.tube).unwrap());
         session.end().unwrap();
         assert_eq!(of_session.answer(), Err(Error::SessionEnded));
 

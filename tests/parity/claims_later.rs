@@ -144,7 +144,7 @@ fn sessions_last_until_the_call_on_their_claims_is_made() {
         small.tube.put_many(["a", "b"]).unwrap();
         let claims: Vec<AsyncClaim> = (0..2)
             .map(|_| {
-                let own = small.store.session("").unwrap().tube("work").unwrap();
+                let own = small.store.session("").unwrap().tube(&small.tube).unwrap();
                 own.try_take().unwrap().unwrap().into_async()
             })
             .collect();

@@ -209,7 +209,7 @@ fn session_lasts_until_its_call_in_line_is_made() {
         let small = SmallBuffer::new();
         let id = small.tube.put("x").unwrap().id;
         let session = small.store.session("").unwrap();
-        let own = session.tube("work").unwrap();
+        let own = session.tube(&small.tube).unwrap();
         let _ = own.claim(id).unwrap().detach();
         let tickets = small.fill();
         drop(own.to_async().claimed(id).wait().unwrap().ack());
@@ -368,7 +368,7 @@ fn create_and_drop_return_what_the_blocking_calls_return() {
         let session = store.session("").unwrap();
         let same = store.to_async().open_tube("jobs", options().driver(FIFO));
         assert_eq!(block_on(same).unwrap().name(), "jobs");
-        let own = block_on(session.to_async().tube("jobs")).unwrap();
+        let own = session.to_async().tube(&jobs).unwrap();
         assert_eq!((own.session(), own.name()), (session.id(), jobs.name()));
         jobs.put("x").wait().unwrap();
         let claim = own.try_take().wait().unwrap().unwrap();

@@ -142,7 +142,7 @@ fn wait_ends_with_its_session_and_with_the_store() {
         let (store, _clock) = timed_store();
         let tube = full_tube(&store);
         let session = store.session("").unwrap();
-        let own = waiting_put(&session.tube("full").unwrap(), "own");
+        let own = waiting_put(&session.tube(&tube).unwrap(), "own");
         let other = waiting_put(&tube, "other");
         session.end().unwrap();
         assert_eq!(block_on(own), Err(Error::SessionEnded));

@@ -7,16 +7,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use futures_core::Stream;
-use tubewell::{Error, Event, EventKind, EventStream, FIFO, Filter, Store, Tube, TubeOptions};
+use tubewell::{Async, Error, Event, EventKind, Events, FIFO, Filter, Store, Tube, TubeOptions};
 
 use super::support::{WakeCount, block_on, timed_store, wait_until, waker_calling, with_timeout};
 use crate::stores;
 
-fn poll_next(stream: &mut EventStream, waker: &Waker) -> Poll<Option<Event>> {
+fn poll_next(stream: &mut Events<Async>, waker: &Waker) -> Poll<Option<Event>> {
     Pin::new(stream).poll_next(&mut Context::from_waker(waker))
 }
 
-async fn next(stream: &mut EventStream) -> Option<Event> {
+async fn next(stream: &mut Events<Async>) -> Option<Event> {
     poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
 }
 
@@ -29,9 +29,8 @@ fn stream_has_all_events_and_ends_with_the_store() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let subscription = store.events(Filter::new(), 10).unwrap();
-        let id = tube.put("before the conversion").unwrap().id;
-        let mut stream = subscription.into_stream();
+        let mut stream = block_on(store.to_async().events(Filter::new(), 10)).unwrap();
+        let id = tube.put("before the first poll").unwrap().id;
         tube.try_take().unwrap().unwrap().ack().unwrap();
         store.close().unwrap();
         let events = block_on(async {
@@ -54,7 +53,7 @@ fn waker_is_called_once_for_each_pending_poll() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
+        let mut stream = store.to_async().events(Filter::new(), 10).wait().unwrap();
         let (first, last) = (WakeCount::default(), WakeCount::default());
         assert!(poll_next(&mut stream, &first.waker()).is_pending());
         assert!(poll_next(&mut stream, &last.waker()).is_pending());
@@ -73,7 +72,7 @@ fn waker_is_called_once_for_each_pending_poll() {
 fn full_stream_drops_and_counts_events() {
     let (store, _clock) = timed_store();
     let tube = work(&store);
-    let mut stream = store.events(Filter::new(), 2).unwrap().into_stream();
+    let mut stream = store.to_async().events(Filter::new(), 2).wait().unwrap();
     tube.put_many(["a", "b", "c"]).unwrap();
     assert_eq!(stream.dropped(), 1);
     let ids = [(); 2].map(|()| block_on(next(&mut stream)).unwrap().id);
@@ -90,7 +89,7 @@ fn no_event_is_missed_while_threads_put() {
         let store = stores::in_memory();
         let tube =
             store.create_tube("work", TubeOptions::new().temporary(true).driver(FIFO)).unwrap();
-        let mut stream = store.events(Filter::new(), usize::MAX).unwrap().into_stream();
+        let mut stream = store.to_async().events(Filter::new(), usize::MAX).wait().unwrap();
         thread::scope(|scope| {
             let put = || (0..EACH).for_each(|_| _ = tube.put("x").unwrap());
             let putters = [(); THREADS].map(|()| scope.spawn(put));
@@ -120,7 +119,7 @@ fn waker_of_a_stream_may_call_the_store() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
+        let mut stream = store.to_async().events(Filter::new(), 10).wait().unwrap();
         let calls = WakeCount::default();
         let (putting, called) = (tube.clone(), calls.waker());
         let waker = waker_calling(move || {
@@ -158,7 +157,7 @@ fn waker_of_a_dropped_stream_may_put_when_it_is_dropped() {
     with_timeout(|| {
         let (store, _clock) = timed_store();
         let tube = work(&store);
-        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
+        let mut stream = store.to_async().events(Filter::new(), 10).wait().unwrap();
         for _ in 0..2 {
             let waker = Waker::from(Arc::new(PutOnDrop(tube.clone())));
             let _ = poll_next(&mut stream, &waker);

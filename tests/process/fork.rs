@@ -66,7 +66,7 @@ fn owner() -> Owner {
     let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put("taken").unwrap();
     let session = store.session("").unwrap();
-    let claim = session.tube("jobs").unwrap().try_take().unwrap();
+    let claim = session.tube(&tube).unwrap().try_take().unwrap();
     tube.put("ready").unwrap();
     let served = store.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
     Owner { store, tube, session, claim, served, folder }
@@ -135,7 +135,7 @@ fn calls<'a>(
         ("catch_up", store.catch_up()),
         ("backup", store.backup("/nowhere")),
         ("a new session", store.session("").map(drop)),
-        ("session tube", session.tube("jobs").map(drop)),
+        ("session tube", session.tube(&tube).map(drop)),
         ("renew", claim.renew(Duration::from_secs(9))),
         ("progress", claim.progress(1, 2).map(drop)),
         ("ack", claim.ack().map(drop)),
@@ -244,7 +244,7 @@ fn fork_of_a_connected_process_does_not_share_the_connection() {
     let remote = connect(served.url()).unwrap();
     let jobs = remote.find_tube("jobs").unwrap();
     let session = remote.session("").unwrap();
-    let claim = session.tube("jobs").unwrap().try_take().unwrap().unwrap();
+    let claim = session.tube(&jobs).unwrap().try_take().unwrap().unwrap();
     let (events, pending) =
         (remote.events(Filter::new(), 10).unwrap(), jobs.to_async().put("deferred"));
     let mut parts = Some((remote, jobs, session, claim, events, pending));

@@ -128,8 +128,15 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
 fn session_lasts_until_the_end_of_its_claim_has_space_at_the_owner() {
     with_timeout(|| {
         let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
-        let claim =
-            pair.remote.session("").unwrap().tube("case").unwrap().to_async().try_take().wait();
+        let claim = pair
+            .remote
+            .session("")
+            .unwrap()
+            .tube(&pair.remote.tube("case").unwrap())
+            .unwrap()
+            .to_async()
+            .try_take()
+            .wait();
         let claim = claim.unwrap().unwrap();
         let blocked = pair.block();
         let fills = pair.tube.to_async().refuse_when_full();

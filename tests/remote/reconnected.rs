@@ -96,7 +96,7 @@ fn claims_stand_when_a_connection_is_made_again_within_the_grace() {
         pair.tube.put("own").unwrap();
         let own = pair.tube.try_take().unwrap().unwrap();
         pair.tube.put("of a session").unwrap();
-        let of_session = session.tube("case").unwrap().try_take().unwrap().unwrap();
+        let of_session = session.tube(&pair.tube).unwrap().try_take().unwrap().unwrap();
         // By this answer, the owner knows that the one with the task has arrived.
         assert!(own.is_current().unwrap());
         pair.break_connections(|pair| pair.clock.advance(GRACE / 2));
@@ -128,7 +128,7 @@ fn ended_session_is_not_begun_again_by_the_next_connection() {
         for grace in [Duration::ZERO, GRACE] {
             let mut pair = Pair::new(Store::options().session_grace(grace));
             let session = pair.remote.session("worker").unwrap();
-            let (id, tube) = (session.id(), session.tube("case").unwrap());
+            let (id, tube) = (session.id(), session.tube(&pair.tube).unwrap());
             tube.put("x").unwrap();
             let claim = tube.try_take().unwrap().unwrap();
             session.end().unwrap();
@@ -152,7 +152,7 @@ fn session_that_the_owner_ended_is_not_begun_again_by_the_next_connection() {
         for while_connected in [true, false] {
             let mut pair = Pair::new(Store::options().session_grace(GRACE));
             let session = pair.remote.session("").unwrap();
-            let (id, tube) = (session.id(), session.tube("case").unwrap());
+            let (id, tube) = (session.id(), session.tube(&pair.tube).unwrap());
             tube.put("x").unwrap();
             let claim = tube.try_take().unwrap().unwrap();
             // By this answer, the owner knows that the one with the task has arrived.
@@ -179,7 +179,7 @@ fn session_whose_end_was_not_sent_ends_with_its_connection() {
     with_timeout(|| {
         let mut pair = Pair::brief();
         let session = pair.remote.session("").unwrap();
-        let (id, tube) = (session.id(), session.tube("case").unwrap());
+        let (id, tube) = (session.id(), session.tube(&pair.tube).unwrap());
         tube.put("x").unwrap();
         let claim = tube.try_take().unwrap().unwrap();
         let mut session = Some(session);

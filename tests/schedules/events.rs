@@ -6,13 +6,13 @@ use std::pin::Pin;
 use futures_core::Stream;
 use shuttle::future::block_on;
 use shuttle::thread;
-use tubewell::{Event, EventStream, FIFO, Filter};
+use tubewell::{Async, Event, Events, FIFO, Filter};
 
 use crate::explore::explore;
 use crate::support::{manual_clock_store, spawn_with, tube};
 
 /// All events until the store is closed.
-async fn read(stream: &mut EventStream) -> Vec<Event> {
+async fn read(stream: &mut Events<Async>) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(event) = poll_fn(|task| Pin::new(&mut *stream).poll_next(task)).await {
         events.push(event);
@@ -25,8 +25,8 @@ fn reader_of_a_full_subscription_is_woken_and_knows_what_it_missed() {
     explore("reader_of_a_full_subscription_is_woken_and_knows_what_it_missed", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let mut all = store.events(Filter::new(), 1000).unwrap().into_stream();
-        let mut few = store.events(Filter::new(), 2).unwrap().into_stream();
+        let mut all = store.to_async().events(Filter::new(), 1000).wait().unwrap();
+        let mut few = store.to_async().events(Filter::new(), 2).wait().unwrap();
         let reads = thread::spawn(move || {
             let events = block_on(read(&mut few));
             (events, few.dropped())
@@ -67,7 +67,7 @@ fn subscription_that_begins_beside_a_put_gets_its_event_whole_or_not_at_all() {
         let tube = tube(&store, FIFO);
         let begins = {
             let store = store.clone();
-            thread::spawn(move || store.events(Filter::new(), 10).unwrap().into_stream())
+            thread::spawn(move || store.to_async().events(Filter::new(), 10).wait().unwrap())
         };
         let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         let mut stream = begins.join().unwrap();

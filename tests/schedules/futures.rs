@@ -9,8 +9,8 @@ use futures_core::Stream;
 use shuttle::future::block_on;
 use shuttle::thread;
 use tubewell::{
-    Error, EventKind, EventStream, FIFO, Filter, LIMFIFOTTL, ManualClock, Receipt, Store,
-    Subscription, Ticket, Tube, TubeOptions,
+    Async, Error, EventKind, Events, FIFO, Filter, LIMFIFOTTL, ManualClock, Receipt, Store, Ticket,
+    Tube, TubeOptions,
 };
 
 use crate::explore::explore;
@@ -39,7 +39,7 @@ fn poll_once<T>(future: &mut Ticket<T>) -> bool {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-async fn next(stream: &mut EventStream) -> Option<EventKind> {
+async fn next(stream: &mut Events<Async>) -> Option<EventKind> {
     let event = poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
     event.map(|event| event.kind)
 }
@@ -186,7 +186,7 @@ fn stream_misses_no_event_and_ends_with_the_store() {
     explore("stream_misses_no_event_and_ends_with_the_store", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
+        let mut stream = store.to_async().events(Filter::new(), 10).wait().unwrap();
         let reader = thread::spawn(move || {
             block_on(async {
                 let mut kinds = Vec::new();
@@ -216,7 +216,7 @@ fn subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing() {
         let dropper = thread::spawn(move || drop(dropped));
         let late = {
             let store = store.clone();
-            thread::spawn(move || store.events(Filter::new(), 10).map(Subscription::into_stream))
+            thread::spawn(move || store.events(Filter::new(), 10).map(Events::into_stream))
         };
         let closer = {
             let store = store.clone();
@@ -247,7 +247,7 @@ fn event_delivered_during_a_poll_of_its_stream_wakes_it() {
         let options = TubeOptions::new().temporary(true);
         let tube = store.create_tube("memory", options.driver(FIFO)).unwrap();
         tube.put("the first put of a run reserves ids").unwrap();
-        let mut stream = store.events(Filter::new(), 10).unwrap().into_stream();
+        let mut stream = store.to_async().events(Filter::new(), 10).wait().unwrap();
         let reader = thread::spawn(move || block_on(next(&mut stream)));
         tube.put("x").unwrap();
         assert_eq!(reader.join().unwrap(), Some(EventKind::Put));

@@ -121,7 +121,8 @@ impl Simulation {
 
     fn take(&mut self, nth: usize, rng: &mut Rng) {
         let session = rng.index(LABELS.len());
-        let answer = self.sessions[session].tube(&nth.to_string()).and_then(|tube| tube.try_take());
+        let tube = &self.world.tubes[nth];
+        let answer = self.sessions[session].tube(tube).and_then(|tube| tube.try_take());
         let (Some(claim), _) = self.world.done("take", answer) else { return };
         let is_next = |task: &Task| task.tube == nth && task.holder.is_none();
         let next = self.tasks.iter().find(|(_, task)| is_next(task)).map(|(id, _)| *id);

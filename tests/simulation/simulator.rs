@@ -166,10 +166,11 @@ impl Simulator {
             return Some(tube.clone());
         }
         let name = self.model.tubes[&no].name.clone();
-        let found = match self.sessions.get(&session) {
-            Some(session) => session.tube(&name),
-            None => self.store().find_tube(&name),
-        };
+        let found = self.store().find_tube(&name);
+        let found = found.and_then(|found| match self.sessions.get(&session) {
+            Some(session) => session.tube(&found),
+            None => Ok(found),
+        });
         let Outcome::Done(tube) = self.check_answer("tube", Ok(Vec::new()), found) else {
             return None;
         };

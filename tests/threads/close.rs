@@ -70,7 +70,7 @@ fn handles(path: &std::path::Path) -> Vec<Box<dyn Any>> {
     tube.on_task_change(Some(Arc::new(|_: &tubewell::Event| {}))).unwrap();
     let session = store.session("").unwrap();
     tube.put("held").unwrap();
-    let claim = session.tube("work").unwrap().try_take().unwrap().unwrap();
+    let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
     tube.put(Put::new("later").delay(HANGS_AFTER)).unwrap();
     let waits = waiting_take(&tube, NO_TIMEOUT);
     let ticket = tube.to_async().put(Put::new("last").delay(HANGS_AFTER));

@@ -36,7 +36,7 @@ fn every_task_is_acked_exactly_once() {
                 });
             }
             for consumer in 0..3 {
-                let tube = file.store.session("").unwrap().tube(tube.name()).unwrap();
+                let tube = file.store.session("").unwrap().tube(&tube).unwrap();
                 let acked = &acked;
                 scope.spawn(move || {
                     loop {

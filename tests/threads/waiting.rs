@@ -161,7 +161,7 @@ fn ended_session_wakes_only_its_own_waiting_takers() {
     let file = FileStore::new();
     let tube = file.tube(FIFO);
     let ends = file.store.session("").unwrap();
-    let its = ends.tube(tube.name()).unwrap();
+    let its = ends.tube(&tube).unwrap();
     thread::scope(|scope| {
         let ended: Vec<_> = (0..3)
             .map(|n| {

@@ -86,7 +86,7 @@ fn calls_that_do_not_block_work() {
             assert!(three.is_current()?);
             assert_eq!(work.statistics()?.tasks.taken, 1);
             let client = store.session("").unwrap();
-            client.tube("work")?;
+            client.tube(&work)?;
             client.end()?;
             tx.end(&one, Outcome::done())
         })

@@ -128,7 +128,7 @@ fn worker_holds_its_own_tasks_and_no_others_beyond_the_ttr() {
         let case = Case::with(FIFOTTL, TubeOptions::new().ttr(secs(60)));
         let others = case.put("of another session");
         let session = case.store.session("beside").unwrap();
-        let claim = session.tube("case").unwrap().try_take().unwrap().unwrap();
+        let claim = session.tube(&case.tube).unwrap().try_take().unwrap().unwrap();
         assert_eq!(claim.id(), others);
         let own = case.put("of the worker");
         let (clock, tube) = (case.clock.clone(), case.tube.clone());
@@ -160,7 +160,7 @@ fn calls_of_a_job_whose_task_has_another_holder_are_refused_and_change_nothing()
         let (tally, _) = form.work(&case, &case.tube, 1, move |job: &Job| {
             assert_eq!(tube.admin().revoke(id), Ok(1));
             let session = store.session("next").unwrap();
-            let claim = session.tube("case").unwrap().claim(id).unwrap();
+            let claim = session.tube(&tube).unwrap().claim(id).unwrap();
             let stored = || {
                 (tube.query().task(id).unwrap(), tube.query().history(id), tube.query().steps(id))
             };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tubewell::worker::{AsyncJob, Job, Report, Worker};
 use tubewell::{
-    Counting, Error, EventKind, FIFO, FIFOTTL, Failure, Filter, Outcome, Store, Subscription,
-    TaskState, TubeOptions,
+    Counting, Error, EventKind, Events, FIFO, FIFOTTL, Failure, Filter, Outcome, Store, TaskState,
+    TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -18,7 +18,7 @@ use super::support::*;
 use crate::stores::{self, ManualClock};
 
 /// The events of a task, up to the put of another one: what happened, and to whose job.
-fn events_of(case: &Case, events: &Subscription, id: u64) -> Vec<(EventKind, Option<Arc<str>>)> {
+fn events_of(case: &Case, events: &Events, id: u64) -> Vec<(EventKind, Option<Arc<str>>)> {
     let last = case.put("last");
     let until_last = std::iter::from_fn(|| events.recv()).take_while(|event| event.id != last);
     until_last.filter(|event| event.id == id).map(|event| (event.kind, event.owner)).collect()

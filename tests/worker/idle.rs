@@ -88,7 +88,7 @@ fn claims_of_detached_jobs_belong_to_the_session_of_the_caller() {
         assert_eq!(*owners.lock().unwrap(), [Some("caller".into()), Some("caller".into())]);
         // The worker has ended, and the claims have not.
         assert_eq!(ids.map(|id| case.state(id)), [Some(TaskState::Taken); 2]);
-        session.tube("case").unwrap().claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
+        session.tube(&case.tube).unwrap().claimed(ids[0]).and_then(tubewell::Claim::ack).unwrap();
         session.end().unwrap();
         assert_eq!(ids.map(|id| case.state(id)), [None, Some(TaskState::Ready)]);
     });

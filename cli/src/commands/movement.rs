@@ -46,7 +46,7 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let to = store::tube(store, &args.to)?;
     let session = store.session("")?;
     // Before the claim is resumed: if the tube is gone, the token stays valid.
-    let from = session.tube(args.token.tube())?;
+    let from = session.tube(&store::tube(store, args.token.tube())?)?;
     let claim = session.resume_claim(&args.token);
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));

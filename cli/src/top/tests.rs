@@ -125,7 +125,7 @@ fn busy() -> (Desk, Session) {
         mail.put(Put::new(format!("to: {name}\nhello")).key(name).tag("letter")).unwrap();
     }
     mail.put(Put::new("later").delay(Duration::from_secs(90))).unwrap();
-    let mine = worker.tube("mail").unwrap();
+    let mine = worker.tube(&mail).unwrap();
     for (group, message) in [("timeout", "no answer"), ("timeout", "no answer"), ("dns", "?")] {
         let claim = mine.try_take().unwrap().unwrap();
         if group == "dns" {
@@ -383,8 +383,8 @@ fn each_list_of_the_overview_but_the_tubes_has_at_most_100_rows() {
     let hourly = Schedule::every(Duration::from_secs(3600));
     let session = store.session("").unwrap();
     for name in ["mail", "news"] {
-        store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap();
-        let tube = session.tube(name).unwrap();
+        let created = store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap();
+        let tube = session.tube(&created).unwrap();
         tube.put_many(["x"; 120]).unwrap();
         for n in 0..60 {
             let failure = Failure::new(format!("group {n}"), "");

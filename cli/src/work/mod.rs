@@ -30,8 +30,7 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
     let mut tubes: Vec<Tube> = Vec::new();
     for name in &args.tubes {
         if tubes.iter().all(|tube| tube.name() != name) {
-            store::tube(store, name)?;
-            tubes.push(session.tube(name)?);
+            tubes.push(session.tube(&store::tube(store, name)?)?);
         }
     }
     let policy = Policy::of(args, store)?;

@@ -348,7 +348,7 @@ mod tests {
         for ends_by_ttr in [false, true] {
             let id = tube.put(Put::new("x").ttl(SECOND * 2).ttr(SECOND)).unwrap().id;
             let session = store.session("").unwrap();
-            let claim = session.tube("work").unwrap().try_take().unwrap().unwrap().detach();
+            let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap().detach();
             assert_eq!(claim.info.id, id);
             store.inner().run(|core| {
                 core.now.timeline += 3_000_000;

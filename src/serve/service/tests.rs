@@ -22,7 +22,7 @@ use crate::random::random_u64;
 use crate::serve::peer::Peer;
 use crate::serve::shares::Share;
 use crate::{
-    Error, Event, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, Subscription, TubeOptions,
+    Error, Event, Events, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions,
 };
 
 struct Served {
@@ -394,9 +394,9 @@ fn subscription_of_a_peer_holds_at_most_65536_events() {
 fn event_with_the_longest_texts_has_less_than_6_kib() {
     let served = served();
     let (name, key, label) = ("n".repeat(255), "k".repeat(crate::MAX_KEY), "l".repeat(255));
-    served.store.create_tube(&name, TubeOptions::new().driver(FIFOTTL)).unwrap();
+    let tube = served.store.create_tube(&name, TubeOptions::new().driver(FIFOTTL)).unwrap();
     let mut events = served.events(100);
-    let tube = served.store.session(label).unwrap().tube(&name).unwrap();
+    let tube = served.store.session(label).unwrap().tube(&tube).unwrap();
     tube.put(Put::new("").key(key)).unwrap();
     let claim = tube.try_take().unwrap().unwrap();
     claim.progress_text(&"p".repeat(1024)).unwrap();
@@ -536,13 +536,15 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
     let brief = store.create_tube("brief", brief.driver(FIFO)).unwrap();
     // Less than the events of both subscriptions, and more than those of one.
     let bytes = Arc::new(EventBytes::up_to(200 << 10));
-    let subscribe = || store.local().events_of(Filter::new(), 65_536, Some(bytes.clone())).unwrap();
+    let subscribe = || -> Events {
+        Events::new(store.local().events_of(Filter::new(), 65_536, Some(bytes.clone())).unwrap())
+    };
     let (first, second) = (subscribe(), subscribe());
     let own = store.events(Filter::new(), 65_536).unwrap();
     brief.put_many((0..EVENTS).map(|_| "")).unwrap();
-    let read = |events: &Subscription| std::iter::from_fn(|| events.try_recv()).count() as u64;
+    let read = |events: &Events| std::iter::from_fn(|| events.try_recv()).count() as u64;
     let waiting = [&first, &second].map(read);
-    let missed = [&first, &second].map(Subscription::dropped);
+    let missed = [&first, &second].map(Events::dropped);
     assert_eq!([waiting[0] + missed[0], waiting[1] + missed[1]], [EVENTS; 2]);
     assert!(missed[0] > 0 && waiting.into_iter().all(|waiting| waiting > 128), "{waiting:?}");
     assert_eq!((read(&own), own.dropped()), (EVENTS, 0), "that of the owner has no such limit");

@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use tubewell::{
-    Claim, Date, Durability, Error, Filter, Result, Session, SessionId, Store, StoreOptions,
-    Subscription, Tube,
+    Claim, Date, Durability, Error, Events, Filter, Result, Session, SessionId, Store,
+    StoreOptions, Tube,
 };
 
 use super::convert::{agree, duration};
@@ -93,7 +93,7 @@ pub struct System {
     /// The day of the first comparison of the numbers of a tube in this run, and what the numbers have
     /// in excess of the calls of this run since then.
     uncounted: BTreeMap<TubeNo, (Date, [i128; 2])>,
-    events: Subscription,
+    events: Events,
     steps: u64,
     /// Number of steps between two full comparisons.
     check_every: u64,
@@ -378,10 +378,11 @@ impl System {
     /// A handle of the tube in the session of this client, if the tube exists.
     fn tube(&mut self, client: usize, tube: usize) -> Option<(Tube, TubeNo, SessionNo)> {
         let session = self.session_of(client);
-        let handle = match &self.clients[client].session {
-            Some(session) => session.tube(TUBE_NAMES[tube]),
-            None => self.store.find_tube(TUBE_NAMES[tube]),
-        };
+        let found = self.store.find_tube(TUBE_NAMES[tube]);
+        let handle = found.and_then(|found| match &self.clients[client].session {
+            Some(session) => session.tube(&found),
+            None => Ok(found),
+        });
         match self.tubes[tube] {
             Some(no) => Some((handle.unwrap(), no, session)),
             None => {

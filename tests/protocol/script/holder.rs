@@ -78,7 +78,7 @@ impl Script<'_> {
         let session = store.session("second").unwrap();
         self.note("describe", session.describe("worker", "of the conversation"));
         put(&jobs, Put::new("of a session").priority(0));
-        let claim = session.tube("jobs").unwrap().try_take();
+        let claim = session.tube(&jobs).unwrap().try_take();
         self.note("take", &claim);
         let claim: Claim = claim.unwrap().unwrap();
         self.note("owners", store.owners().unwrap());
@@ -90,8 +90,8 @@ impl Script<'_> {
         // The session is in its grace, and its claim stands.
         let resumed = store.resume_session(id).unwrap();
         self.note("owner of its task", jobs.query().owner(task));
-        self.note("claimed", resumed.tube("jobs").unwrap().claimed(task));
-        self.note("not claimed", resumed.tube("jobs").unwrap().claimed(task + 1));
+        self.note("claimed", resumed.tube(&jobs).unwrap().claimed(task));
+        self.note("not claimed", resumed.tube(&jobs).unwrap().claimed(task + 1));
         self.note("end", resumed.end());
         self.note("released", jobs.query().task(task));
         let last = store.session("last").unwrap();
