@@ -299,79 +299,18 @@
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 
-mod backup;
-mod body;
-mod call;
-mod claim;
-mod clock;
-mod codec;
+mod base;
 mod commit;
 mod connection;
 mod core;
-mod counters;
-#[cfg(feature = "cron")]
-mod cron;
-mod date;
-mod durability;
-mod ending;
-mod error;
 mod events;
-mod failure;
-mod filter;
 mod handle;
-mod history;
-mod id_map;
-mod in_steps;
-mod kinds;
-mod limit;
-mod listing;
-mod metrics;
-mod micros;
-mod mode;
-mod moment;
-mod on_key;
-mod on_parent;
-mod open_store;
 mod options;
-mod outcome;
-mod owner;
-mod park;
-mod pipeline;
-mod policy;
-mod put;
-mod random;
-mod rate;
-mod refusals;
-mod restore;
-mod salvage;
-mod schedule;
+mod runtime;
 mod serve;
-#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
-mod session;
-mod session_id;
-mod signal;
-mod spawned_by;
-mod statistics;
-mod step;
-mod steps;
-mod store;
-mod subscription;
 mod storage;
-#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
-mod sync;
-mod take;
-mod task;
-mod task_state;
 mod text;
-mod ticket;
-mod token;
-#[cfg(feature = "redb")]
-mod transact;
-#[expect(clippy::must_use_candidate, reason = "both kinds of answers must be used")]
-mod tube;
-mod update;
-mod user_code;
-mod when_full;
+mod values;
 pub mod worker;
 
 /// What a driver of your own needs; see [`Store::register_driver`].
@@ -391,7 +330,7 @@ pub mod duration {
 #[cfg(feature = "_shuttle")]
 #[doc(hidden)]
 pub mod explored {
-    pub use crate::sync::explored::{begin, pass};
+    pub use crate::base::sync::explored::{begin, pass};
 }
 
 /// Connections without sockets, for the fuzz targets.
@@ -421,58 +360,58 @@ pub mod calls {
     pub use crate::core::met;
 }
 
-pub use body::{Bincode, BoxError, Bytes, Codec, Json, Text};
-pub use claim::{AsyncClaim, Claim};
-pub use clock::{Clock, ManualClock};
-pub use counters::{ClockReport, Counters};
-pub use date::Date;
+pub use base::clock::{Clock, ManualClock};
 pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
-pub use durability::Durability;
-pub use ending::{Ending, FailureGroup, LastFailure};
-pub use error::{Error, Result};
 pub use events::{Callback, Delivered, Event};
-pub use failure::Failure;
-pub use filter::Filter;
-pub use history::HistoryEntry;
-pub use kinds::EventKind;
-pub use limit::{Limit, PausedSubQueue};
-pub use listing::{Page, TagCount};
-pub use metrics::{Bin, Day, Summary};
-pub use mode::{Async, Blocking, Mode};
-pub use on_key::OnKey;
-pub use on_parent::OnParent;
-pub use options::{OptionValue, TubeInfo, TubeOptions};
-pub use outcome::{IntoOutcome, Outcome};
-pub use owner::{Owner, OwnerInfo};
-pub use policy::{Backoff, Counting, Keep};
-pub use put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};
-pub use rate::Rate;
-pub use restore::Restore;
-pub use salvage::{Salvaged, SalvagedTube};
-pub use schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo};
-pub use serve::{ServeOptions, Served, is_socket_served, socket_beside};
-pub use session::{AsyncSession, Session};
-pub use session_id::SessionId;
-pub use spawned_by::SpawnedBy;
-pub use statistics::{CallCounts, Statistics, TaskCounts};
-pub use subscription::Events;
-pub use step::{Step, StepKind};
-pub use storage::Storage;
-pub use store::{AsyncStore, ConnectOptions, Store, StoreOptions, connect};
-pub use task::{Cursor, Progress, Receipt, Task, TaskInfo};
-pub use task_state::TaskState;
-pub use ticket::Ticket;
-pub use token::ClaimToken;
+pub use handle::claim::{AsyncClaim, Claim};
+pub use handle::mode::{Async, Blocking, Mode};
+pub use handle::outcome::{IntoOutcome, Outcome};
+pub use handle::salvage::{Salvaged, SalvagedTube};
+pub use handle::session::{AsyncSession, Session};
+pub use handle::store::{AsyncStore, ConnectOptions, Store, StoreOptions, connect};
+pub use handle::subscription::Events;
+pub use handle::ticket::Ticket;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
-pub use transact::{Transaction, View};
-pub use tube::{Admin, AsyncTube, Query, Schedules, Tube};
+pub use handle::transact::{Transaction, View};
+pub use handle::tube::{Admin, AsyncTube, Query, Schedules, Tube};
+pub use options::{OptionValue, TubeInfo, TubeOptions};
+pub use serve::{ServeOptions, Served, is_socket_served, socket_beside};
+pub use storage::Storage;
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, IDEMPOTENCY_KEY_MAX as MAX_IDEMPOTENCY_KEY, KEY_MAX as MAX_KEY,
     SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG, TAGS_MAX as MAX_TAGS,
     TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
-pub use update::Update;
+pub use values::body::{Bincode, BoxError, Bytes, Codec, Json, Text};
+pub use values::counters::{ClockReport, Counters};
+pub use values::date::Date;
+pub use values::durability::Durability;
+pub use values::ending::{Ending, FailureGroup, LastFailure};
+pub use values::error::{Error, Result};
+pub use values::failure::Failure;
+pub use values::filter::Filter;
+pub use values::history::HistoryEntry;
+pub use values::kinds::EventKind;
+pub use values::limit::{Limit, PausedSubQueue};
+pub use values::listing::{Page, TagCount};
+pub use values::metrics::{Bin, Day, Summary};
+pub use values::on_key::OnKey;
+pub use values::on_parent::OnParent;
+pub use values::owner::{Owner, OwnerInfo};
+pub use values::policy::{Backoff, Counting, Keep};
+pub use values::put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};
+pub use values::rate::Rate;
+pub use values::restore::Restore;
+pub use values::schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo};
+pub use values::session_id::SessionId;
+pub use values::spawned_by::SpawnedBy;
+pub use values::statistics::{CallCounts, Statistics, TaskCounts};
+pub use values::step::{Step, StepKind};
+pub use values::task::{Cursor, Progress, Receipt, Task, TaskInfo};
+pub use values::task_state::TaskState;
+pub use values::token::ClaimToken;
+pub use values::update::Update;
 #[doc(inline)]
 pub use worker::{AsyncJob, Job, Worker};
 

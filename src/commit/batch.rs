@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use crate::sync::Mutex;
-use crate::sync::thread::{self, Thread, ThreadId};
-use crate::user_code;
+use crate::base::sync::Mutex;
+use crate::base::sync::thread::{self, Thread, ThreadId};
+use crate::base::user_code;
 use crate::{Error, Result};
 
 /// The result of a commit, the same for all calls of its batch.

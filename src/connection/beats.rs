@@ -10,7 +10,7 @@ use std::time::Duration;
 use tubewell_wire::Pending;
 
 use super::request::{has_grants, read_value};
-use crate::micros::duration;
+use crate::base::micros::duration;
 
 #[derive(Default)]
 pub(super) struct Beats {

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::{Connection, RemotePromise, Request};
 use crate::Error;
+use crate::base::signal::Signal;
+use crate::base::sync::Mutex;
 use crate::core::ClaimKey;
-use crate::signal::Signal;
-use crate::sync::Mutex;
 
 /// Raises a signal when the owner has answered. It needs no thread: the answer wakes it.
 struct Raise {

@@ -12,7 +12,7 @@ use super::request::read_value;
 use super::{Connection, Request, into_error};
 use crate::core::from_bytes;
 use crate::events::{Asked, EventSource};
-use crate::filter::Filter;
+use crate::values::filter::Filter;
 use crate::{Error, Event, Result};
 
 struct RemoteEvents {

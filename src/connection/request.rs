@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::base::random::random_id;
 use crate::core::verb::{Named, TubeName, Verb, put_verb};
 use crate::core::{ClaimKey, Grant, Input, Malformed, StoreId, Wire, from_bytes};
-use crate::filter::Filter;
-use crate::random::random_id;
-use crate::token::ClaimToken;
-use crate::when_full::WhenFull;
+use crate::runtime::when_full::WhenFull;
+use crate::values::filter::Filter;
+use crate::values::token::ClaimToken;
 use crate::{Error, Result, SessionId};
 
 /// How the owner makes a call. What the call waits for follows from its verb.

@@ -10,7 +10,7 @@ use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 use crate::core::state::{Core, Counted, Decided, day_of};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::wire::wire_struct;
-use crate::date::{Date, begin_of, end_of};
+use crate::values::date::{Date, begin_of, end_of};
 use crate::{Error, Result};
 
 /// How long the numbers of a write buffer stay in memory after they were written, in microseconds.

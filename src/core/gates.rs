@@ -11,7 +11,7 @@ use tubewell_drivers::NEVER;
 use super::state::{Alarm, Core, Decided, Now, TakeRate, TubeState};
 use super::verb::TubeRef;
 use super::verb::{Decide, verb};
-use crate::micros::duration;
+use crate::base::micros::duration;
 use crate::{Error, Result};
 
 impl TubeState {

@@ -10,9 +10,9 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{Header, NewEntries, StoredEntries, Value, check_entry, encode_entry};
 
 use super::state::{ClaimState, Clocks, Core};
-use crate::codec::{decode_row, encode_row};
-use crate::history::cut;
-use crate::moment::{micros_of, system_time};
+use crate::base::codec::{decode_row, encode_row};
+use crate::base::moment::{micros_of, system_time};
+use crate::values::history::cut;
 use crate::{Error, EventKind, HistoryEntry, Result, TaskState};
 
 /// What a change says of itself in the history of its task.

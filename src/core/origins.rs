@@ -12,7 +12,7 @@ use super::state::{ClaimState, Core};
 use super::verbs::key_of;
 use crate::commit::Change;
 use crate::events::{Facts, QueuedEvent, Tags};
-use crate::task::Progress;
+use crate::values::task::Progress;
 use crate::{Event, EventKind, TaskState};
 
 impl Core {

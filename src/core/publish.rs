@@ -13,7 +13,7 @@ use crate::commit::{Change, Keeping};
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
 use crate::core::state::{Core, FILE};
-use crate::statistics::Statistics;
+use crate::values::statistics::Statistics;
 use crate::{EventKind, Result, TaskState};
 
 impl Core {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
-use crate::sync::Mutex;
+use crate::base::sync::Mutex;
 
 /// How many events of a subscription the store has delivered to it, whether they were received or
 /// not; from [`Events::delivered`](crate::Events::delivered).

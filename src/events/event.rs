@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::TaskState;
-use crate::kinds::EventKind;
-use crate::task::Progress;
+use crate::values::kinds::EventKind;
+use crate::values::task::Progress;
 
 /// A change of a task. It is delivered after the commit that holds the change, or right after the
 /// change if only memory changed.

@@ -15,8 +15,8 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 
 use super::places::{FIELDS, Facts, Place, TAG};
-use crate::id_map::IdMap;
-use crate::kinds::KindSet;
+use crate::base::id_map::IdMap;
+use crate::values::kinds::KindSet;
 
 /// The number of a subscriber.
 pub(super) type SubscriberId = u64;
@@ -261,8 +261,8 @@ mod tests {
     use crate::TaskState;
     use crate::events::event::Event;
     use crate::events::places::places_of;
-    use crate::filter::Filter;
-    use crate::kinds::EventKind::{self, Ack, Bury, Put};
+    use crate::values::filter::Filter;
+    use crate::values::kinds::EventKind::{self, Ack, Bury, Put};
 
     fn event(tube: &str, kind: EventKind, key: Option<&str>, owner: Option<&str>) -> Event {
         Event {

@@ -15,9 +15,9 @@ use super::index::{Index, SubscriberId};
 use super::places::{Facts, Place, places_of};
 use super::source::{Asked, EventSource};
 use crate::Result;
-use crate::filter::Filter;
-use crate::kinds::KindSet;
-use crate::sync::Mutex;
+use crate::base::sync::Mutex;
+use crate::values::filter::Filter;
+use crate::values::kinds::KindSet;
 
 /// The events of a store of this process, as one subscription gets them.
 struct LocalEvents {

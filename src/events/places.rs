@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::event::Event;
-use crate::filter::Filter;
-use crate::kinds::EventKind;
+use crate::values::filter::Filter;
+use crate::values::kinds::EventKind;
 
 /// What filters ask about of an event, but for its kind and its tags: tube, key, owner.
 pub(super) const FIELDS: usize = 3;

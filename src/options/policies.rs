@@ -66,7 +66,7 @@ mod tests {
     use tubewell_drivers::NEVER;
 
     use super::*;
-    use crate::codec::{decode_row, encode_row};
+    use crate::base::codec::{decode_row, encode_row};
     use crate::options::OptionValue;
     use crate::{Backoff, Counting, Durability, Keep, Rate};
 

@@ -15,7 +15,7 @@ use super::stored::{
     Encoded, Numbered, PAUSED, damaged, decode_durability, encode_durability, put,
 };
 use super::times::micros;
-use crate::micros::duration;
+use crate::base::micros::duration;
 
 impl Encode for Policies {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Encoded {

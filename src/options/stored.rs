@@ -8,7 +8,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use tubewell_drivers::NEVER;
 
-use crate::micros::{duration, micros_ceil};
+use crate::base::micros::{duration, micros_ceil};
 use crate::{Backoff, Counting, Durability, Keep, Rate};
 
 /// The number of the pause, which is no option.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tubewell_drivers::NEVER;
 
-use crate::micros::{duration, micros_ceil};
+use crate::base::micros::{duration, micros_ceil};
 
 /// A time in microseconds; [`NEVER`] without a limit.
 pub(crate) fn micros(time: Option<Duration>) -> u64 {

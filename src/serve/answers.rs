@@ -4,7 +4,7 @@ use tubewell_wire::{Answering, Reply};
 
 use crate::connection::{encode_grants, encode_value};
 use crate::core::{ClaimKey, Grant, Wire};
-use crate::handle::StoreHandle;
+use crate::handle::store_handle::StoreHandle;
 use crate::{Claim, Error, Result};
 
 /// The answer that is there.

@@ -9,13 +9,13 @@ use tubewell_wire::{Answering, Reply};
 use super::answers::{Recipient, later, refused};
 use super::shares::{Permit, Share, Shares};
 use super::subscriptions::Subscriptions;
+use crate::base::sync::{Mutex, thread};
+use crate::base::user_code::panic_to_error;
 use crate::connection::encode_value;
 use crate::core::{ClaimKey, Core, TubeHead, WaitSlot, Wire};
-use crate::handle::{SessionGuard, StoreHandle};
-use crate::open_store::LocalHandle;
-use crate::owner::check_label;
-use crate::sync::{Mutex, thread};
-use crate::user_code::panic_to_error;
+use crate::handle::store_handle::{SessionGuard, StoreHandle};
+use crate::runtime::open_store::LocalHandle;
+use crate::values::owner::check_label;
 use crate::{Error, Result, SessionId, Tube};
 
 /// More sessions than a connection may have. A client keeps to fewer: as many as fit into a hello.

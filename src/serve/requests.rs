@@ -13,12 +13,12 @@ use super::peer::Peer;
 use super::shares::{Permit, Share};
 use super::subscriptions::ListedSubscription;
 use super::verbs;
+use crate::base::signal::{Signal, raised};
 use crate::connection::{Request, encode_value, read_call};
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, to_bytes};
-use crate::filter::Filter;
-use crate::signal::{Signal, raised};
-use crate::take::{self, TakeFuture};
+use crate::handle::take::{self, TakeFuture};
+use crate::values::filter::Filter;
 use crate::{Async, Error, Events, Result, SessionId, Store};
 
 /// More events than may wait for a reader that is slow, whatever capacity it has asked for.

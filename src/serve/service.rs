@@ -9,11 +9,11 @@ use super::peer::Peer;
 use super::requests::answer;
 use super::shares::Shares;
 use crate::Error;
+use crate::base::micros::micros_ceil;
 use crate::connection::{ClientId, Hello, HelloSession, Versions, Welcome};
 use crate::core::StoreId;
-use crate::micros::micros_ceil;
-use crate::open_store::LocalHandle;
-use crate::owner::check_label;
+use crate::runtime::open_store::LocalHandle;
+use crate::values::owner::check_label;
 
 pub(super) struct StoreService {
     /// It does not keep the store open.

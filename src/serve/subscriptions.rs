@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use crate::base::sync::Mutex;
 use crate::events::SubscriptionState;
-use crate::sync::Mutex;
 use crate::{Async, Delivered, Error, Events, Result};
 
 type ByNumber = Mutex<BTreeMap<u64, Arc<SubscriptionState>>>;

@@ -11,7 +11,7 @@ use crate::connection::Mode;
 use crate::core::list::with_verb;
 use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb};
 use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
-use crate::open_store::LocalHandle;
+use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result};
 
 /// Makes a call.
@@ -122,7 +122,9 @@ async fn make_once_free<V: Begin>(
     verb: V,
 ) -> Reply {
     let on = V::On::as_ref(&on);
-    match crate::call::decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits()).await {
+    match crate::handle::call::decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits())
+        .await
+    {
         Ok(decided) => {
             let decided = begun::<V>(decided);
             if decided.answer.is_err() {
@@ -175,7 +177,7 @@ async fn wait_for<T: Wire>(
     changes: bool,
     decided: Decided<Result<Begun<T>>>,
 ) -> Reply {
-    reply(changes, &crate::call::answer(store, decided).await)
+    reply(changes, &crate::handle::call::answer(store, decided).await)
 }
 
 /// The answer to a call that has changed nothing.

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::sync::InnerMutex;
-use crate::user_code;
+use crate::base::sync::InnerMutex;
+use crate::base::user_code;
 
 /// The medium of a store, for applications that need something other than a file.
 ///

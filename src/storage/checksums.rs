@@ -15,7 +15,7 @@ use std::sync::Arc;
 use redb::{Builder, RepairSession, StorageBackend};
 
 use crate::Error;
-use crate::sync::InnerMutex;
+use crate::base::sync::InnerMutex;
 
 use super::backend::IoCounters;
 use super::failure::guarded;

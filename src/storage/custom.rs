@@ -9,7 +9,7 @@ use redb::StorageBackend;
 
 use super::backend::Storage;
 use super::disk_space::DiskSpace;
-use crate::user_code;
+use crate::base::user_code;
 
 /// A storage of the application; clones share it.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::platform;
-use crate::sync::InnerMutex;
+use crate::base::sync::InnerMutex;
 
 /// A medium whose free space can be measured and reserved.
 pub(super) trait DiskSpace: Debug + Send + Sync {

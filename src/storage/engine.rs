@@ -31,7 +31,7 @@ use super::read_only::UnreadablePages;
 use super::reader::KeptReader;
 use super::snapshot::Snapshot;
 use crate::Error;
-use crate::sync::{InnerRwLock, Mutex};
+use crate::base::sync::{InnerRwLock, Mutex};
 
 /// Default size of the page cache, in bytes.
 pub(crate) const CACHE: usize = 64 << 20;

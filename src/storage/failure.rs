@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::backend::IoCounters;
 use super::commit_error::CommitError;
-use crate::{Error, user_code};
+use crate::Error;
+use crate::base::user_code;
 
 /// Runs a call into the engine. Damaged pages can make the engine panic; the panic is caught and
 /// reported as [`Error::Corrupt`], since damage is its most likely cause.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{BackendError, StorageBackend};
 
 use super::medium::{FlushOf, Medium};
-use crate::sync::InnerMutex;
+use crate::base::sync::InnerMutex;
 
 /// The medium as one engine sees it.
 #[derive(Debug)]

@@ -34,8 +34,8 @@ use super::journal_record::encode_record;
 use super::medium::{FlushOf, Medium};
 use super::overlay::Overlay;
 use crate::Error;
-use crate::random::random_u64;
-use crate::sync::{InnerMutex, Mutex};
+use crate::base::random::random_u64;
+use crate::base::sync::{InnerMutex, Mutex};
 
 /// Blocks are written ahead, in steps of this many bytes, so that a flush allocates none. Small
 /// steps also keep the folios of the page cache small: on ext4 a write into a folio of 1 MiB takes
@@ -374,13 +374,13 @@ pub(super) const CHECKPOINT_KEY: &[u8] = b"journal";
 
 pub(super) fn encode_checkpoint(checkpoint: Checkpointed) -> Value {
     let Checkpointed { number, salt } = checkpoint;
-    crate::codec::encode_row(&(number, salt.unwrap_or_default()))
+    crate::base::codec::encode_row(&(number, salt.unwrap_or_default()))
 }
 
 pub(super) fn decode_checkpoint(row: Option<&[u8]>) -> Result<Checkpointed, Error> {
     let Some(row) = row else { return Ok(Checkpointed::default()) };
     // The bound keeps a forged row from making the numbers overflow.
-    crate::codec::decode_row(row)
+    crate::base::codec::decode_row(row)
         .map(|(number, salt)| Checkpointed { number, salt: Some(salt) })
         .filter(|found| found.number <= u64::MAX / 2)
         .ok_or_else(|| Error::corrupt("the row \"journal\" of \"meta\" cannot be decoded"))

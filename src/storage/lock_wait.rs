@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use crate::Error;
-use crate::clock::Clock;
-use crate::micros::micros_ceil;
-use crate::sync::{Condvar, Mutex};
+use crate::base::clock::Clock;
+use crate::base::micros::micros_ceil;
+use crate::base::sync::{Condvar, Mutex};
 
 /// How long an open is retried before it fails with `InUse`.
 const LOCK_WAIT: Duration = Duration::from_secs(1);

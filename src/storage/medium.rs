@@ -26,7 +26,7 @@ use super::magic::is_unclean;
 use super::named_file::NamedFile;
 use super::platform;
 use super::unflushed::Unflushed;
-use crate::sync::{InnerMutex, Mutex};
+use crate::base::sync::{InnerMutex, Mutex};
 
 /// The medium of a store.
 #[derive(Debug)]

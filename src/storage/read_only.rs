@@ -11,7 +11,7 @@ use std::sync::Arc;
 use redb::StorageBackend;
 use redb::backends::FileBackend;
 
-use crate::sync::InnerMutex;
+use crate::base::sync::InnerMutex;
 
 const PAGE: u64 = 4096;
 

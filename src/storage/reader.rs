@@ -12,7 +12,7 @@ use tubewell_drivers::Table;
 use super::backend::IoCounters;
 use super::failure::guarded;
 use crate::Error;
-use crate::sync::InnerMutex;
+use crate::base::sync::InnerMutex;
 
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tubewell_drivers::{FAILURE_GROUP_MAX, Position, SUB_QUEUE_MAX, Shelf, TAG_MAX, TUBE_NAME_MAX};
 
 use super::quoted;
-use crate::task::CursorOf;
+use crate::values::task::CursorOf;
 use crate::{ClaimToken, Cursor, Error, Result};
 
 /// The first character of a cursor's text: the version of what follows.

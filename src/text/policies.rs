@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{durations, named, quoted};
-use crate::policy::LONGEST_BACKOFF;
+use crate::values::policy::LONGEST_BACKOFF;
 use crate::{Backoff, Counting, Error, Keep, OnKey, Rate, Result};
 
 const COUNTINGS: [Counting; 3] = [Counting::Lazily, Counting::Written, Counting::Flushed];

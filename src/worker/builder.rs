@@ -15,8 +15,8 @@ use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
 use super::source::{Handler, Registered};
 use super::stopper::Stopper;
-use crate::call::CallFuture;
-use crate::signal::unless_raised;
+use crate::base::signal::unless_raised;
+use crate::handle::call::CallFuture;
 use crate::{Error, IntoOutcome, Result, Session, Store, Tube};
 
 /// The most jobs that a worker runs at a time.

@@ -11,13 +11,13 @@ use super::job::{Interrupt, JobCore};
 use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
-use crate::claim::UNDECODABLE;
+use crate::base::signal::SignalWait;
 use crate::core::TaskEnd;
 use crate::core::verb::{Begin, OfClaim};
-use crate::handle::StoreHandle;
-use crate::outcome::EndCall;
-use crate::refusals::is_of_store;
-use crate::signal::SignalWait;
+use crate::handle::claim::UNDECODABLE;
+use crate::handle::outcome::EndCall;
+use crate::handle::refusals::is_of_store;
+use crate::handle::store_handle::StoreHandle;
 use crate::{Error, Failure, Outcome, Receipt, Result, TaskState};
 
 /// For how long a task is snoozed whose job the store could not serve.

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use super::lane;
 use super::pool::Pool;
 use super::report::Tally;
-use crate::call::CallFuture;
-use crate::sync::Mutex;
-use crate::user_code;
+use crate::base::sync::Mutex;
+use crate::base::user_code;
+use crate::handle::call::CallFuture;
 use crate::{Error, Result};
 
 /// A worker as a future; from [`Worker::run_async`](super::Worker::run_async).

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::error::Error as StdError;
 
 use crate::Failure;
-use crate::sync::Mutex;
+use crate::base::sync::Mutex;
 
 /// How many groups the errors of a worker may have that no name was given to. Errors whose `Debug`
 /// text is no name of the code could have any number.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::lane;
 use super::pool::Pool;
 use super::report::{Left, Tally};
-use crate::micros::within;
-use crate::park::{TimeLimit, block_on};
-use crate::sync::Mutex;
-use crate::sync::thread::{self, JoinHandle};
+use crate::base::micros::within;
+use crate::base::park::{TimeLimit, block_on};
+use crate::base::sync::Mutex;
+use crate::base::sync::thread::{self, JoinHandle};
 use crate::{Error, Result};
 
 /// A worker that runs on threads; from [`Worker::start`](super::Worker::start).

@@ -2,7 +2,7 @@
 
 use super::groups::Groups;
 use super::job::disk_full;
-use crate::outcome::HandlerError;
+use crate::handle::outcome::HandlerError;
 use crate::{Error, Failure, IntoOutcome, Outcome};
 
 /// How a handler has ended. It is moved several times for each job, so it is small.

@@ -6,8 +6,8 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use crate::signal::{Signal, raised, unless_raised};
-use crate::sync::Mutex;
+use crate::base::signal::{Signal, raised, unless_raised};
+use crate::base::sync::Mutex;
 
 pub(super) struct Idle(Mutex<State>);
 
@@ -76,7 +76,7 @@ impl Idle {
     }
 }
 
-fn raise_if_idle(state: crate::sync::MutexGuard<'_, State>) {
+fn raise_if_idle(state: crate::base::sync::MutexGuard<'_, State>) {
     let changed = (state.busy == 0).then(|| state.changed.clone());
     drop(state);
     if let Some(changed) = changed {

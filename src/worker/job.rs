@@ -14,12 +14,12 @@ pub(super) use full_disk::disk_full;
 pub use waits::Cancelled;
 
 use super::groups::Groups;
-use crate::body::{Coder, Decoded};
+use crate::base::micros::{duration, micros_ceil};
+use crate::base::signal::Signal;
+use crate::base::sync::Mutex;
 use crate::core::list::{Checkpoint, Park};
-use crate::micros::{duration, micros_ceil};
-use crate::refusals::Refusals;
-use crate::signal::Signal;
-use crate::sync::Mutex;
+use crate::handle::refusals::Refusals;
+use crate::values::body::{Coder, Decoded};
 use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Result};
 
 /// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.

@@ -22,10 +22,10 @@ use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
 use super::stop::Taking;
+use crate::base::signal::SignalWait;
+use crate::base::user_code::{catch_panic, panic_to_error};
 use crate::core::TubeHead;
-use crate::signal::SignalWait;
-use crate::take::{TakeFrom, take};
-use crate::user_code::{catch_panic, panic_to_error};
+use crate::handle::take::{TakeFrom, take};
 use crate::{Claim, Error, Result};
 
 /// Runs until the worker stops, its limit is reached, or it is idle and ends then.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::base::random::random_u64;
 use crate::core::TubeHead;
-use crate::random::random_u64;
 
 /// The order in which a [`Worker`](super::Worker) asks its tubes for the next task. Default:
 /// [`Listed`](Order::Listed).

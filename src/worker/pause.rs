@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::park::block_on_for;
-use crate::signal::{Signal, raised, unless_raised};
-use crate::sync::{Mutex, thread};
+use crate::base::park::block_on_for;
+use crate::base::signal::{Signal, raised, unless_raised};
+use crate::base::sync::{Mutex, thread};
 
 /// The first pause; it doubles from error to error,
 const FIRST: Duration = Duration::from_millis(100);

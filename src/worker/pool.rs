@@ -14,12 +14,12 @@ use super::order::{NO_TUBE, Order, TakeOrder};
 use super::pause::{Begun, Pause};
 use super::report::{Left, Report, Tally};
 use super::source::Registered;
-use crate::handle::StoreHandle;
-use crate::session::Session;
-use crate::signal::Signal;
-use crate::sync::thread::{self, ThreadId};
-use crate::sync::{Condvar, Mutex};
-use crate::user_code::catch_panic;
+use crate::base::signal::Signal;
+use crate::base::sync::thread::{self, ThreadId};
+use crate::base::sync::{Condvar, Mutex};
+use crate::base::user_code::catch_panic;
+use crate::handle::session::Session;
+use crate::handle::store_handle::StoreHandle;
 use crate::{Claim, Error, Result};
 
 /// The function that a worker reports to.

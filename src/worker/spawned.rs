@@ -8,10 +8,10 @@ use std::task::Context;
 
 use super::handled::Handled;
 use super::pool::Spawn;
+use crate::base::sync::Mutex;
+use crate::base::sync::thread::{self, ThreadId};
+use crate::base::user_code::panic_to_error;
 use crate::core::WaitSlot;
-use crate::sync::Mutex;
-use crate::sync::thread::{self, ThreadId};
-use crate::user_code::panic_to_error;
 
 /// Hands the future of a handler out, and waits for its end.
 /// `polled_by` shows the thread that polls it.

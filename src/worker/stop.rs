@@ -7,7 +7,7 @@ use super::ending::{Ending, LaneEnding};
 use super::pool::{Lane, Pool};
 use super::report::Left;
 use crate::Result;
-use crate::park::TimeLimit;
+use crate::base::park::TimeLimit;
 
 /// How long a stop may take after its time has elapsed. The takes of the lanes end meanwhile, and the
 /// owner of the store hears which tasks are given back.

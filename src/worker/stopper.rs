@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::signal::Signal;
+use crate::base::signal::Signal;
 
 /// Stops a worker, from any thread. Clones stop the same worker.
 ///

@@ -8,11 +8,11 @@ use super::support::*;
 const TASKS: u64 = 1100;
 const STEP: u64 = 512;
 
-/// Lets a session take many tasks. Returns its tube.
-fn take_many(case: &Case, session: &Session) -> Tube {
+/// Lets a session take many tasks of a tube. Returns its handle of the tube.
+fn take_many(case: &Case, session: &Session, tube: &Tube) -> Tube {
     let drafts: Vec<_> = (0..TASKS).map(|n| case.draft(&n.to_string())).collect();
     case.tube.put_many(drafts).unwrap();
-    let theirs = session.tube(&case.tube).unwrap();
+    let theirs = session.tube(tube).unwrap();
     let claims = theirs.take_many(usize::try_from(TASKS).unwrap(), ZERO).unwrap();
     let ids: Vec<u64> = claims.into_iter().map(keep).collect();
     assert_eq!(ids.len() as u64, TASKS);
@@ -27,7 +27,7 @@ fn taken(case: &Case) -> u64 {
 fn end_of_a_session_ends_all_of_many_claims() {
     for_each_driver(ALL, |case| {
         let session = case.store.session("").unwrap();
-        let theirs = take_many(case, &session);
+        let theirs = take_many(case, &session, &case.tube);
         assert_eq!(taken(case), TASKS);
         session.end().unwrap();
         assert_eq!(taken(case), 0);
@@ -45,7 +45,7 @@ fn session_that_has_ended_holds_none_of_its_many_claims() {
         let session = store.session("worker").unwrap();
         session.describe("kind", "").unwrap();
         let id = session.id();
-        let theirs = take_many(case, &session);
+        let theirs = take_many(case, &session, &tube);
         assert_eq!((store.owners().unwrap().len(), store.owners().unwrap()[0].running), (1, TASKS));
         drop((session, theirs));
         assert_eq!(taken(case), TASKS - STEP);

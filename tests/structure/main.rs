@@ -1,15 +1,70 @@
-//! Reads the sources and asserts that imports go one way: no files and no folders in a cycle.
+//! Reads the sources and asserts that imports go one way: no files and no folders in a cycle, and in the
+//! library from each folder only to those below it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cycles;
 mod imports;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use imports::Crate;
+
+/// The folders of `src/` from the bottom up, as ARCHITECTURE.md has them. A folder imports from itself and
+/// from those before it.
+const ROOMS: [&str; 13] = [
+    "base",
+    "values",
+    "text",
+    "events",
+    "options",
+    "storage",
+    "commit",
+    "core",
+    "runtime",
+    "connection",
+    "handle",
+    "serve",
+    "worker",
+];
 
 #[test]
 fn library_has_no_import_cycle() {
     assert_no_cycle(&Crate::read("src"));
+}
+
+#[test]
+fn imports_go_down_only() {
+    let level = |module: &[String]| ROOMS.iter().position(|room| *room == module[0]).unwrap();
+    let up: Vec<String> = Crate::read("src")
+        .edges()
+        .iter()
+        .filter(|(from, to)| !from.is_empty() && level(from) < level(to))
+        .map(|(from, to)| format!("{} -> {}", from.join("/"), to.join("/")))
+        .collect();
+    assert!(up.is_empty(), "these import from a folder above theirs:\n{}", up.join("\n"));
+}
+
+/// Each room says in its first lines what it is. Nothing else stands beside them.
+#[test]
+fn library_has_its_rooms_and_a_root() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = fs::read_dir(root.join("src")).unwrap().map(|entry| entry.unwrap().file_name());
+    let found: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
+    let expected = ROOMS.into_iter().chain(["lib.rs"]).map(str::to_owned).collect();
+    assert_eq!(found, expected);
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut rest = architecture.as_str();
+    for room in ROOMS {
+        let text = fs::read_to_string(root.join("src").join(room).join("mod.rs")).unwrap();
+        let head = text.lines().take_while(|line| line.starts_with("//!")).count();
+        assert!(head >= 4, "src/{room}/mod.rs does not say what it is");
+        let row = format!("\n| `{room}/` |");
+        let at = rest.find(&row).unwrap_or_else(|| panic!("no row of {room} in its order"));
+        rest = &rest[at + row.len()..];
+    }
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::core::state::{
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::{Input, Malformed, Wire, buffer};
 use crate::options::Policies;
-use crate::statistics::{Statistics, TaskCounts};
 use crate::storage::{CACHE, Engine};
+use crate::values::statistics::{Statistics, TaskCounts};
 use crate::{Error, Result, TubeOptions};
 
 /// Rows that are purged with one commit, which takes a few milliseconds.

@@ -3,10 +3,10 @@
 use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
+use crate::base::micros::duration;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::micros::duration;
-use crate::owner::Owner;
+use crate::values::owner::Owner;
 use crate::{Error, Result, SessionId, TaskState};
 
 /// Why a call refuses a task that is done.

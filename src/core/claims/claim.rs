@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
+use crate::base::signal::Signal;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Grant, Timer};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::signal::Signal;
 use crate::storage::FailureCause;
 use crate::{Error, EventKind, Result, SessionId, TaskInfo, TaskState};
 

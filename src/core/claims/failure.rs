@@ -6,9 +6,9 @@ use std::time::Duration;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Header, Note, Value};
 
-use crate::codec::{decode_row, encode_row};
+use crate::base::codec::{decode_row, encode_row};
+use crate::base::micros::{duration, micros_ceil};
 use crate::core::state::Core;
-use crate::micros::{duration, micros_ceil};
 use crate::{Error, Failure, LastFailure, Result};
 
 /// A failure as its note has it.

@@ -2,8 +2,8 @@
 
 use tubewell_drivers::{Header, More, NEVER, Note, Shelf};
 
+use crate::base::micros::micros_ceil;
 use crate::core::state::{Clocks, Expiry, WallClock};
-use crate::micros::micros_ceil;
 use crate::options::Policies;
 use crate::{EventKind, Failure};
 

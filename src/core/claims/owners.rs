@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::micros::duration;
 use crate::core::state::{About, ClaimState, Core, Decided, SessionState};
 use crate::core::verb::{Decide, Limits, verb};
-use crate::micros::duration;
-use crate::owner::OwnerInfo;
+use crate::values::owner::OwnerInfo;
 use crate::{Error, Result, SessionId};
 
 /// The longest kind and the longest metadata of a session, in bytes.

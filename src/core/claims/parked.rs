@@ -8,10 +8,10 @@ use tubewell_drivers::{NEVER, Shelf};
 
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
+use crate::base::micros::micros_ceil;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
 use crate::core::verb::{Decide, verb};
-use crate::micros::micros_ceil;
-use crate::token::ClaimToken;
+use crate::values::token::ClaimToken;
 use crate::{Error, Result, SessionId};
 
 verb! {

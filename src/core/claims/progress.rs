@@ -2,7 +2,7 @@
 
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verb::{Decide, Limits, verb};
-use crate::task::Progress;
+use crate::values::task::Progress;
 use crate::{Error, Result};
 
 /// The longest text of a report, in bytes.

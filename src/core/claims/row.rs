@@ -10,7 +10,7 @@ use bincode::{Decode, Encode};
 use tubewell_drivers::{Reads, Row, Table, keys};
 
 use crate::Result;
-use crate::codec::{decode_row, encode_row};
+use crate::base::codec::{decode_row, encode_row};
 use crate::core::state::{ClaimState, Core, FILE};
 
 /// A row of the table `claims`.

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use tubewell_drivers::NEVER;
 
 use crate::Result;
+use crate::base::micros::duration;
 use crate::core::state::holders::Holders;
 use crate::core::state::limits::{Opened, SubQueueLimits};
 use crate::core::state::window::Window;
 use crate::core::state::{Core, TubeState};
-use crate::micros::duration;
 
 /// How many sub-queues a call other than a take offers again while it holds the lock.
 const OPENED_PER_STEP: usize = 64;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 
+use crate::base::micros::duration;
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, Decided, FILE, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
-use crate::micros::duration;
 use crate::{Error, Limit, PausedSubQueue, Result};
 
 verb! {

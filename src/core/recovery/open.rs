@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Row, Table, keys};
 
+use crate::base::id_map::IdMap;
 use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
     FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
@@ -19,7 +20,6 @@ use crate::core::state::{
     IdleState, Ids, Lead, MEMORY, Now, WallClock, Watches,
 };
 use crate::events::Readers;
-use crate::id_map::IdMap;
 use crate::storage::{CACHE, Checkpoint, Engine};
 use crate::{Error, Result};
 

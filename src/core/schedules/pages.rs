@@ -2,12 +2,12 @@
 
 use tubewell_drivers::{Header, NEVER, Shelf};
 
+use crate::base::micros::duration;
+use crate::base::moment::system_time;
 use crate::core::state::{Core, Decided, missed_of, recurrence};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
-use crate::micros::duration;
-use crate::moment::system_time;
-use crate::task::Cursor;
+use crate::values::task::Cursor;
 use crate::{Overlap, Page, Result, ScheduleInfo, TaskState};
 
 /// The maximum number of schedules of a page: each is looked up in the calendar.

@@ -31,7 +31,7 @@ impl Core {
     pub(in crate::core) fn load_alignment(&mut self) -> Result<()> {
         let row = self.buffers[FILE].get(Table::Meta, ALIGNED)?;
         // A damaged row does not prevent an open: the schedules are looked at once more.
-        let as_of = row.map(|row| crate::codec::decode_row(&row).unwrap_or(u64::MAX));
+        let as_of = row.map(|row| crate::base::codec::decode_row(&row).unwrap_or(u64::MAX));
         self.alignment.as_of[FILE] = as_of.unwrap_or_default();
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tubewell_drivers::NEVER;
 
 use super::schedule::Calendar;
-use crate::moment::Moments;
+use crate::base::moment::Moments;
 use crate::{Error, Result};
 
 /// How many expressions are remembered.

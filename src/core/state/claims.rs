@@ -8,9 +8,9 @@ use tubewell_drivers::{Header, NEVER, Table, Value};
 use super::decided::Wait;
 use super::wait_keys::SessionWait;
 use crate::SessionId;
-use crate::id_map::IdSet;
-use crate::signal::Signal;
-use crate::task::Progress;
+use crate::base::id_map::IdSet;
+use crate::base::signal::Signal;
+use crate::values::task::Progress;
 
 /// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
 /// parked.

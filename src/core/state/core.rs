@@ -30,9 +30,9 @@ use super::parents::Chore;
 use super::time::{Lead, Now, Timer};
 use super::tube::TubeState;
 use super::waits::{CapacityQueue, WaitingTake, Watches};
+use crate::base::id_map::IdMap;
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::events::Readers;
-use crate::id_map::IdMap;
 use crate::{Durability, Error, Receipt, Result, SessionId, TaskState};
 
 /// The ids in use and the ids reserved in the file.
@@ -224,10 +224,10 @@ impl Core {
             (MEMORY, _) => Visibility::Memory,
             (_, Durability::Flush) => Visibility::Flushed,
             (_, Durability::Write { flush_within }) => {
-                Visibility::Written(crate::micros::micros_ceil(flush_within))
+                Visibility::Written(crate::base::micros::micros_ceil(flush_within))
             }
             (_, Durability::Relaxed { max_delay }) => {
-                Visibility::Within(crate::micros::micros_ceil(max_delay))
+                Visibility::Within(crate::base::micros::micros_ceil(max_delay))
             }
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::DayCounts;
 
-use crate::date::Date;
 use crate::options::Policies;
+use crate::values::date::Date;
 
 /// The day of UTC of a moment of the timeline, counted from the beginning of 1970.
 pub(in crate::core) fn day_of(timeline: u64) -> u32 {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::waits::{CapacitySlot, Filled, PutSlot, TakeSlot, WatchSlot};
+use crate::base::signal::Signal;
+use crate::base::user_code;
 use crate::commit::{Batch, NextLeader, Outcome};
 use crate::events::{Callback, QueuedEvent};
-use crate::signal::Signal;
 use crate::storage::Checkpoint;
-use crate::user_code;
 
 /// The effects of the calls since the lock was taken.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]

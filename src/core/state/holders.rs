@@ -1,7 +1,7 @@
 //! The taken tasks of a sub-queue.
 
 use super::window::{Rank, rank_before};
-use crate::id_map::IdSet;
+use crate::base::id_map::IdSet;
 
 /// The tasks of a sub-queue that are taken, or whose end is not yet visible. Never empty. One task, the
 /// most that most tubes allow, needs no allocation.

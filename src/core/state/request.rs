@@ -7,12 +7,12 @@ use tubewell_drivers::{
     SUB_QUEUE_MAX, Shelf, TAG_MAX, TAGS_MAX,
 };
 
-use crate::micros::micros_ceil;
-use crate::moment::micros_of;
+use crate::base::micros::micros_ceil;
+use crate::base::moment::micros_of;
 use crate::options::check_max_attempts;
-use crate::owner::LABEL_MAX;
-use crate::put::After;
-use crate::put::Encoded;
+use crate::values::owner::LABEL_MAX;
+use crate::values::put::After;
+use crate::values::put::Encoded;
 use crate::{
     Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, Step,
     TaskState,

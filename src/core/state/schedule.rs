@@ -7,11 +7,11 @@ use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
 use super::request::{
     PutRequest, check_distinct_tags, check_restored_id, check_size, distinct_tags,
 };
-use crate::micros::{duration, micros_ceil};
-use crate::moment::{Moments, micros_of};
+use crate::base::micros::{duration, micros_ceil};
+use crate::base::moment::{Moments, micros_of};
 use crate::options::check_max_attempts;
-use crate::put::Encoded;
-use crate::schedule::{Restored, Terms};
+use crate::values::put::Encoded;
+use crate::values::schedule::{Restored, Terms};
 use crate::{Error, Missed, OnKey, Overlap, Recurrence, Reschedule, Result, Schedule};
 
 /// The longest number of a run, with its hyphen.

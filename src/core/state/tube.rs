@@ -14,10 +14,10 @@ use super::limits::SubQueueLimits;
 use super::put_ids::PutIds;
 use super::waits::WaitingPut;
 use super::window::{Rank, Window, rank_before};
+use crate::base::micros::duration;
 use crate::events::{Callback, Unwanted};
-use crate::micros::duration;
 use crate::options::Policies;
-use crate::statistics::Statistics;
+use crate::values::statistics::Statistics;
 use crate::{Durability, Error, Result, TubeInfo};
 
 /// A tube as the catalog stores it.

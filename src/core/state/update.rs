@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tubewell_drivers::Body;
 
 use super::request::{check_distinct_tags, check_size, distinct_tags};
-use crate::micros::micros_ceil;
-use crate::moment::micros_of;
+use crate::base::micros::micros_ceil;
+use crate::base::moment::micros_of;
 use crate::{Result, Update};
 
 /// An update, after the checks and conversions that need no lock.

@@ -2,8 +2,8 @@
 
 use std::task::{Poll, Waker};
 
-use crate::sync::{Condvar, Mutex};
-use crate::user_code;
+use crate::base::sync::{Condvar, Mutex};
+use crate::base::user_code;
 
 /// Filled at most once, emptied at most once.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::decided::{Decided, Wait};
 use super::request::PutRequest;
 use super::wait_keys::WatchKey;
 use super::wait_slot::WaitSlot;
-use crate::id_map::IdMap;
+use crate::base::id_map::IdMap;
 use crate::{Ending, Receipt, Result, SessionId};
 
 /// Receives the claim of a waiting take; `None` on timeout.

@@ -53,8 +53,8 @@ impl StoredClocks {
     /// A damaged row does not prevent an open: an untrusted clock counts as first read now, and one that
     /// was set back as set back now.
     fn of_rows(untrusted: Option<&[u8]>, ahead: Option<&[u8]>) -> StoredClocks {
-        let untrusted = untrusted.and_then(crate::codec::decode_row);
-        let ahead = ahead.and_then(crate::codec::decode_row).unwrap_or_default();
+        let untrusted = untrusted.and_then(crate::base::codec::decode_row);
+        let ahead = ahead.and_then(crate::base::codec::decode_row).unwrap_or_default();
         StoredClocks { untrusted, ahead }
     }
 }

@@ -10,8 +10,8 @@ use super::selected::{SelectStep, at_most, step_of};
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::filter::{Filter, IDS_MAX};
-use crate::task::Cursor;
+use crate::values::filter::{Filter, IDS_MAX};
+use crate::values::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
 
 /// The maximum number of rows of history and steps that a delete of chosen ids removes: a task may have

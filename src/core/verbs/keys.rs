@@ -10,7 +10,7 @@ use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
 use crate::core::state::{Core, Decided, FILE, MEMORY, Wait, check_key};
 use crate::core::verb::{Decide, Limits, verb};
-use crate::task::TaskInfo;
+use crate::values::task::TaskInfo;
 use crate::{Error, Receipt, Result};
 
 /// The task that has a key.

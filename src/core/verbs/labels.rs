@@ -14,8 +14,8 @@ use crate::Result;
 use crate::core::state::{Core, Decided, FILE, MEMORY};
 use crate::core::verb::{Decide, verb};
 use crate::core::wire::wire_struct;
-use crate::listing::TagCount;
-use crate::task::TaskInfo;
+use crate::values::listing::TagCount;
+use crate::values::task::TaskInfo;
 
 /// How many rows of a tag one call looks up while it holds the lock.
 pub(super) const LOOK_UPS: usize = 1000;

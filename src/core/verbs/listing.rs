@@ -14,9 +14,9 @@ use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_po
 use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
-use crate::filter::Filter;
-use crate::listing::Page;
-use crate::task::{Cursor, Task, TaskInfo};
+use crate::values::filter::Filter;
+use crate::values::listing::Page;
+use crate::values::task::{Cursor, Task, TaskInfo};
 use crate::{Error, Result, TaskState};
 
 /// The maximum number of records that one call looks at.

@@ -4,7 +4,7 @@ use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::history::check_text;
+use crate::values::history::check_text;
 use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
 
 verb! {

@@ -12,9 +12,9 @@ use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
 use crate::core::verb::TubeName;
-use crate::filter::Filter;
 use crate::options::micros;
-use crate::task::Cursor;
+use crate::values::filter::Filter;
+use crate::values::task::Cursor;
 use crate::{Error, EventKind, Result, TaskState};
 
 /// The maximum number of tasks that one call looks at while it holds the lock.

@@ -11,7 +11,7 @@ use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::peek::cursor;
-use crate::task::{Cursor, CursorOf};
+use crate::values::task::{Cursor, CursorOf};
 use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, TaskState};
 
 verb! {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tubewell_drivers::{Found, Header, NEVER, Position, Shelf};
 
 use super::keys::key_of;
+use crate::base::micros::duration;
+use crate::base::moment::system_time;
 use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::micros::duration;
-use crate::moment::system_time;
-use crate::statistics::Statistics;
-use crate::task::{Cursor, CursorOf, Task, TaskInfo};
 use crate::text::quoted;
+use crate::values::statistics::Statistics;
+use crate::values::task::{Cursor, CursorOf, Task, TaskInfo};
 use crate::{Bytes, Error, Result, SpawnedBy, TaskState};
 
 verb! {

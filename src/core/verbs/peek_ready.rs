@@ -9,7 +9,7 @@ use super::take::MAX_EXPIRED_PER_TAKE;
 use crate::core::state::window::{Rank, ReadUpTo, WindowSlot};
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
-use crate::task::TaskInfo;
+use crate::values::task::TaskInfo;
 use crate::{Error, Result};
 
 /// The maximum number of tasks of one call: fewer than the window has slots.

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use tubewell_drivers::{Header, NEVER, Note, StepRows};
 
 use super::steps::encode_restored;
+use crate::base::micros::micros_ceil;
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
-use crate::micros::micros_ceil;
 use crate::{Error, Result, SpawnedBy, Step};
 
 impl Core {

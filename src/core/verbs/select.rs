@@ -8,8 +8,8 @@ use tubewell_drivers::{Found, Shelf};
 use super::outcome::group_cursor;
 use super::peek::{cursor, found_position, rank_of};
 use crate::core::state::Core;
-use crate::filter::Filter;
-use crate::task::Cursor;
+use crate::values::filter::Filter;
+use crate::values::task::Cursor;
 use crate::{Error, Result, TaskState};
 
 /// The shelves of the tasks that are not done, in the order of takes.

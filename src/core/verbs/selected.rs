@@ -11,8 +11,8 @@ use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, Limits, TubeName, TubeRef, verb};
 use crate::core::wire::{wire_enum, wire_struct};
-use crate::filter::{Filter, IDS_MAX};
-use crate::task::Cursor;
+use crate::values::filter::{Filter, IDS_MAX};
+use crate::values::task::Cursor;
 
 /// The maximum number of selected tasks that one call changes while it holds the lock. A delete and a kick
 /// of chosen ids change all of them.

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::core::state::Core;
 use crate::core::state::window::Rank;
 use crate::core::time::DueKind;
-use crate::task::Cursor;
+use crate::values::task::Cursor;
 
 /// A row of a time: the moment at which it is due, and its id; the space of its task; where it leads.
 type TimeRow = (Rank, u32, Value);

@@ -9,12 +9,12 @@ use tubewell_drivers::{
 };
 
 use super::byte_budget::ByteBudget;
+use crate::base::micros::micros_ceil;
 use crate::commit::Visibility;
 use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
 use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
-use crate::micros::micros_ceil;
 use crate::{Error, EventKind, Result, SessionId, TaskState};
 
 /// The maximum number of tasks that one call takes while it holds the lock.
@@ -479,11 +479,11 @@ mod tests {
             assert_eq!(claims.len(), 1);
         });
         with_expired_tasks(FIFOTTL, |store, tube| {
-            let mut claims = crate::claim::Collected::new(Vec::new());
+            let mut claims = crate::handle::claim::Collected::new(Vec::new());
             store.inner().run(|core| core.now.timeline -= 1_000_000);
             claims.extend(tube.try_take().unwrap());
             store.inner().run(|core| core.now.timeline += 1_000_000);
-            crate::tube::take_more(tube, store.local(), 10, &mut claims).unwrap();
+            crate::handle::tube::take_more(tube, store.local(), 10, &mut claims).unwrap();
             let mut claims = claims.hand_out();
             assert_eq!(claims[1].body(), b"live");
             assert!(claims.remove(0).ack().is_err());

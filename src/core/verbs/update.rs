@@ -322,7 +322,7 @@ impl Core {
 mod tests {
     use crate::core::verbs::Ack;
     use crate::core::{FILE, Grant, TakeAttempt};
-    use crate::take::read_claim;
+    use crate::handle::take::read_claim;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL, Update};
 
     /// More than the window keeps of the rows of ready tasks, so that a take reads the last of them.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tubewell_drivers::PUT_MANY_TASKS;
 
 use super::input::{Input, Malformed, TOO_LARGE};
-use crate::moment::{Moment, micros_of, system_time};
+use crate::base::moment::{Moment, micros_of, system_time};
 use crate::{Error, Result};
 
 /// What an allocation takes at least.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::kinds::KindSet;
+use crate::values::kinds::KindSet;
 use crate::{ClockReport, Counters, Delivered, Event, Filter};
 
 wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, missed, seq } }

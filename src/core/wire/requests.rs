@@ -9,9 +9,9 @@ use crate::core::state::{
     About, ClaimEnd, ClaimKey, EndRequest, History, PutInto, PutRequest, ScheduleRequest, TaskEnd,
     UpdateRequest,
 };
-use crate::put::After;
-use crate::schedule::Restored;
-use crate::token::ClaimToken;
+use crate::values::put::After;
+use crate::values::schedule::Restored;
+use crate::values::token::ClaimToken;
 use crate::{Failure, OnKey, OnParent};
 
 wire_struct! { PutRequest {

@@ -20,8 +20,8 @@ use crate::core::state::{ClaimKey, Grant, PutRequest, ScheduleRequest};
 use crate::core::verb::{
     Begin, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, TubeRef, Verb, put_verb,
 };
-use crate::kinds::KindSet;
-use crate::task::CursorOf;
+use crate::values::kinds::KindSet;
+use crate::values::task::CursorOf;
 use crate::{
     ClockReport, Counters, Counting, Delivered, Durability, Ending, Error, Event, EventKind,
     Filter, Missed, OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, StepKind,

@@ -7,9 +7,9 @@ use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 #[cfg(test)]
 use super::tests::{Random, Sample};
-use crate::listing::{Page, TagCount};
-use crate::owner::{Owner, OwnerInfo};
-use crate::task::{Cursor, CursorOf, Progress, Task, TaskInfo};
+use crate::values::listing::{Page, TagCount};
+use crate::values::owner::{Owner, OwnerInfo};
+use crate::values::task::{Cursor, CursorOf, Progress, Task, TaskInfo};
 use crate::{
     Ending, EventKind, FailureGroup, HistoryEntry, LastFailure, Missed, Overlap, Receipt,
     Recurrence, ScheduleInfo, SessionId, SpawnedBy, Step, StepKind, TaskState,

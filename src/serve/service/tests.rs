@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
+use crate::base::random::random_u64;
 use crate::connection::{Hello, HelloSession, Mode, Request, verb_to_bytes};
 use crate::core::TaskEdit;
 use crate::core::list::{
@@ -18,7 +19,6 @@ use crate::core::list::{
 use crate::core::verb::TubeName;
 use crate::core::{ClaimKey, PutRequest, StoreId, TaskEnd, TubeRef, from_bytes};
 use crate::events::EventBytes;
-use crate::random::random_u64;
 use crate::serve::peer::Peer;
 use crate::serve::shares::Share;
 use crate::{

@@ -12,6 +12,7 @@ use tubewell_drivers::{Reads, Table};
 
 use super::{Engine, Footprint};
 use crate::Error;
+use crate::base::sync::{InnerRwLock, Mutex};
 use crate::storage::backend::{IoCounters, Storage};
 use crate::storage::failure::{guarded, not_a_store, translate, translate_opening};
 use crate::storage::file_header::{ForeignDatabase, LAYOUT, NewerLayout};
@@ -24,7 +25,6 @@ use crate::storage::medium::Medium;
 use crate::storage::platform;
 use crate::storage::read_only::{ReadOnly, UnreadablePages};
 use crate::storage::reader::definition;
-use crate::sync::{InnerRwLock, Mutex};
 
 /// The index of the last table that this release knows.
 #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 256 tables")]

@@ -9,11 +9,11 @@ use tubewell_drivers::Table;
 use super::commits::{Checkpoint, apply};
 use super::{Engine, require_open};
 use crate::Error;
+use crate::base::sync::MutexGuard;
 use crate::storage::commit_error::CommitError;
 use crate::storage::failure::guarded;
 use crate::storage::journal::CHECKPOINT_KEY;
 use crate::storage::reader::definition;
-use crate::sync::MutexGuard;
 
 /// From this size on, a walk of all trees takes longer than a third of a second.
 const LARGE_FILE: u64 = 128 << 20;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::Job;
 use crate::Mode;
-use crate::park::block_on_for;
-use crate::signal::SignalWait;
+use crate::base::park::block_on_for;
+use crate::base::signal::SignalWait;
 
 impl<T, M: Mode> Job<T, M> {
     /// Waits until the job should return: its claim has [ended](crate::Claim::is_current), or the worker

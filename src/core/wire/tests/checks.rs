@@ -17,8 +17,8 @@ use crate::core::state::{
 };
 use crate::core::verb::{Limits, Verb as _};
 use crate::core::verbs::{ByteBudget, Grants};
-use crate::put::After;
-use crate::schedule::Restored;
+use crate::values::put::After;
+use crate::values::schedule::Restored;
 use crate::{
     Claim, Error, FIFOTTL, Failure, Filter, HistoryEntry, LastFailure, Missed, OnKey, Outcome, Put,
     Reschedule, Restore, Schedule, SessionId, Step, StepKind, Store, TaskState, Tube, TubeOptions,
@@ -173,7 +173,7 @@ fn restores_are_refused_as_by_a_handle() {
     let failure = |group: &str| LastFailure::new(group, "no host", 1);
     let owned = |length: usize| LastFailure { owner: Some(long(length)), ..failure("net") };
     let entry = |number: u64| {
-        let at = crate::moment::system_time(7);
+        let at = crate::base::moment::system_time(7);
         HistoryEntry::new(number, at, "jobs", crate::EventKind::Put, TaskState::Ready)
     };
     let step = |name: &str, kind, length| Step::new(name, kind, vec![7; length]);
@@ -372,7 +372,7 @@ fn schedules_are_refused_as_by_a_handle() {
             ScheduleRequest { put: put(|it| it.after = Some(Box::default())), ..whole() },
         ),
         (
-            schedule().put(work().not_before(crate::moment::system_time(7))),
+            schedule().put(work().not_before(crate::base::moment::system_time(7))),
             ScheduleRequest { put: put(|it| it.not_before = Some(7)), ..whole() },
         ),
         (

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
 
 use super::{Random, Sample};
+use crate::base::moment::{Moment, system_time};
 use crate::core::catalog::TubeHead;
 use crate::core::state::{FILE, Grant, MEMORY};
 use crate::core::verb::TubeRef;
-use crate::kinds::KindSet;
-use crate::moment::{Moment, system_time};
+use crate::values::kinds::KindSet;
 use crate::{Error, Failure, Result, SessionId, Task, TaskInfo};
 
 impl Sample for u64 {

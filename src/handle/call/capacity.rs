@@ -1,0 +1,51 @@
+//! Waiting for space in a write buffer, without blocking a thread.
+
+use std::task::{Poll, Waker};
+
+use crate::Result;
+use crate::core::{Core, Decided};
+use crate::runtime::QueuedCall;
+use crate::runtime::open_store::LocalHandle;
+
+/// A future's place in the queue of a write buffer. Dropping it leaves the queue.
+pub(crate) struct CapacityWait {
+    handle: LocalHandle,
+    buffer: usize,
+    queued: Option<QueuedCall>,
+}
+
+impl CapacityWait {
+    pub(crate) fn new(handle: &LocalHandle, buffer: usize) -> CapacityWait {
+        CapacityWait { handle: handle.clone(), buffer, queued: None }
+    }
+
+    /// Decides a call as soon as the write buffer has space, or at once if it needs none.
+    pub(crate) fn poll_decide<T>(
+        &mut self,
+        waker: &Waker,
+        needs_space: bool,
+        decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
+    ) -> Poll<Result<Decided<T>>> {
+        let inner = self.handle.inner()?;
+        if needs_space {
+            inner.poll_defer(&mut self.queued, self.buffer, waker, decide)
+        } else {
+            Poll::Ready(inner.defer_now(decide))
+        }
+    }
+
+    /// Waits until a take may remove more expired tasks.
+    pub(crate) fn poll_expiry(&mut self, waker: &Waker) -> Poll<Result<()>> {
+        self.handle.inner()?.poll_capacity(&mut self.queued, self.buffer, waker)
+    }
+}
+
+impl Drop for CapacityWait {
+    fn drop(&mut self) {
+        if let Some(call) = self.queued.take()
+            && let Ok(inner) = self.handle.inner()
+        {
+            inner.leave_queue(self.buffer, call);
+        }
+    }
+}

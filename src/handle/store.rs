@@ -1,0 +1,660 @@
+//! The store: its tubes and sessions, and its close.
+
+mod connect;
+mod inspect;
+mod keys;
+mod labels;
+mod limits;
+mod options;
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tubewell_drivers::Driver;
+
+use crate::base::clock::{Clock, TimeDriven};
+use crate::base::sync::Mutex;
+use crate::connection::Request;
+use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
+use crate::core::verb::{Begin, InStore};
+use crate::core::{Config, Core, FILE, MEMORY, TubeHead};
+use crate::handle::mode::Call;
+use crate::handle::session::Session;
+use crate::handle::store_handle::{SessionGuard, StoreHandle};
+use crate::handle::tube::take_any;
+use crate::handle::{call, take};
+use crate::runtime::StoreInner;
+use crate::runtime::open_store::{LocalHandle, OpenStore, Threads};
+use crate::storage::Engine;
+use crate::values::owner::check_label;
+use crate::{
+    Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Tube,
+    TubeInfo, TubeOptions,
+};
+
+pub use connect::{ConnectOptions, connect};
+pub use options::StoreOptions;
+
+/// A persistent store of tubes, in one file that one process owns.
+///
+/// Clones are handles of the same store. The store stays open until its last handle is dropped
+/// (store, session, tube, claim, ticket, future), or until [`close`](Store::close), which closes it
+/// for all of them.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use tubewell::Store;
+///
+/// let store = Store::in_memory()?;
+/// let tube = store.tube("mail")?;
+/// tube.put("to: ann")?;
+/// if let Some(claim) = tube.take_timeout(Duration::from_secs(1))? {
+///     assert_eq!(claim.body(), b"to: ann");
+///     claim.ack()?;
+/// }
+/// # Ok::<(), tubewell::Error>(())
+/// ```
+pub struct Store<M: Mode = Blocking> {
+    pub(crate) handle: StoreHandle,
+    mode: PhantomData<fn() -> M>,
+}
+
+/// A store whose calls return a [`Ticket`](crate::Ticket) and block no thread: a store after
+/// [`to_async`](Store::to_async).
+pub type AsyncStore = Store<Async>;
+
+impl<M: Mode> Clone for Store<M> {
+    fn clone(&self) -> Store<M> {
+        Store::of(self.handle.clone())
+    }
+}
+
+impl<M: Mode> std::fmt::Debug for Store<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut fields = f.debug_struct("Store");
+        // That of a connection may wait for its owner.
+        if let StoreHandle::Here(store) = &self.handle
+            && let Ok(inner) = store.inner()
+        {
+            fields.field("tubes", &inner.run(|core| core.tubes.len()));
+        }
+        fields.finish_non_exhaustive()
+    }
+}
+
+impl<M: Mode> Store<M> {
+    /// Opens a tube as it is, or creates it with the defaults: the driver [`FIFOTTL`](crate::FIFOTTL), no
+    /// limits. [`open_tube`](Store::open_tube) creates it with others, and
+    /// [`find_tube`](Store::find_tube) creates nothing.
+    ///
+    /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
+    /// survives a killed process and a power cut. The call blocks for a flush if the tube is new; it may
+    /// block for space in the write buffer, as every change. [`find_tube`](Store::find_tube) does neither. The
+    /// claims of the handle belong to the store's own session; [`Session::tube`], which creates nothing, is for
+    /// others.
+    ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid) for another name; [`InTransaction`](Error::InTransaction);
+    /// [`OwnerBusy`](Error::OwnerBusy): other processes have created as many tubes as they may.
+    /// Nothing was created.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mail = store.tube("mail")?;
+    /// mail.put("to: ann")?;
+    /// assert_eq!(store.tube("mail")?.statistics()?.tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "create_queue")]
+    pub fn tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
+        self.open_tube(name, TubeOptions::new())
+    }
+
+    /// Opens a tube, and gives it the options that are named; or creates it with them. So a program
+    /// opens its tubes at each start: what its options name holds again then, and what they leave out
+    /// stays as an operator has [altered](crate::Admin::alter) it.
+    ///
+    /// Once this returns, the tube and its options survive a killed process and a power cut. The call
+    /// blocks for a flush, unless the tube has these options already.
+    ///
+    /// # Errors
+    /// [`TubeDiffers`](Error::TubeDiffers): the tube has another driver, or another value of an option
+    /// that no alter changes. [`DriverUnknown`](Error::DriverUnknown), for a new tube or if an option is
+    /// named;
+    /// [`Unsupported`](Error::Unsupported) for an option that the driver does not have;
+    /// [`Invalid`](Error::Invalid) for a value outside its limits, or a name as in [`tube`](Store::tube).
+    /// Nothing was created, and an existing tube did not change.
+    ///
+    /// # Example: at every start of a program
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::{Error, Store, TubeOptions, UTUBE};
+    ///
+    /// # let store = Store::in_memory()?;
+    /// let jobs = store.open_tube("jobs", TubeOptions::new().ttr(Duration::from_secs(60)))?;
+    /// let same = store.open_tube("jobs", TubeOptions::new().max_taken(8))?;
+    /// assert_eq!(same.info()?.ttr, Some(Duration::from_secs(60)));
+    ///
+    /// let other = store.open_tube("jobs", TubeOptions::new().driver(UTUBE));
+    /// assert!(matches!(other, Err(Error::TubeDiffers { .. })));
+    /// # assert_eq!(jobs.name(), same.name());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn open_tube(&self, name: &str, options: TubeOptions) -> M::Answer<Tube<Bytes, M>> {
+        let open = CreateTube { name: name.into(), options, opens: true };
+        self.with_tube(self.make(open))
+    }
+
+    /// Creates a tube. As [`open_tube`](Store::open_tube), but fails if there is one of this name.
+    ///
+    /// # Errors
+    /// [`TubeExists`](Error::TubeExists), and the others of [`open_tube`](Store::open_tube) but
+    /// `TubeDiffers`. Nothing was created.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, LIMFIFOTTL, Store, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let options = TubeOptions::new().driver(LIMFIFOTTL).capacity(1000);
+    /// store.create_tube("uploads", options.clone())?;
+    /// let again = store.create_tube("uploads", options);
+    /// assert!(matches!(again, Err(Error::TubeExists { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn create_tube(&self, name: &str, options: TubeOptions) -> M::Answer<Tube<Bytes, M>> {
+        let create = CreateTube { name: name.into(), options, opens: false };
+        self.with_tube(self.make(create))
+    }
+
+    /// Opens a tube that exists: for a program that only reads, or that must not create a tube whose
+    /// name is misspelt. Writes nothing and does not block.
+    ///
+    /// # Errors
+    /// [`TubeNotFound`](Error::TubeNotFound), which names a tube with a similar name;
+    /// [`Closed`](Error::Closed).
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Error;
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    ///
+    /// store.tube("jobs")?.put("one")?;
+    /// assert_eq!(store.find_tube("jobs")?.statistics()?.tasks.ready, 1);
+    /// assert!(matches!(store.find_tube("job"), Err(Error::TubeNotFound { .. })));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn find_tube(&self, name: &str) -> M::Answer<Tube<Bytes, M>> {
+        self.with_tube(self.make(FindTube { name: name.into() }))
+    }
+
+    /// All tubes, by name, with their options and the number of waiters. Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    pub fn tubes(&self) -> M::Answer<Vec<TubeInfo>> {
+        self.make(Tubes {})
+    }
+
+    /// The sessions that have tasks or have [described](Session::describe) themselves, and those
+    /// that have [parked](Claim::park) a claim which stands. By label, those without a label first.
+    ///
+    /// A session is listed as long as it has a claim, however long it has made no call. Does not block. The
+    /// cost grows with the number of claims.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// jobs.put("one")?;
+    /// let worker = store.session("worker-3")?;
+    /// let job = worker.tube(&jobs)?.try_take()?.unwrap();
+    /// let owners = store.owners()?;
+    /// assert_eq!((owners[0].label.as_deref(), owners[0].running), (Some("worker-3"), 1));
+    ///
+    /// job.ack()?;
+    /// assert!(store.owners()?.is_empty());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "workers")]
+    pub fn owners(&self) -> M::Answer<Vec<OwnerInfo>> {
+        self.make(Owners {})
+    }
+
+    /// The id of the next task that is put. Waits for nothing.
+    ///
+    /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::Store;
+    /// let store = Store::in_memory()?;
+    /// assert_eq!(store.next_id()?, 0);
+    /// store.tube("jobs")?.put("one")?;
+    /// assert_eq!(store.next_id()?, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn next_id(&self) -> M::Answer<u64> {
+        self.make(NextId {})
+    }
+
+    /// Drops a tube with all its tasks, unless it is in use.
+    ///
+    /// Once this returns, the tube does not come back after a killed process or a power cut. The
+    /// call blocks for a flush, however many tasks there were. The rows of the tasks are
+    /// removed later, in steps. Handles of the tube return [`TubeDropped`](Error::TubeDropped),
+    /// even if a new tube has the name.
+    ///
+    /// # Errors
+    /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) while a task is taken,
+    /// or a take or a put waits. The tube stays.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// let old = store.tube("old")?;
+    /// old.put("not needed")?;
+    /// store.drop_tube("old")?;
+    /// assert!(store.tubes()?.is_empty());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn drop_tube(&self, name: &str) -> M::Answer<()> {
+        self.make(DropTube { name: name.into() })
+    }
+
+    /// Takes the next task of the first of these tubes that has one, in the given order, or waits
+    /// in all of them. The taker has one place in the order of arrival for all tubes. As
+    /// [`Tube::take`] otherwise. The claim belongs to the store's own session; see
+    /// [`Session::take_any`] for others.
+    ///
+    /// # Errors
+    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two
+    /// stores.
+    ///
+    /// # Example: urgent tasks first
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// let urgent = store.tube("urgent")?;
+    /// let other = store.tube("other")?;
+    /// other.put("a")?;
+    /// urgent.put("b")?;
+    /// let first = store.take_any(&[&urgent, &other], Duration::from_secs(1))?.unwrap();
+    /// assert_eq!(first.tube(), "urgent");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn take_any<N: Mode>(
+        &self,
+        tubes: &[&Tube<Bytes, N>],
+        timeout: Duration,
+    ) -> M::Answer<Option<Claim<Bytes, M>>> {
+        take_any::<M, N>(&self.handle, tubes, self.handle.own_session(), None, timeout)
+    }
+
+    /// Flushes (fsync) every change that was decided before the call, written and relaxed changes
+    /// included, and returns the number of the last commit that is flushed.
+    ///
+    /// Once this returns, those changes survive a killed process and a power cut. Does nothing if
+    /// everything is flushed. The call blocks for the flush. That of an [`AsyncStore`] begins when its ticket
+    /// is awaited.
+    ///
+    /// # Errors
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by
+    /// itself. [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
+    ///
+    /// # Example: a barrier
+    /// ```
+    /// use tubewell::Durability;
+    /// # use tubewell::{Store, TubeOptions};
+    /// # let store = Store::in_memory()?;
+    ///
+    /// let options = TubeOptions::new().durability(Durability::relaxed());
+    /// let clicks = store.open_tube("clicks", options)?;
+    /// let receipt = clicks.put("at 3, 4")?;
+    /// assert!(store.flush()? >= receipt.commit);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "fsync")]
+    pub fn flush(&self) -> M::Answer<u64> {
+        M::either(
+            self.handle.clone(),
+            |handle| match &handle {
+                StoreHandle::Here(store) => store.inner()?.flush(),
+                StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
+            },
+            |handle| async move {
+                match &handle {
+                    StoreHandle::Here(store) => call::commit(store.inner()?.defer_flush()?).await,
+                    StoreHandle::Remote(owner) => owner.request(&Request::Flush).await,
+                }
+            },
+        )
+    }
+
+    /// Waits until a change would be accepted in any tube by a handle that is
+    /// [refused when the write buffer is full](Tube::refuse_when_full), and would not stand in line.
+    ///
+    /// Waiting futures are served in order of arrival, no more at a time than there are free rows. The space
+    /// is not reserved: if another call fills it first, the next call is refused again. Through a
+    /// [connection](crate::connect) it also waits until the owner has received all calls before it.
+    ///
+    /// # Errors
+    /// The store is closed or its storage has failed.
+    pub fn capacity(&self) -> M::Answer<()> {
+        const BUFFERS: [usize; 2] = [FILE, MEMORY];
+        M::either(
+            self.handle.clone(),
+            |handle| BUFFERS.iter().try_for_each(|buffer| handle.make(*buffer, (), &Space {})),
+            |handle| async move {
+                for buffer in BUFFERS {
+                    call::make(&handle, buffer, (), &Space {}).await?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Closes the store for every handle (graceful shutdown).
+    ///
+    /// Changes of written and relaxed tubes are flushed. Every waiter gets
+    /// [`Closed`](Error::Closed). Tasks that are taken are ready at the next open. Once this
+    /// returns, another process may open the file. The call blocks for the last flush, for
+    /// callbacks that run, and, if the file is large and mostly empty, for the return of its free
+    /// space to the file system, where that takes an estimated 50 ms at most.
+    /// That of an [`AsyncStore`] begins when its ticket is awaited, and runs on a thread of its own.
+    /// Closing again changes nothing, and returns when the file is free.
+    ///
+    /// Dropping the last handle closes the store too, and discards the errors.
+    ///
+    /// # Errors
+    /// The last flush failed. Acknowledged changes of tubes with
+    /// [`Durability::Flush`](crate::Durability::Flush) are safe. Written and relaxed changes since
+    /// the last flush may be lost. The store is closed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Error;
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// let tube = store.tube("jobs")?;
+    ///
+    /// store.close()?;
+    /// assert_eq!(tube.put("too late"), Err(Error::Closed));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "graceful shutdown")]
+    pub fn close(&self) -> M::Answer<()> {
+        M::either(self.handle.clone(), |handle| handle.close(), call::close)
+    }
+
+    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not block.
+    ///
+    /// The label is what people know the session by: the name of a worker, a host, a client.
+    /// [`Query::owner`](crate::Query::owner), events and errors show it. Labels need not be unique, and
+    /// the store derives no rights from them. A session with an empty label has none.
+    ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid) for a label of more than 255 bytes, and through a
+    /// [connection](crate::connect) that has no room for the session: 239 sessions fit with labels of
+    /// any length, and 3852 without labels, beside the connection's own one.
+    /// [`Closed`](Error::Closed). No session was begun.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let id = jobs.put("work")?.id;
+    /// let worker = store.session("worker-3")?;
+    /// let claim = worker.tube(&jobs)?.try_take()?.unwrap();
+    /// assert_eq!(jobs.query().owner(id)?.unwrap().label.as_deref(), Some("worker-3"));
+    /// # drop(claim);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn session(&self, label: impl Into<Arc<str>>) -> M::Answer<Session<M>> {
+        let label = label.into();
+        let begun = check_label(&label).and_then(|()| {
+            let label = Some(label).filter(|label| !label.is_empty());
+            let id = SessionId::random();
+            self.handle.begin_session(id, label.as_ref())?;
+            Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
+        });
+        M::answer(begun)
+    }
+
+    /// Returns another handle of a session that has handles, or whose last handle was dropped no
+    /// longer ago than its grace. The grace is canceled. Writes nothing and does not block.
+    ///
+    /// # Errors
+    /// [`SessionUnknown`](Error::SessionUnknown): the session has ended, and its tasks have been
+    /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the
+    /// store, and through a connection that has no room for the session.
+    ///
+    /// # Example: a client that reconnects
+    /// ```
+    /// # use std::time::Duration;
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::options().session_grace(Duration::from_secs(60)).open_in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// jobs.put("one")?;
+    ///
+    /// let client = store.session("client")?;
+    /// let id = client.id();
+    /// let task = client.tube(&jobs)?.try_take()?.unwrap().detach();
+    /// drop(client); // the connection broke; the task is still taken
+    ///
+    /// let client = store.resume_session(id)?;
+    /// client.tube(&jobs)?.claimed(task.info.id)?.ack()?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn resume_session(&self, id: SessionId) -> M::Answer<Session<M>> {
+        if id == self.handle.own_session() {
+            let refused = Error::invalid("the store's own session cannot be resumed or ended");
+            return M::answer(Err(refused));
+        }
+        let handle = self.handle.clone();
+        M::begin(async move {
+            handle.clone().resume_session(id).await?;
+            Ok(Session::new(SessionGuard::new(handle, id)))
+        })
+    }
+
+    /// Takes up a parked claim again, for the store's own session; see
+    /// [`Session::resume_claim`] for others. The claim then lasts until the time that
+    /// [`park`](Claim::park) gave it, and can be renewed, parked again and ended as any other.
+    ///
+    /// Changes memory only, and does not block; it reads the body from the file. If the process
+    /// dies, the claim is parked again, until the same time.
+    ///
+    /// # Errors
+    /// [`NotTaken`](Error::NotTaken): the time of the claim has elapsed, it was revoked, its task
+    /// was removed or buried, or a session has resumed it. [`TubeNotFound`](Error::TubeNotFound).
+    /// [`Corrupt`](Error::Corrupt): the body is damaged, and the task was buried.
+    pub fn resume_claim(&self, token: &ClaimToken) -> M::Answer<Claim<Bytes, M>> {
+        let (handle, session) = (self.handle.clone(), self.handle.own_session());
+        let claim = take::resume_claim(handle, session, None, token.clone());
+        M::begin(async move { claim.await.map(Claim::with_mode) })
+    }
+
+    /// A handle of the same store whose calls return a [`Ticket`](crate::Ticket) and block no thread, as do those of
+    /// the tubes that it returns.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Result, Store};
+    ///
+    /// async fn enqueue(store: &Store, urls: &[&str]) -> Result<()> {
+    ///     let pages = store.to_async().tube("pages").await?;
+    ///     pages.put_many(urls.iter().copied()).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn to_async(&self) -> Store<Async> {
+        Store::of(self.handle.clone())
+    }
+
+    /// A handle of the same store whose calls block.
+    #[must_use]
+    pub fn to_blocking(&self) -> Store<Blocking> {
+        Store::of(self.handle.clone())
+    }
+
+    pub(crate) fn of(handle: StoreHandle) -> Store<M> {
+        Store { handle, mode: PhantomData }
+    }
+
+    fn with_tube(&self, head: M::Answer<TubeHead>) -> M::Answer<Tube<Bytes, M>> {
+        let handle = self.handle.clone();
+        M::map(head, move |head| {
+            let session = handle.own_session();
+            Tube::new(handle, session, None, head)
+        })
+    }
+
+    fn make<V: Begin<On = InStore>>(&self, verb: V) -> M::Answer<V::Answer> {
+        M::make(Call::on_store(&self.handle), Ok(verb))
+    }
+}
+
+impl Store {
+    /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
+    ///
+    /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`]
+    /// before the tubes are loaded. Without it, puts and takes of its tubes return
+    /// [`DriverUnknown`](Error::DriverUnknown); their delays and ttls elapse as usual.
+    ///
+    /// # Errors
+    /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created
+    /// with a driver of this name and other traits, or for a name that a tube must not have.
+    /// Nothing changed.
+    ///
+    /// # Example: the longest body first
+    /// ```
+    /// use tubewell::{Draft, Driver, Store, Traits, TubeOptions};
+    ///
+    /// struct LongestFirst;
+    ///
+    /// impl Driver for LongestFirst {
+    ///     fn name(&self) -> &str {
+    ///         "longest-first"
+    ///     }
+    ///     fn traits(&self) -> Traits {
+    ///         Traits::default()
+    ///     }
+    ///     fn order(&self, task: &Draft<'_>) -> u64 {
+    ///         u64::MAX - task.body.len() as u64
+    ///     }
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// store.register_driver(LongestFirst)?;
+    /// let tube = store.open_tube("jobs", TubeOptions::new().driver("longest-first"))?;
+    /// tube.put_many(["a", "aaa", "aa"])?;
+    /// assert_eq!(tube.try_take()?.unwrap().body(), b"aaa");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn register_driver(&self, driver: impl Driver) -> Result<()> {
+        let driver: Arc<dyn Driver> = Arc::new(driver);
+        // A refused driver is dropped here, without the lock: it may own handles.
+        let register = |core: &mut Core| core.register_driver(driver.clone());
+        self.here("a driver")?.inner()?.run(|core| core.check_open().and_then(|()| register(core)))
+    }
+
+    /// Processes everything that is due now (delays, ttls, expired claims), as the store does by
+    /// itself, and returns when that is done. The tasks that wait for parents which were acked, buried
+    /// or removed are told of it, too.
+    ///
+    /// After the store was closed for some time, many tasks may be due. A take that finds no task
+    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](crate::Query::list)
+    /// and [`task`](crate::Query::task) show the tasks as they were processed. The call blocks for the work
+    /// and its commits; call it on a blocking thread of an async runtime.
+    ///
+    /// # Errors
+    /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
+    /// Through a connection, [`OwnerBusy`](Error::OwnerBusy).
+    pub fn catch_up(&self) -> Result<()> {
+        self.catch_up_with(|_| {})
+    }
+
+    /// As [`catch_up`](Store::catch_up). Calls `progress` now and then with how many delays, ttls and runs
+    /// of schedules are done so far; through a connection it is not called. Its panics are ignored. What is
+    /// done is done also if the process ends meanwhile, and the rest is due at the next open.
+    ///
+    /// # Errors
+    /// Those of [`catch_up`](Store::catch_up).
+    pub fn catch_up_with(&self, mut progress: impl FnMut(u64)) -> Result<()> {
+        self.handle.catch_up(&mut progress)
+    }
+
+    pub(crate) fn start(
+        engine: Engine,
+        config: Config,
+        clock: Clock,
+        drivers: Vec<Arc<dyn Driver>>,
+    ) -> Result<Store> {
+        let epoch = crate::base::random::random_u64();
+        let (core, floor) = Core::open(engine, config, drivers, epoch)?;
+        let opened_at = last_commit(&core);
+        let inner = Arc::new(StoreInner::new(core, clock, floor)?);
+        let own = SessionId::random();
+        inner.run(|core| core.begin_session(own, None))?;
+        let threads = Threads::start(&inner)?;
+        let time_driven: Arc<dyn TimeDriven> = inner.clone();
+        inner.clock().attach(Weak::clone(&Arc::downgrade(&time_driven)));
+        let max_body = config.max_body;
+        let store = LocalHandle::new(OpenStore {
+            inner,
+            own,
+            opened_at,
+            max_body,
+            is_owner: true,
+            threads: Mutex::new(threads),
+            servers: Arc::default(),
+        });
+        // The first commit of a new file makes it a store. It has the header and the id.
+        if store.inner()?.run(|core| last_commit(core)) == 0 {
+            store.inner()?.call(None, Core::store_id)?;
+        }
+        Ok(Store::of(StoreHandle::Here(store)))
+    }
+
+    /// The store, for what only its owner can do.
+    pub(crate) fn here(&self, what: &'static str) -> Result<&LocalHandle> {
+        self.handle.here(what)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn local(&self) -> &LocalHandle {
+        self.here("a test of the library").unwrap()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &StoreInner {
+        self.local().inner().unwrap()
+    }
+}
+
+fn last_commit(core: &Core) -> u64 {
+    core.buffers[FILE].edits.last_commit()
+}

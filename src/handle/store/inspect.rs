@@ -1,0 +1,231 @@
+//! Statistics, events, clocks and verification of a store.
+
+use std::collections::BTreeMap;
+
+use tubewell_drivers::verify_rows;
+
+use super::{Store, last_commit};
+use crate::base::micros::{duration, micros_ceil};
+use crate::connection::Request;
+use crate::core::list::AllCounts;
+use crate::core::{Core, FILE, stored_totals};
+use crate::handle::store_handle::StoreHandle;
+use crate::runtime::StoreInner;
+use crate::storage::Engine;
+use crate::values::filter::Filter;
+use crate::values::statistics::Statistics;
+use crate::{ClockReport, Counters, Date, Error, Events, Mode, Result};
+
+impl<M: Mode> Store<M> {
+    /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does not
+    /// block. The cost does not depend on the number of tasks.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// store.tube("jobs")?.put("one")?;
+    /// assert_eq!(store.statistics()?["jobs"].tasks.ready, 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "metrics")]
+    pub fn statistics(&self) -> M::Answer<BTreeMap<String, Statistics>> {
+        self.make(AllCounts {})
+    }
+
+    /// Subscribes to the events that pass a filter, from now on: one for each change of a task. The
+    /// events of all tubes pass an empty filter; [`Filter`] has the conditions.
+    ///
+    /// An event is delivered after the commit that holds the change, in the order of the changes.
+    /// Up to `capacity` events wait in the subscription. While it is full, further events are
+    /// dropped for this subscription and counted: a slow subscriber delays no other call. Events do
+    /// not survive the process. This call does not block. Through a connection it blocks until the
+    /// owner has answered, and the events end when the connection breaks.
+    /// [`Events::delivered`] tells a reader when it has seen all events up to some moment.
+    ///
+    /// The cost of a change whose event no subscription wants does not grow with the number of
+    /// subscriptions: the store looks up the subscriptions that want an event, and asks no others. A
+    /// dropped subscription costs nothing any more.
+    ///
+    /// # Errors
+    /// [`Invalid`](Error::Invalid): the filter has more than 4096 combinations of tubes, keys, owners
+    /// and tags, or a condition that a subscription does not use, which the error names.
+    /// [`Closed`](Error::Closed): the store or the connection was closed.
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store
+    /// does not answer the connection.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{EventKind, Filter};
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    ///
+    /// let events = store.events(Filter::new(), 100)?;
+    /// store.tube("jobs")?.put("one")?;
+    /// let event = events.recv().unwrap();
+    /// assert_eq!((&*event.tube, event.kind), ("jobs", EventKind::Put));
+    /// assert_eq!(events.dropped(), 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "watch")]
+    #[doc(alias = "pubsub")]
+    pub fn events(&self, filter: impl Into<Filter>, capacity: usize) -> M::Answer<Events<M>> {
+        let filter = filter.into();
+        if let Err(refused) = filter.check_events() {
+            return M::answer(Err(refused));
+        }
+        match &self.handle {
+            StoreHandle::Here(store) => {
+                M::answer(store.events_of(filter, capacity, None).map(Events::new))
+            }
+            StoreHandle::Remote(owner) => {
+                let begun = owner.events(filter, capacity);
+                M::run(async move { begun.await.map(Events::new) })
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Checks the checksum of every page, and every record against every index and count. Returns
+    /// one sentence for each finding; none means that the store is sound.
+    ///
+    /// The call flushes first, and then blocks while it reads the whole store: minutes for many
+    /// millions of tasks. Call it on a blocking thread of an async runtime. Other calls go on
+    /// meanwhile. Space that they free in the file is not used again before the check ends.
+    ///
+    /// # Errors
+    /// The store could not be read or flushed. Through a connection,
+    /// [`OwnerBusy`](crate::Error::OwnerBusy).
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// # store.tube("jobs")?.put("one")?;
+    /// for finding in store.verify()? {
+    ///     eprintln!("{finding}");
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn verify(&self) -> Result<Vec<String>> {
+        self.verify_with(|_, _| {})
+    }
+
+    /// As [`verify`](Store::verify). Calls `progress` from time to time with the number of checked
+    /// tasks and the number of all tasks.
+    ///
+    /// # Errors
+    /// Those of [`verify`](Store::verify).
+    pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => return owner.ask(&Request::Verify),
+        };
+        let inner = store.inner()?;
+        inner.flush()?;
+        let pages = inner.with_engine(FILE, Engine::check_pages)?;
+        let mut findings = Vec::from_iter(pages);
+        let stored = inner.report_failure(verify_stored(inner, &mut progress));
+        match stored.and_then(|found| Ok((found, inner.run(Core::verify_memory)?))) {
+            Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
+            // Damage is a finding. It may prevent further checks.
+            Err(Error::Corrupt { what }) => findings.push(what),
+            Err(error) => return Err(error),
+        }
+        Ok(findings)
+    }
+
+    /// The reads, writes and flushes of the file since the store was opened. Does not block.
+    ///
+    /// While the storage has failed, and after a close, the reads, writes and flushes are 0: they are those
+    /// of the open file.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    pub fn counters(&self) -> Result<Counters> {
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store,
+            StoreHandle::Remote(owner) => return owner.ask(&Request::Counters),
+        };
+        let inner = store.inner()?;
+        let (commits, rows, journal_waits) = inner
+            .run(|core| (last_commit(core), core.buffers[FILE].edits.rows(), core.journal_waits));
+        let opened_at = store.open_store().opened_at;
+        let read = inner.with_engine(FILE, |engine| {
+            let io = engine.counters();
+            Ok(Counters {
+                commits,
+                opened_at,
+                rows,
+                journal_waits,
+                flushes: io.flushes(),
+                writes: io.writes(),
+                bytes_written: io.bytes_written(),
+                reads: io.reads(),
+            })
+        });
+        Ok(read.unwrap_or(Counters {
+            commits,
+            opened_at,
+            rows,
+            journal_waits,
+            ..Counters::default()
+        }))
+    }
+
+    /// The day of UTC that the [metrics](crate::TubeOptions::metrics) of tubes count now: that of the
+    /// store's timeline, which may be ahead of a wall clock that was set back. Does not block.
+    ///
+    /// # Errors
+    /// Those of [`clock_report`](Store::clock_report).
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::UNIX_EPOCH;
+    /// use tubewell::{Date, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// assert_eq!(store.today()?, Date::of(UNIX_EPOCH + store.clock_report()?.timeline));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn today(&self) -> Result<Date> {
+        Ok(Date::of_micros(micros_ceil(self.clock_report()?.timeline)))
+    }
+
+    /// The store's timeline and the wall clock, and whether the wall clock is trusted; see
+    /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit). Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    pub fn clock_report(&self) -> Result<ClockReport> {
+        let store = match &self.handle {
+            StoreHandle::Here(store) => store.inner()?,
+            StoreHandle::Remote(owner) => return owner.ask(&Request::Clock),
+        };
+        let (timeline, untrusted, set_back) = store.run(|core| {
+            let timeline = core.now.timeline;
+            let untrusted = core.untrusted.or_else(|| core.wall.untrusted(timeline));
+            (timeline, untrusted, core.lead.set_back)
+        });
+        Ok(ClockReport {
+            timeline: duration(timeline),
+            wall: duration(store.clock().wall()),
+            untrusted: untrusted.map(duration),
+            set_back: set_back.filter(|_| untrusted.is_none()).map(duration),
+        })
+    }
+}
+
+fn verify_stored(store: &StoreInner, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
+    let mut snapshot = store.stable_snapshot()?;
+    let (ledger, purges) = stored_totals(&mut snapshot)?;
+    let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
+    verify_rows(&mut snapshot, &ledger, &purges, &mut |checked| progress(checked, tasks))
+}

@@ -1,0 +1,137 @@
+//! The schedules of a tube.
+
+use super::{Schedules, Tube};
+use crate::core::ScheduleRequest;
+use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
+use crate::values::task::Cursor;
+use crate::{IntoPut, Mode, Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
+
+impl<T, M: Mode> Tube<T, M> {
+    /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
+    /// state is [`Recurring`](crate::TaskState::Recurring).
+    ///
+    /// The store puts the runs itself while it is open, also while the tube is paused. Each run is put
+    /// with one commit, which also moves the schedule to its next moment: no crash loses or doubles a
+    /// run. What was missed while the store was closed is made up for as
+    /// [`Schedule::missed`] says, by default with one run. A run that does not fit into the tube or
+    /// onto the disk waits for a second, and is left out and counted as skipped if it does not fit then.
+    /// While the driver of the tube is not registered, the schedule stands still.
+    ///
+    /// If a schedule has the key already, it is brought in line with this one, in this tube: it keeps
+    /// its id, its count of runs and, if it has the same interval or expression, its next moment. So an
+    /// application may store its schedules at each start.
+    ///
+    /// A schedule takes no place of the tube's capacity. [`truncate`](crate::Admin::truncate) and
+    /// [`drop_tube`](crate::Store::drop_tube) remove it, as does a [`delete`](Tube::delete) by its id.
+    /// Its runs stay when it is removed.
+    ///
+    /// Once this returns, the schedule survives what a put survives. The call blocks for a flush.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 4071 bytes; an
+    /// interval below a millisecond; an expression or a time zone that is not known; a task with a
+    /// key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule
+    /// has the key. [`Unsupported`](crate::Error::Unsupported) for an option of the task that the
+    /// driver does not have. [`DriverUnknown`](crate::Error::DriverUnknown);
+    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed. After
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the schedule may be there.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{ManualClock, Schedule, TaskState, Store};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let hour = Duration::from_secs(3600);
+    /// let receipt = jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
+    /// assert_eq!(receipt.state, TaskState::Recurring);
+    ///
+    /// clock.advance(hour);
+    /// let fetch = jobs.try_take()?.unwrap();
+    /// assert_eq!(fetch.body(), b"fetch the news");
+    /// jobs.schedules().remove("fetch")?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "cron")]
+    #[doc(alias = "recurring")]
+    #[doc(alias = "periodic")]
+    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> M::Answer<Receipt> {
+        self.make_checked(self.set_schedule(schedule))
+    }
+
+    pub(crate) fn set_schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<SetSchedule> {
+        let encoded = schedule.try_map(|task| self.encode(task))?;
+        let (key, request) = ScheduleRequest::new(encoded)?;
+        Ok(SetSchedule { key, request })
+    }
+}
+
+impl<T, M: Mode> Schedules<'_, T, M> {
+    /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay. A
+    /// body of the change is bytes: in a typed tube, those that its codec makes of a value.
+    /// [`schedule`](Tube::schedule) stores a schedule with a value again.
+    ///
+    /// Further runs are as it says then; those that were put are not changed. A new interval counts
+    /// from the moment of the last run. If the schedule is in another tube, it goes on in this one.
+    ///
+    /// Once this returns, the change survives what a put survives. The call blocks for a flush.
+    ///
+    /// # Errors
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; if the schedule that had it was
+    /// in a tube with durability flush, no crash makes this untrue.
+    /// [`WrongState`](crate::Error::WrongState): a task that is no schedule has it.
+    /// [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has put as many runs
+    /// already as it is to have; or one of the two tubes is temporary.
+    /// [`Unsupported`](crate::Error::Unsupported), [`DriverUnknown`](crate::Error::DriverUnknown),
+    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Reschedule, Schedule, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let hour = Duration::from_secs(3600);
+    /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
+    /// jobs.schedules().change("fetch", Reschedule::new().every(hour / 2).times(10))?;
+    /// assert_eq!(jobs.schedules().list(None, 1)?.items[0].times, Some(10));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn change(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {
+        let request = ScheduleRequest::change(change);
+        self.tube.make_checked(request.map(|request| ChangeSchedule { key: key.into(), request }))
+    }
+
+    /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
+    ///
+    /// Once this returns, the removal survives what a put survives. The call blocks for a flush.
+    ///
+    /// # Errors
+    /// [`KeyNotFound`](crate::Error::KeyNotFound) and [`WrongState`](crate::Error::WrongState) as of
+    /// [`change`](crate::Schedules::change). Nothing changed.
+    ///
+    /// # Example
+    /// See [`schedule`](Tube::schedule).
+    pub fn remove(&self, key: &str) -> M::Answer<Receipt> {
+        self.tube.make(RemoveSchedule { key: key.into() })
+    }
+
+    /// Up to `limit` schedules of this tube, at most 1,000, in the order in which they were first
+    /// stored: from the first one, or after the page that `after` is of. Does not block.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another list. Those of every call.
+    ///
+    /// # Example
+    /// See [`Schedule::restored`].
+    pub fn list(
+        &self,
+        after: impl Into<Option<Cursor>>,
+        limit: usize,
+    ) -> M::Answer<Page<ScheduleInfo>> {
+        self.tube.make(ListSchedules { after: after.into(), limit })
+    }
+}
