@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use tubewell::expert::Storage;
 use tubewell::{
-    Claim, Durability, FIFO, FIFOTTL, Filter, ManualClock, Put, Storage, Store, Tube, TubeOptions,
-    UTUBE, UTUBETTL,
+    Claim, Durability, FIFO, FIFOTTL, Filter, ManualClock, Put, Store, Tube, TubeOptions, UTUBE,
+    UTUBETTL,
 };
 
 const BODY: [u8; 128] = [7; 128];

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use tubewell::{Draft, Driver, Error, Load, Store, Traits, TubeOptions};
+use tubewell::driver::{Draft, Driver, Load, Traits};
+use tubewell::{Error, Store, TubeOptions};
 
 /// Bodies are a path, a line feed, and the picture.
 struct SmallestFirst;

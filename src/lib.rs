@@ -131,7 +131,7 @@
 //! In a tube with [`UTUBE`] or [`UTUBETTL`] at most one task of each sub-queue is taken at a time:
 //! one page of a host, one order of a customer. A tube with [`LIMFIFOTTL`] has a capacity, and
 //! [`put_timeout`](Tube::put_timeout) waits for space (back pressure). For other rules, write a
-//! [`Driver`].
+//! [`Driver`](driver::Driver).
 //!
 //! ```
 //! use tubewell::{Put, Store, TubeOptions, UTUBE};
@@ -320,6 +320,41 @@ pub mod driver {
     };
 }
 
+pub mod expert {
+    //! What few programs name: the parts of a backup, a repair and an export, the numbers of metrics, media of
+    //! your own, and the types of some fields.
+    //!
+    //! * **Other media and clocks:** [`Storage`], [`Clock`]; a driver of your own is in [`driver`](crate::driver).
+    //! * **Tasks that come from elsewhere:** [`Restore`], [`SpawnedBy`], [`HistoryEntry`], [`Step`], [`LastFailure`];
+    //!   a damaged file: [`Salvaged`].
+    //! * **Numbers:** [`Counters`], [`ClockReport`], [`CallCounts`], [`Day`], [`Summary`], [`Bin`], [`Date`],
+    //!   [`TagCount`], [`FailureGroup`], [`PausedSubQueue`].
+    //! * **Fields and parameters:** [`Recurrence`], [`OptionValue`], [`Delivered`], [`Callback`], [`BoxError`].
+
+    pub use crate::base::clock::Clock;
+    pub use crate::events::{Callback, Delivered};
+    pub use crate::handle::salvage::{Salvaged, SalvagedTube};
+    #[cfg(feature = "redb")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+    pub use crate::handle::transact::View;
+    pub use crate::options::OptionValue;
+    pub use crate::serve::{is_socket_served, socket_beside};
+    pub use crate::storage::Storage;
+    pub use crate::values::body::BoxError;
+    pub use crate::values::counters::{ClockReport, Counters};
+    pub use crate::values::date::Date;
+    pub use crate::values::ending::{FailureGroup, LastFailure};
+    pub use crate::values::history::HistoryEntry;
+    pub use crate::values::limit::PausedSubQueue;
+    pub use crate::values::listing::TagCount;
+    pub use crate::values::metrics::{Bin, Day, Summary};
+    pub use crate::values::restore::Restore;
+    pub use crate::values::schedule::Recurrence;
+    pub use crate::values::spawned_by::SpawnedBy;
+    pub use crate::values::statistics::CallCounts;
+    pub use crate::values::step::{Step, StepKind};
+}
+
 /// Durations as text, as the command takes and shows them. The texts of policies and durabilities have
 /// durations of this form, too.
 pub mod duration {
@@ -360,54 +395,45 @@ pub mod calls {
     pub use crate::core::met;
 }
 
-pub use base::clock::{Clock, ManualClock};
-pub use driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL};
-pub use events::{Callback, Delivered, Event};
+pub use base::clock::ManualClock;
+pub use driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+pub use events::Event;
 pub use handle::claim::{AsyncClaim, Claim};
 pub use handle::mode::{Async, Blocking, Mode};
 pub use handle::outcome::{IntoOutcome, Outcome};
-pub use handle::salvage::{Salvaged, SalvagedTube};
 pub use handle::session::{AsyncSession, Session};
 pub use handle::store::{AsyncStore, ConnectOptions, Store, StoreOptions, connect};
 pub use handle::subscription::Events;
 pub use handle::ticket::Ticket;
 #[cfg(feature = "redb")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
-pub use handle::transact::{Transaction, View};
+pub use handle::transact::Transaction;
 pub use handle::tube::{Admin, AsyncTube, Query, Schedules, Tube};
-pub use options::{OptionValue, TubeInfo, TubeOptions};
-pub use serve::{ServeOptions, Served, is_socket_served, socket_beside};
-pub use storage::Storage;
+pub use options::{TubeInfo, TubeOptions};
+pub use serve::{ServeOptions, Served};
 pub use tubewell_drivers::{
     BODY_MAX as MAX_BODY, IDEMPOTENCY_KEY_MAX as MAX_IDEMPOTENCY_KEY, KEY_MAX as MAX_KEY,
     SUB_QUEUE_MAX as MAX_SUB_QUEUE, TAG_MAX as MAX_TAG, TAGS_MAX as MAX_TAGS,
     TUBE_NAME_MAX as MAX_TUBE_NAME,
 };
-pub use values::body::{Bincode, BoxError, Bytes, Codec, Json, Text};
-pub use values::counters::{ClockReport, Counters};
-pub use values::date::Date;
+pub use values::body::{Bincode, Bytes, Codec, Json, Text};
 pub use values::durability::Durability;
-pub use values::ending::{Ending, FailureGroup, LastFailure};
+pub use values::ending::Ending;
 pub use values::error::{Error, Result};
 pub use values::failure::Failure;
 pub use values::filter::Filter;
-pub use values::history::HistoryEntry;
 pub use values::kinds::EventKind;
-pub use values::limit::{Limit, PausedSubQueue};
-pub use values::listing::{Page, TagCount};
-pub use values::metrics::{Bin, Day, Summary};
+pub use values::limit::Limit;
+pub use values::listing::Page;
 pub use values::on_key::OnKey;
 pub use values::on_parent::OnParent;
 pub use values::owner::{Owner, OwnerInfo};
 pub use values::policy::{Backoff, Counting, Keep};
 pub use values::put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};
 pub use values::rate::Rate;
-pub use values::restore::Restore;
-pub use values::schedule::{Missed, Overlap, Recurrence, Reschedule, Schedule, ScheduleInfo};
+pub use values::schedule::{Missed, Overlap, Reschedule, Schedule, ScheduleInfo};
 pub use values::session_id::SessionId;
-pub use values::spawned_by::SpawnedBy;
-pub use values::statistics::{CallCounts, Statistics, TaskCounts};
-pub use values::step::{Step, StepKind};
+pub use values::statistics::{Statistics, TaskCounts};
 pub use values::task::{Cursor, Progress, Receipt, Task, TaskInfo};
 pub use values::task_state::TaskState;
 pub use values::token::ClaimToken;

@@ -10,12 +10,16 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tubewell::driver::{Draft, Load, Traits};
+use tubewell::expert::{
+    Bin, CallCounts, Clock, ClockReport, Counters, Date, Day, OptionValue, Salvaged, SalvagedTube,
+    Storage, Summary,
+};
 use tubewell::{
-    AsyncClaim, AsyncTube, Bin, Bincode, CallCounts, Claim, Clock, ClockReport, Counters, Cursor,
-    Date, Day, Draft, Durability, Error, Event, EventKind, Events, FIFO, FIFOTTL, Filter, Load,
-    ManualClock, OptionValue, Page, Put, Receipt, Salvaged, SalvagedTube, Session, SessionId,
-    Statistics, Storage, Store, StoreOptions, Summary, Task, TaskCounts, TaskInfo, TaskState,
-    Ticket, Traits, Tube, TubeInfo, TubeOptions, UTUBE,
+    AsyncClaim, AsyncTube, Bincode, Claim, Cursor, Durability, Error, Event, EventKind, Events,
+    FIFO, FIFOTTL, Filter, ManualClock, Page, Put, Receipt, Session, SessionId, Statistics, Store,
+    StoreOptions, Task, TaskCounts, TaskInfo, TaskState, Ticket, Tube, TubeInfo, TubeOptions,
+    UTUBE,
 };
 
 fn is_shareable<T: Send + Sync + Unpin + Debug + 'static>() {}

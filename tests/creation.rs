@@ -13,7 +13,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tubewell::{Error, FIFO, Storage, Store, TubeOptions};
+use tubewell::expert::Storage;
+use tubewell::{Error, FIFO, Store, TubeOptions};
 
 const HEADER: u64 = 1 << 20;
 /// Up to this many unflushed operations, all subsets are tried; beyond it the newest are.

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use tubewell::driver::{Driver, Load, Traits};
 use tubewell::{
-    Driver, Durability, Error, FIFO, Load, ManualClock, Put, Receipt, Result, Store, StoreOptions,
-    Traits, Tube, TubeOptions,
+    Durability, Error, FIFO, ManualClock, Put, Receipt, Result, Store, StoreOptions, Tube,
+    TubeOptions,
 };
 
 /// A bounded driver whose `admit` panics once the flag is set.

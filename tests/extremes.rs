@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use tubewell::driver::{Driver, Traits};
 use tubewell::{
-    Driver, Durability, Error, FIFO, Filter, LIMFIFOTTL, MAX_BODY, Outcome, Put, Store,
-    StoreOptions, TaskState, Traits, Tube, TubeOptions, UTUBETTL,
+    Durability, Error, FIFO, Filter, LIMFIFOTTL, MAX_BODY, Outcome, Put, Store, StoreOptions,
+    TaskState, Tube, TubeOptions, UTUBETTL,
 };
 
 /// Opens a store in a file twice with these options, and asserts that it works.

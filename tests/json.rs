@@ -9,11 +9,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
+use tubewell::expert::{Day, PausedSubQueue, SpawnedBy};
 use tubewell::{
-    Backoff, ClaimToken, Counting, Cursor, Day, Durability, Event, EventKind, FIFOTTL, Filter,
-    Keep, LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, PausedSubQueue, Put, Rate,
-    Schedule, ScheduleInfo, SessionId, SpawnedBy, Statistics, Store, TaskInfo, TaskState, TubeInfo,
-    TubeOptions, UTUBETTL,
+    Backoff, ClaimToken, Counting, Cursor, Durability, Event, EventKind, FIFOTTL, Filter, Keep,
+    LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, Put, Rate, Schedule, ScheduleInfo,
+    SessionId, Statistics, Store, TaskInfo, TaskState, TubeInfo, TubeOptions, UTUBETTL,
 };
 
 /// Asserts that the value is written as this text, and is read back from it, from bytes that are

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use tubewell::expert::{HistoryEntry, Restore, Salvaged, SalvagedTube, Step};
 use tubewell::{
-    Ending, FIFO, FIFOTTL, Failure, HistoryEntry, Keep, ManualClock, Outcome, Put, Rate, Restore,
-    Salvaged, SalvagedTube, Step, Store, StoreOptions, Task, TaskState, TubeOptions, UTUBETTL,
+    Ending, FIFO, FIFOTTL, Failure, Keep, ManualClock, Outcome, Put, Rate, Store, StoreOptions,
+    Task, TaskState, TubeOptions, UTUBETTL,
 };
 
 const TASKS: u64 = 3000;

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use patience::HANGS_AFTER;
 use tempfile::TempDir;
+use tubewell::driver::{Driver, Traits};
 use tubewell::{
-    Claim, ConnectOptions, Driver, Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL,
-    Outcome, Put, ServeOptions, Store, TaskState, Traits, TubeOptions, UTUBE, connect,
+    Claim, ConnectOptions, Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL,
+    Outcome, Put, ServeOptions, Store, TaskState, TubeOptions, UTUBE, connect,
 };
 
 /// A store, and a connection to it.
@@ -513,10 +514,10 @@ fn sockets_with_long_paths_are_served_and_found() {
         let folder = folder.path().join("f".repeat(folder_length));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("s".repeat(name_length));
-        assert!(!tubewell::is_socket_served(&socket));
+        assert!(!tubewell::expert::is_socket_served(&socket));
         for _ in 0..2 {
             let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
-            assert!(tubewell::is_socket_served(&socket));
+            assert!(tubewell::expert::is_socket_served(&socket));
             let again = owner.serve(ServeOptions::unix(&socket));
             assert!(matches!(again, Err(Error::AddressInUse { .. })), "{again:?}");
             let remote = connect(served.url()).unwrap();
@@ -540,7 +541,7 @@ fn process_whose_queue_of_connections_is_full_is_found_and_refused_in_time() {
     // Each look stays in the queue.
     assert!(
         (0..longest.trim().parse::<u32>().unwrap() + 2)
-            .all(|_| tubewell::is_socket_served(&socket))
+            .all(|_| tubewell::expert::is_socket_served(&socket))
     );
     let options = ConnectOptions::new().timeout(Duration::from_millis(20));
     match options.connect(&format!("unix:{}", socket.display())) {

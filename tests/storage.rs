@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use patience::HANGS_AFTER;
-use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Storage, Store, TubeOptions, UTUBE};
+use tubewell::expert::Storage;
+use tubewell::{Error, FIFO, FIFOTTL, MAX_BODY, Put, Store, TubeOptions, UTUBE};
 
 /// A disk in memory that outlives the store and fails on demand.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 /// Observes and slows down a [`SlowFile`].
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Error, OnParent, Salvaged, SalvagedTube, StoreOptions, Task, TaskInfo};
+use tubewell::expert::{Salvaged, SalvagedTube};
+use tubewell::{Error, OnParent, StoreOptions, Task, TaskInfo};
 
 use crate::args::{self, Cli};
 use crate::duration::NEVER_SECONDS;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{EventKind, HistoryEntry, TaskState};
+use tubewell::expert::HistoryEntry;
+use tubewell::{EventKind, TaskState};
 
 use crate::moment;
 

@@ -40,12 +40,12 @@ pub fn connect_beside(path: &Path) -> Option<CommandResult<Store>> {
 
 /// The socket at which a process serves this file.
 pub fn socket_of(path: &Path) -> Option<PathBuf> {
-    let beside = tubewell::socket_beside(path);
-    if tubewell::is_socket_served(&beside) {
+    let beside = tubewell::expert::socket_beside(path);
+    if tubewell::expert::is_socket_served(&beside) {
         return Some(beside);
     }
-    let others = other_names(path).into_iter().map(tubewell::socket_beside);
-    others.into_iter().find(|socket| tubewell::is_socket_served(socket))
+    let others = other_names(path).into_iter().map(tubewell::expert::socket_beside);
+    others.into_iter().find(|socket| tubewell::expert::is_socket_served(socket))
 }
 
 /// The other hard links of a file in its directory: the owner may have opened it by one of them.

@@ -6,10 +6,8 @@ use std::time::{Duration, SystemTime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use tubewell::{
-    ClockReport, Day, LastFailure, Progress, Recurrence, ScheduleInfo, SpawnedBy, Statistics,
-    Summary, Task, TaskCounts, TaskInfo, Tube, TubeInfo,
-};
+use tubewell::expert::{ClockReport, Day, LastFailure, Recurrence, SpawnedBy, Summary};
+use tubewell::{Progress, ScheduleInfo, Statistics, Task, TaskCounts, TaskInfo, Tube, TubeInfo};
 
 use crate::moment;
 use crate::tube_options::OptionFields;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use tubewell::{Step, StepKind};
+use tubewell::expert::{Step, StepKind};
 
 use crate::record::{bytes, text_and_base64};
 

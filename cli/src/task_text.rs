@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use tubewell::{LastFailure, Task, TaskInfo, TaskState, Tube};
+use tubewell::expert::LastFailure;
+use tubewell::{Task, TaskInfo, TaskState, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, size};

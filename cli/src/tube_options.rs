@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use tubewell::{OptionValue, TubeInfo, TubeOptions};
+use tubewell::expert::OptionValue;
+use tubewell::{TubeInfo, TubeOptions};
 
 use crate::duration::{self, NEVER_SECONDS};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 pub const PAGE: usize = 4096;
 /// The maximum length, so that a damaged length cannot make a store allocate all memory.

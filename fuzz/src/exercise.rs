@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use tubewell::{
-    Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, LastFailure, ManualClock,
-    Outcome, Page, Restore, Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update,
-};
+use tubewell::expert::{LastFailure, Restore};
+use tubewell::{Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, ManualClock, Outcome, Page, Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update};
 
 use crate::disk::Disk;
 use crate::history::{HISTORY, TAGS, entry, failure, options, result};
@@ -184,7 +182,7 @@ fn end_without_claim(tube: &Tube) {
             continue;
         };
         for info in &page.items {
-            let _ = tube.admin().resolve(info.id, Some(&result(info.id)));
+            let _ = tube.admin().resolve(info.id, Outcome::result(result(info.id)));
         }
     }
     if let Ok(page) = tube.query().list(TaskState::Done, None, 3) {

@@ -2,7 +2,7 @@
 //! encoding of rows, flags that wake waiters, and calls into code of the application.
 //!
 //! It knows nothing of tasks. Only [`clock`] reads a clock, and only [`sync`] names locks and threads: with
-//! the hidden feature `_shuttle` they are those of the schedule explorer.
+//! the hidden feature `_shuttle` they are those of the schedule explorer. All other folders use it.
 
 pub(crate) mod clock;
 pub(crate) mod codec;

@@ -1,4 +1,8 @@
 //! Edits that are decided but not yet committed, and the calls that share a commit.
+//!
+//! A store has two write buffers, one over the file and one over the memory of the temporary tubes. The core
+//! puts edits and changes into them; the runtime commits them and answers the batch. This folder knows no
+//! verbs, and not the lock of the core.
 
 mod batch;
 mod change;

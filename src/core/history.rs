@@ -12,8 +12,9 @@ use tubewell_drivers::{Header, NewEntries, StoredEntries, Value, check_entry, en
 use super::state::{ClaimState, Clocks, Core};
 use crate::base::codec::{decode_row, encode_row};
 use crate::base::moment::{micros_of, system_time};
+use crate::values::history::HistoryEntry;
 use crate::values::history::cut;
-use crate::{Error, EventKind, HistoryEntry, Result, TaskState};
+use crate::{Error, EventKind, Result, TaskState};
 
 /// What a change says of itself in the history of its task.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,12 @@
 //! Events: each change of a task, delivered to subscriptions and callbacks after its commit.
+//!
+//! This folder finds the subscriptions that want an event, queues the event for them, and wakes their
+//! readers. It knows filters, and neither tubes nor the lock of the core: the core makes the events, and the
+//! runtime delivers them when it releases the lock. A thread of its own calls the callbacks. Readers are the
+//! handles, and through [`EventSource`] also those of a connection.
+//!
+//! Invariant: the subscriptions of an event are found by look-ups (`index.rs`), and an event is delivered at
+//! most once to each of them.
 
 mod delivered;
 mod event;

@@ -92,7 +92,8 @@ mod tests {
     use tubewell_drivers::{Note, Reads, Shelf, Table};
 
     use crate::core::Core;
-    use crate::{FIFO, Salvaged, Store, TaskState, Tube, TubeOptions};
+    use crate::handle::salvage::Salvaged;
+    use crate::{FIFO, Store, TaskState, Tube, TubeOptions};
 
     /// Keeps the first task as a done one, and gives the second a failure.
     fn end_two_tasks(core: &mut Core) {

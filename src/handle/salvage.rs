@@ -20,11 +20,11 @@ use crate::core::{
 };
 use crate::options::Policies;
 use crate::storage::Engine;
+use crate::values::history::HistoryEntry;
+use crate::values::limit::PausedSubQueue;
+use crate::values::step::Step;
 use crate::values::task::Task;
-use crate::{
-    Bytes, Error, HistoryEntry, Keep, Limit, OnParent, PausedSubQueue, Result, ScheduleInfo, Step,
-    StoreOptions, TubeInfo,
-};
+use crate::{Bytes, Error, Keep, Limit, OnParent, Result, ScheduleInfo, StoreOptions, TubeInfo};
 use reader::Reader;
 
 /// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
@@ -140,7 +140,8 @@ impl StoreOptions {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Salvaged, Store};
+    /// use tubewell::expert::Salvaged;
+    /// use tubewell::Store;
     ///
     /// # let dir = tempfile::tempdir()?;
     /// # let path = dir.path().join("app.tubewell");

@@ -10,8 +10,9 @@ use serde::de::DeserializeOwned;
 use crate::core::PutInto;
 use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
 use crate::handle::claim::Held;
+use crate::values::step::Step;
 use crate::values::step::named_twice;
-use crate::{AsyncClaim, Claim, Error, IntoPut, Mode, Result, Step, Tube};
+use crate::{AsyncClaim, Claim, Error, IntoPut, Mode, Result, Tube};
 
 impl<T> Claim<T> {
     /// Runs a step of the work, unless an attempt before this one has finished it: then the value
@@ -141,7 +142,8 @@ impl<T> Claim<T> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, Store, StepKind};
+    /// use tubewell::expert::StepKind;
+    /// use tubewell::{Error, Store};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.tube("jobs")?;

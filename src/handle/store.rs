@@ -551,7 +551,8 @@ impl Store {
     ///
     /// # Example: the longest body first
     /// ```
-    /// use tubewell::{Draft, Driver, Store, Traits, TubeOptions};
+    /// use tubewell::driver::{Draft, Driver, Traits};
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// struct LongestFirst;
     ///

@@ -152,7 +152,8 @@ macro_rules! declare {
             ///
             /// # Example
             /// ```
-            /// use tubewell::{OptionValue, TubeOptions};
+            /// use tubewell::expert::OptionValue;
+            /// use tubewell::TubeOptions;
             ///
             /// let options = TubeOptions::new().max_taken(2);
             /// let given: Vec<_> = options.given().collect();

@@ -364,7 +364,7 @@ macro_rules! tube_options {
     /// of its history, so choose a small number for tasks that are many.
     ///
     /// # Example
-    /// See [`HistoryEntry`](crate::HistoryEntry).
+    /// See [`HistoryEntry`](crate::expert::HistoryEntry).
     #[doc(alias = "audit_log")]
     history(entries: u32) -> u32 {
         /// How many entries the [history](crate::Query::history) of a task has at most; 0 for none.

@@ -1,6 +1,9 @@
 //! The options of tubes. `list.rs` has the list, from which everything else follows: `declare.rs` makes
-//! the types from it, `policies.rs` compares them and applies them to a driver, `row.rs` has their bytes in
-//! the catalog. The core acts on the options; it reads them from [`Policies`].
+//! the types from it, `policies.rs` compares them and applies them to a driver, `row.rs` and `stored.rs`
+//! have their bytes in the catalog. The wire, the export and the words of the command follow the list, too.
+//!
+//! This folder says what an option is, and not what it does: the core acts on the options, which it reads
+//! from [`Policies`]. It knows no store and no tube that is open. A new option is a new entry of the list.
 
 mod checks;
 mod declare;

@@ -68,7 +68,8 @@ impl TubeInfo {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{OptionValue, Store, TubeOptions};
+    /// use tubewell::expert::OptionValue;
+    /// use tubewell::{Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let films = store.open_tube("films", TubeOptions::new().max_taken(2))?;

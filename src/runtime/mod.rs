@@ -1,5 +1,8 @@
 //! The path from a decided call to the file: the core's lock, group commit, the sweeper and writer
 //! threads, reopening a failed storage, and close.
+//!
+//! It knows what a call waits for, and not what the call does to a task: the core decides that. The handles
+//! and the server reach an open store through [`open_store`]; its threads are those of this folder.
 
 mod after_call;
 mod capacity;

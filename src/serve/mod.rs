@@ -1,4 +1,8 @@
-//! Serving a store to other processes.
+//! Serving a store to other processes: the owner's side of connections.
+//!
+//! The transport (`tubewell-wire`) moves bytes and calls `service.rs`. The verbs of a peer are given to the
+//! core as those of a handle are; all other requests are made on handles of this process. This folder knows
+//! no sockets and no frames, and decides nothing about tasks. [`Store::serve`] starts it.
 
 mod answers;
 mod peer;

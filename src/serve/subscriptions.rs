@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::base::sync::Mutex;
+use crate::events::Delivered;
 use crate::events::SubscriptionState;
-use crate::{Async, Delivered, Error, Events, Result};
+use crate::{Async, Error, Events, Result};
 
 type ByNumber = Mutex<BTreeMap<u64, Arc<SubscriptionState>>>;
 

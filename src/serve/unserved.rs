@@ -15,7 +15,9 @@ use crate::connection::{Hello, HelloSession, Mode, Request, read_call, verb_to_b
 use crate::core::list::with_verb;
 use crate::core::verb::{Begin, Named, OnVerb};
 use crate::core::{Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes, to_bytes};
-use crate::{ClockReport, Counters, Delivered, Error, Event, Result, SessionId, Store};
+use crate::events::Delivered;
+use crate::values::counters::{ClockReport, Counters};
+use crate::{Error, Event, Result, SessionId, Store};
 
 /// The peer of a connection to a store that is open in this process. Dropping it ends the connection.
 pub struct Peer {

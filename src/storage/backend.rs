@@ -31,7 +31,8 @@ use crate::base::user_code;
 /// ```
 /// use std::io;
 /// use std::sync::Mutex;
-/// use tubewell::{Storage, Store};
+/// use tubewell::expert::Storage;
+/// use tubewell::Store;
 ///
 /// #[derive(Debug, Default)]
 /// struct InVector(Mutex<Vec<u8>>);

@@ -7,9 +7,11 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
+use crate::values::date::Date;
+use crate::values::step::StepKind;
 use crate::{
-    Backoff, ClaimToken, Counting, Cursor, Date, Durability, Error, EventKind, Keep, Missed, OnKey,
-    Overlap, Rate, SessionId, StepKind, TaskState,
+    Backoff, ClaimToken, Counting, Cursor, Durability, Error, EventKind, Keep, Missed, OnKey,
+    Overlap, Rate, SessionId, TaskState,
 };
 
 struct Text<T>(&'static str, PhantomData<T>);

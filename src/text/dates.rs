@@ -4,7 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use super::quoted;
-use crate::{Date, Error, Result};
+use crate::values::date::Date;
+use crate::{Error, Result};
 
 impl Display for Date {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

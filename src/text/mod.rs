@@ -2,6 +2,9 @@
 //!
 //! Stored texts outlive a release: a text that was once written must stay readable. The same holds
 //! for the types that derive serde: a field that is added later needs `#[serde(default)]`.
+//!
+//! This folder knows the values and nothing above them. The command reads and prints the same texts, and
+//! `durations.rs` is the one parser and printer of durations.
 
 #[cfg(feature = "serde")]
 mod by_text;
@@ -16,7 +19,8 @@ mod testing;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, StepKind, TaskState};
+use crate::values::step::StepKind;
+use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, TaskState};
 use durations::{durability_time, durability_time_text};
 
 /// The longest part of a rejected text that an error repeats, in characters.

@@ -4,7 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use super::{durations, named, quoted};
-use crate::{Error, Missed, Overlap, Recurrence, Result};
+use crate::values::schedule::Recurrence;
+use crate::{Error, Missed, Overlap, Result};
 
 const OVERLAPS: [Overlap; 2] = [Overlap::Allow, Overlap::Skip];
 

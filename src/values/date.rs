@@ -19,14 +19,14 @@ const LAST_DAY: u32 = 2_932_896;
 ///
 /// The metrics of a tube are counted by days of UTC, and not by those of a time zone: every day has 24
 /// hours then, and no change of the clocks, and no journey, moves a number to another day. The day of a
-/// change is that of the [timeline](crate::ClockReport::timeline) of the store.
+/// change is that of the [timeline](crate::expert::ClockReport::timeline) of the store.
 ///
 /// The text of a date is that of ISO 8601: `2026-11-23`.
 ///
 /// # Example
 /// ```
 /// use std::time::{Duration, UNIX_EPOCH};
-/// use tubewell::Date;
+/// use tubewell::expert::Date;
 ///
 /// let date: Date = "2026-11-23".parse()?;
 /// assert_eq!((date.year(), date.month(), date.day()), (2026, 11, 23));

@@ -107,12 +107,12 @@ pub struct LastFailure {
 
 impl LastFailure {
     /// A failure of this attempt, without an owner, recorded now: for
-    /// [`Restore::failure`](crate::Restore::failure). The fields can be set.
+    /// [`Restore::failure`](crate::expert::Restore::failure). The fields can be set.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::LastFailure;
+    /// use tubewell::expert::LastFailure;
     ///
     /// let mut failure = LastFailure::new("timeout", "no answer", 3);
     /// failure.owner = Some("worker-3".into());

@@ -57,7 +57,7 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
-    /// An entry of a task that is [restored](crate::Restore::history): its number, when and in which
+    /// An entry of a task that is [restored](crate::expert::Restore::history): its number, when and in which
     /// tube it happened, and what. The state is that after it.
     #[must_use]
     pub fn new(

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tubewell_drivers::{DayCounts, Spread};
 
-use crate::Date;
 use crate::base::micros::duration;
+use crate::values::date::Date;
 
 /// The numbers of a tube on one day; from [`Query::days`](crate::Query::days).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub struct Day {
     pub failures: u64,
     /// Claims that ended without their holders: the ttr, the `max_runtime` or the ttl elapsed, or the
     /// session ended. One that is overdue counts when its reclaim delay has elapsed too;
-    /// [`CallCounts::lost`](crate::CallCounts::lost) counts it when it becomes overdue. The end of the process counts for [counted](crate::Counting) takes, at the next open.
+    /// [`CallCounts::lost`](crate::expert::CallCounts::lost) counts it when it becomes overdue. The end of the process counts for [counted](crate::Counting) takes, at the next open.
     pub lost: u64,
     /// Takes of tasks that had been attempted before. Forgiven attempts do not count.
     pub retried: u64,

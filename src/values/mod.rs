@@ -2,7 +2,8 @@
 //! schedules, errors, and the rules of tubes that are values by themselves.
 //!
 //! A value checks itself and does nothing else. It knows no store, no tube handle, no clock and no bytes of
-//! the file; `text` has the words of values, `core/wire` their bytes.
+//! the file; `text` has the words of values, `core/wire` their bytes. Applications build and read values, and
+//! all folders above use them.
 
 pub(crate) mod body;
 pub(crate) mod counters;

@@ -2,8 +2,12 @@
 
 use std::time::SystemTime;
 
+use crate::values::ending::LastFailure;
+use crate::values::history::HistoryEntry;
 use crate::values::put::{Encoded, of_bytes};
-use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
+use crate::values::spawned_by::SpawnedBy;
+use crate::values::step::Step;
+use crate::{Bytes, IntoPut};
 
 /// A task to be put back as it was in another store; see
 /// [`Admin::restore_many`](crate::Admin::restore_many).
@@ -18,7 +22,8 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 ///
 /// # Example
 /// ```
-/// use tubewell::{Put, Restore};
+/// use tubewell::expert::Restore;
+/// use tubewell::Put;
 ///
 /// let task = Restore::new(Put::new("to: ann").priority(3)).id(17).takes(2).buried(true);
 /// # let _ = task;
@@ -26,7 +31,8 @@ use crate::{Bytes, HistoryEntry, IntoPut, LastFailure, SpawnedBy, Step};
 ///
 /// # Example: a task and its parent
 /// ```
-/// use tubewell::{Put, Restore, TaskState, Store};
+/// use tubewell::expert::Restore;
+/// use tubewell::{Put, TaskState, Store};
 ///
 /// let store = Store::in_memory()?;
 /// let jobs = store.tube("jobs")?;
@@ -133,7 +139,7 @@ impl Restore {
 
     /// Its stored [steps](crate::Claim::step), as [`Query::steps`](crate::Query::steps) returns them.
     /// Default none. A done task has none. A step of kind
-    /// [`Spawned`](crate::StepKind::Spawned) names a task by the id that it has in this store.
+    /// [`Spawned`](crate::expert::StepKind::Spawned) names a task by the id that it has in this store.
     #[must_use]
     pub fn steps(mut self, steps: Vec<Step>) -> Restore {
         self.steps = steps;
@@ -167,7 +173,8 @@ impl Restore {
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{Ending, Keep, Put, Restore, Store, TubeOptions};
+    /// use tubewell::expert::Restore;
+    /// use tubewell::{Ending, Keep, Put, Store, TubeOptions};
     ///
     /// let store = Store::in_memory()?;
     /// let sums = store.open_tube("sums", TubeOptions::new().keep_done(Keep::new()))?;

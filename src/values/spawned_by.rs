@@ -20,7 +20,7 @@ pub struct SpawnedBy {
 
 impl SpawnedBy {
     /// The run of a schedule with this number and moment, for a task that is
-    /// [restored](crate::Restore::spawned_by).
+    /// [restored](crate::expert::Restore::spawned_by).
     #[must_use]
     pub fn new(schedule: u64, run: u64, moment: SystemTime) -> SpawnedBy {
         SpawnedBy { schedule, run, moment }

@@ -63,7 +63,7 @@ pub struct CallCounts {
     #[cfg_attr(feature = "serde", serde(default))]
     pub snooze: u64,
     /// Events [`Lost`](crate::EventKind::Lost): the process of a worker ended, or a claim became
-    /// overdue. [`Day::lost`](crate::Day::lost) counts the ends of claims.
+    /// overdue. [`Day::lost`](crate::expert::Day::lost) counts the ends of claims.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lost: u64,
     /// Tasks buried by a call of bury.

@@ -69,7 +69,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step of a task that is [restored](crate::Restore::steps).
+    /// A step of a task that is [restored](crate::expert::Restore::steps).
     #[must_use]
     pub fn new(name: impl Into<String>, kind: StepKind, value: impl Into<Vec<u8>>) -> Step {
         Step { name: name.into(), kind, value: value.into() }

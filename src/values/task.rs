@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime};
 use tubewell_drivers::{Position, Shelf};
 
 use crate::values::body::Coder;
-use crate::{Bytes, Error, LastFailure, Result, SpawnedBy, TaskState};
+use crate::values::ending::LastFailure;
+use crate::values::spawned_by::SpawnedBy;
+use crate::{Bytes, Error, Result, TaskState};
 
 /// The answer of an operation that changed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +29,7 @@ pub struct Receipt {
     /// own.
     ///
     /// If a later run of the store opens at a lower number
-    /// ([`Counters::opened_at`](crate::Counters::opened_at)), the file has lost the commit. No
+    /// ([`Counters::opened_at`](crate::expert::Counters::opened_at)), the file has lost the commit. No
     /// crash does this to the receipt of a flushed change or of one in memory only, and no killed
     /// process to that of a written change.
     pub commit: u64,
@@ -104,7 +106,7 @@ pub struct TaskInfo {
     /// [`update`](crate::Tube::update), a move to another tube, an
     /// [`advance`](crate::Outcome::advance), or a put that [replaces](crate::OnKey::Replace) the task. A
     /// put that [waits](crate::Tube::put_timeout) for space puts its task when there is some, and a
-    /// schedule puts each of its runs. A [restored](crate::Restore::put_at) task has the time that it is
+    /// schedule puts each of its runs. A [restored](crate::expert::Restore::put_at) task has the time that it is
     /// restored with.
     ///
     /// The store measures the time that has passed since the put, as for a ttl. If the wall clock is

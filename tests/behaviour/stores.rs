@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{Clock, Error, Store, StoreOptions};
+use tubewell::expert::Clock;
+use tubewell::{Error, Store, StoreOptions};
 
 use super::connection::{Connection, remote};
 use super::owner_only::is_owner_only;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 /// The longest file. A damaged length in the file must not use up the machine's memory.
 const MAX_LEN: u64 = 64 << 20;

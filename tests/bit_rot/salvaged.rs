@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use tubewell::{Result, Salvaged};
+use tubewell::Result;
+use tubewell::expert::Salvaged;
 
 use crate::check::{Medium, Outcome, check};
 use crate::damage::{Damage, TABLES};

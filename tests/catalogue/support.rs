@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::expert::Callback;
 use tubewell::{
-    AsyncClaim, Bytes, Callback, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result,
-    Store, TaskInfo, TaskState, Ticket, Tube, TubeOptions,
+    AsyncClaim, Bytes, Claim, Error, Event, EventKind, Filter, IntoPut, Put, Result, Store,
+    TaskInfo, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::executor::{HANGS_AFTER, WakeFlag};

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use tubewell::driver::{Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Traits, UTUBETTL};
+use tubewell::expert::OptionValue;
 use tubewell::{
-    Backoff, Counting, Durability, Error, Filter, Keep, OptionValue, Rate, TaskState, Tube,
-    TubeOptions,
+    Backoff, Counting, Durability, Error, Filter, Keep, Rate, TaskState, Tube, TubeOptions,
 };
 
 use super::support::*;

@@ -5,9 +5,8 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tubewell::{
-    EventKind, Events, FIFOTTL, Filter, ManualClock, Put, Storage, Store, Tube, TubeOptions,
-};
+use tubewell::expert::Storage;
+use tubewell::{EventKind, Events, FIFOTTL, Filter, ManualClock, Put, Store, Tube, TubeOptions};
 
 use crate::size::amount;
 use crate::support::HOUR;

@@ -137,7 +137,7 @@ fn salvage_gives_the_next_run_of_an_interval_by_the_clock_as_it_is() {
     file.open().close();
     let mut found = Vec::new();
     let salvaged = file.options().salvage(file.path(), |salvaged| {
-        if let tubewell::Salvaged::Schedule { schedule, .. } = salvaged {
+        if let tubewell::expert::Salvaged::Schedule { schedule, .. } = salvaged {
             found.push((schedule.next, schedule.due_in));
         }
         Ok::<(), tubewell::Error>(())

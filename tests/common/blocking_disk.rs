@@ -4,7 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use tubewell::{Storage, Store, StoreOptions};
+use tubewell::expert::Storage;
+use tubewell::{Store, StoreOptions};
 
 use super::executor::wait_until;
 

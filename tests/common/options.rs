@@ -1,6 +1,7 @@
 //! Options of tubes that are replaced as a whole.
 
-use tubewell::{OptionValue, Store, TubeOptions};
+use tubewell::expert::OptionValue;
+use tubewell::{Store, TubeOptions};
 
 /// These options, with the defaults of all others but `temporary`: an alter leaves nothing as it was.
 pub fn only(options: TubeOptions) -> TubeOptions {

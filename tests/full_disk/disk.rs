@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 const PAGE: u64 = 4096;
 

@@ -27,7 +27,9 @@ type End = fn(&Tube, u64) -> Result<()>;
 const ENDS: [(&str, End); 4] = [
     ("ack", |tube, id| tube.claim(id)?.end(tubewell::Outcome::result(vec![b'r'; 3000])).map(drop)),
     ("bury", |tube, id| tube.claim(id)?.bury(Failure::new("crash", "signal 9")).map(drop)),
-    ("resolve", |tube, id| tube.admin().resolve(id, Some(b"by hand")).map(drop)),
+    ("resolve", |tube, id| {
+        tube.admin().resolve(id, tubewell::Outcome::result(b"by hand")).map(drop)
+    }),
     ("delete", |tube, id| tube.delete(id).map(drop)),
 ];
 

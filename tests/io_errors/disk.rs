@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 use super::faults::{Faults, Plan};
 use super::faulty_disk::FaultyDisk;

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use tubewell::expert::Restore;
 use tubewell::{
-    Durability, Ending, Error, Failure, Filter, Keep, ManualClock, Outcome, Put, Restore, Result,
-    Store, TaskState, Tube, TubeOptions, UTUBE,
+    Durability, Ending, Error, Failure, Filter, Keep, ManualClock, Outcome, Put, Result, Store,
+    TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -23,7 +24,7 @@ const ENDS: [(&str, End); 8] = [
     ("ack", |tube| tube.claim(2)?.end(Outcome::result(vec![b'r'; 3000])).map(drop)),
     ("bury", |tube| tube.claim(2)?.bury(Failure::new("new", "m".repeat(3000))).map(drop)),
     ("bury in the group", |tube| tube.claim(4)?.bury(Failure::new("old", "m")).map(drop)),
-    ("resolve", |tube| tube.admin().resolve(1, Some(b"by hand")).map(drop)),
+    ("resolve", |tube| tube.admin().resolve(1, Outcome::result(b"by hand")).map(drop)),
     ("forget", |tube| tube.admin().forget(0).map(drop)),
     ("kick", |tube| tube.admin().kick(Filter::new().limit(9)).map(drop)),
     ("delete", |tube| tube.delete(1).map(drop)),

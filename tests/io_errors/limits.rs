@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{
-    Claim, ManualClock, PausedSubQueue, Put, Rate, Result, Store, TaskState, TubeOptions, UTUBE,
-};
+use tubewell::expert::PausedSubQueue;
+use tubewell::{Claim, ManualClock, Put, Rate, Result, Store, TaskState, TubeOptions, UTUBE};
 
 use crate::disk::Disk;
 use crate::failing_call::FailingCall;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use tubewell::expert::{LastFailure, Restore};
 use tubewell::{
-    Durability, Ending, Failure, Filter, Keep, LastFailure, ManualClock, Put, Restore, Result,
-    Store, TaskInfo, TaskState, Tube, TubeOptions, UTUBE,
+    Durability, Ending, Failure, Filter, Keep, ManualClock, Put, Result, Store, TaskInfo,
+    TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::disk::Disk;
@@ -90,7 +91,7 @@ fn contents(store: &Store) -> Contents {
         task.put_at = UNIX_EPOCH;
         task.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
     }
-    let group_of = |group: tubewell::FailureGroup| {
+    let group_of = |group: tubewell::expert::FailureGroup| {
         let listed = tube
             .query()
             .list(Filter::new().group(&group.name).newest_first(), None, 1000)

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Date, FIFO, ManualClock, Result, Store, TubeOptions};
+use tubewell::expert::Date;
+use tubewell::{FIFO, ManualClock, Result, Store, TubeOptions};
 
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, fail_with_sampled_faults};

@@ -45,7 +45,9 @@ const EDITS: [(&str, Call); 8] = [
 /// The calls that end or change parents.
 const OF_PARENTS: [(&str, Call); 11] = [
     ("ack", |work, _| work.claim(0)?.ack().map(drop)),
-    ("resolve of a buried task", |work, _| work.admin().resolve(3, Some(b"by hand")).map(drop)),
+    ("resolve of a buried task", |work, _| {
+        work.admin().resolve(3, Outcome::result(b"by hand")).map(drop)
+    }),
     ("bury", |work, _| work.admin().bury(0, None).map(drop)),
     ("bury_with", |work, _| work.claim(0)?.bury(failure()).map(drop)),
     ("finish", |work, next| {
@@ -71,7 +73,7 @@ const OF_CHILDREN: [(&str, Call); 12] = [
     ("delete of a filter", |work, _| {
         work.admin().delete(Filter::new().state(TaskState::Blocked)).map(drop)
     }),
-    ("resolve", |_, next| next.admin().resolve(4, None).map(drop)),
+    ("resolve", |_, next| next.admin().resolve(4, ()).map(drop)),
     ("kick", |work, _| {
         work.admin().kick(Filter::new().limit(9)).map(|kicked| assert_eq!(kicked, 2))
     }),
@@ -90,7 +92,7 @@ const WITH_CHORES: [(&str, Call); 5] = [
         let finish = Outcome::result("result").and_put(next, task(9));
         work.claim(0)?.end(finish).map(drop)
     }),
-    ("resolve", |work, _| work.admin().resolve(0, None).map(drop)),
+    ("resolve", |work, _| work.admin().resolve(0, ()).map(drop)),
     ("bury", |work, _| work.claim(0)?.bury(failure()).map(drop)),
     ("truncate", |work, _| work.admin().truncate()),
 ];

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use tubewell::expert::{Restore, Step, StepKind};
 use tubewell::worker::{Job, Report, Worker};
 use tubewell::{
-    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Outcome, Put, Restore, Result, Step,
-    StepKind, Store, TaskState, Tube, TubeOptions,
+    Durability, Error, FIFOTTL, Keep, ManualClock, OnKey, Outcome, Put, Result, Store, TaskState,
+    Tube, TubeOptions,
 };
 
 use crate::HANGS_AFTER;

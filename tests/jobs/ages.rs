@@ -5,9 +5,10 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
+use tubewell::expert::{Restore, Salvaged};
 use tubewell::{
-    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Outcome, Restore, Salvaged, Schedule,
-    StoreOptions, TaskState, TubeOptions, Update,
+    Error, FIFOTTL, Failure, Filter, Keep, LIMFIFOTTL, OnKey, Outcome, Schedule, StoreOptions,
+    TaskState, TubeOptions, Update,
 };
 
 use super::files::{after_a_kill, create, create_with, draft};

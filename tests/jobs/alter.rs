@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tubewell::driver::{FIFOTTL, LIMFIFOTTL};
+use tubewell::expert::OptionValue;
 use tubewell::{
-    Backoff, Counting, Durability, Error, Failure, Filter, Keep, OptionValue, Put, Rate, Store,
-    TaskState, Tube, TubeInfo, TubeOptions,
+    Backoff, Counting, Durability, Error, Failure, Filter, Keep, Put, Rate, Store, TaskState, Tube,
+    TubeInfo, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft, put_numbered};
@@ -233,7 +234,7 @@ fn retention_holds_for_later_ends() {
         let done = |ids: std::ops::Range<u64>| {
             ids.for_each(|id| {
                 case.advance(1);
-                case.tube.admin().resolve(id, None).unwrap();
+                case.tube.admin().resolve(id, ()).unwrap();
             });
             assert_sound(&case.store);
             case.tube.statistics().unwrap().tasks.kept
@@ -251,7 +252,7 @@ fn end_all(tube: &Tube, clock: &crate::stores::ManualClock, tasks: u64) {
     for id in 0..tasks {
         clock.advance(ms(1));
         let ended =
-            if id % 2 == 0 { tube.admin().bury(id, None) } else { tube.admin().resolve(id, None) };
+            if id % 2 == 0 { tube.admin().bury(id, None) } else { tube.admin().resolve(id, ()) };
         ended.unwrap();
     }
 }

@@ -158,11 +158,11 @@ fn resolve_and_forget_during_an_outage_are_refused_and_change_nothing() {
         }
         let wait = wait_for(&tube, ids[2]);
         disk.fail_flushes(true);
-        let unknown = tube.admin().resolve(ids[1], Some(b"by hand"));
+        let unknown = tube.admin().resolve(ids[1], Outcome::result(b"by hand"));
         assert!(matches!(unknown, Err(Error::OutcomeUnknown { .. })), "{unknown:?}");
         assert!(matches!(wait.answer(), Err(Error::Unavailable { .. })));
         let refused = [
-            tube.admin().resolve(ids[2], None),
+            tube.admin().resolve(ids[2], ()),
             tube.admin().forget(ids[0]),
             tube.admin().forget(ids[1]),
         ];
@@ -272,7 +272,7 @@ fn waiter_gets_the_first_of_several_ends_of_one_flush() {
         let kicked = deferred.admin().kick(Filter::new().limit(2));
         tickets.extend(ids.map(|id| deferred.admin().bury(id, None)));
         let kicked_again = deferred.admin().kick(Filter::new().limit(2));
-        tickets.extend(ids.map(|id| deferred.admin().resolve(id, Some(b"result"))));
+        tickets.extend(ids.map(|id| deferred.admin().resolve(id, Outcome::result(b"result"))));
         stores::settle(&store);
         disk.unblock_flushes();
         flush.wait().unwrap();
@@ -354,7 +354,7 @@ fn wait_through_another_tube_returns_gone() {
     let id = tube.put("x").unwrap().id;
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
     let wait = Wait::begin(tube.to_async().wait_done(id, NO_TIMEOUT));
-    tube.admin().resolve(id, Some(b"result")).unwrap();
+    tube.admin().resolve(id, Outcome::result(b"result")).unwrap();
     assert_eq!(wait.answer(), Ok(Some(done("result"))));
     assert_eq!(other.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
     assert_sound(&store);

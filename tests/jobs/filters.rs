@@ -404,7 +404,7 @@ fn every_event_of_a_task_with_a_key_has_the_key() {
         case.tube.try_take().unwrap().unwrap().touch(secs(1)).unwrap();
         case.tube.admin().set_priority(parent, 7).unwrap();
         case.advance(11_000);
-        case.tube.admin().resolve(1, None).unwrap();
+        case.tube.admin().resolve(1, ()).unwrap();
         case.tube.admin().forget(1).unwrap();
         let put = |key: &str| case.draft("z").key(key).on_key(OnKey::Replace);
         case.add(put("k3"));

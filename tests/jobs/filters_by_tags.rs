@@ -99,7 +99,7 @@ fn every_event_of_a_task_with_a_tag_passes_a_filter_by_the_tag() {
         case.tube.try_take().unwrap().unwrap().touch(secs(1)).unwrap();
         case.tube.admin().set_priority(parent, 7).unwrap();
         case.advance(11_000);
-        case.tube.admin().resolve(child, None).unwrap();
+        case.tube.admin().resolve(child, ()).unwrap();
         case.tube.admin().forget(child).unwrap();
         let put = || draft("z").key("k").on_key(OnKey::Replace);
         let id = case.add(put());

@@ -173,7 +173,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(block_on(first.steps()).unwrap().len(), 2);
         taken.push(first.into_blocking());
         let session = store.session("").unwrap();
-        let own = session.tube(&tube).unwrap();
+        let own = session.tube(tube).unwrap();
         let held = own.try_take().unwrap().unwrap().detach().info.id;
         assert_eq!(own.claimed(held).unwrap().id(), held);
         own.claimed(held).unwrap().release_in(secs(0)).unwrap();

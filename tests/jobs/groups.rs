@@ -1,9 +1,10 @@
 //! Failure groups: failed, their counts and pages, and unfail.
 
 use tubewell::driver::{FIFO, UTUBE};
+use tubewell::expert::Restore;
 use tubewell::{
-    Cursor, Ending, Error, Failure, Filter, Keep, Page, Put, Restore, Store, TaskInfo, TaskState,
-    Tube, TubeOptions,
+    Cursor, Ending, Error, Failure, Filter, Keep, Page, Put, Store, TaskInfo, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::files::{after_a_kill, create, draft, groups};

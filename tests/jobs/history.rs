@@ -3,9 +3,10 @@
 use std::time::SystemTime;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
+use tubewell::expert::HistoryEntry;
 use tubewell::{
-    Claim, Error, EventKind, Failure, Filter, HistoryEntry, Keep, OnKey, Outcome, Put, TaskState,
-    Tube, TubeOptions, Update,
+    Claim, Error, EventKind, Failure, Filter, Keep, OnKey, Outcome, Put, TaskState, Tube,
+    TubeOptions, Update,
 };
 
 use super::support::*;
@@ -446,7 +447,7 @@ fn history_ends_with_its_task() {
             case.tube.admin().delete(Filter::new().ids([0])).unwrap();
         },
         |case| {
-            case.tube.admin().resolve(0, None).unwrap();
+            case.tube.admin().resolve(0, ()).unwrap();
         },
         |case| case.tube.admin().truncate().unwrap(),
         |case| {

@@ -1,9 +1,10 @@
 //! The history of a task that goes to another tube, to another run of the store, or to another store.
 
 use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::expert::{HistoryEntry, Restore};
 use tubewell::{
-    Counting, Durability, Error, EventKind, Failure, Filter, HistoryEntry, Keep, OnKey, Outcome,
-    Put, Restore, Store, TaskState, Tube, TubeOptions,
+    Counting, Durability, Error, EventKind, Failure, Filter, Keep, OnKey, Outcome, Put, Store,
+    TaskState, Tube, TubeOptions,
 };
 
 use super::files::{after_a_kill, create_with, draft};

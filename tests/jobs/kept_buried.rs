@@ -3,7 +3,8 @@
 use std::task::Waker;
 
 use tubewell::driver::LIMFIFOTTL;
-use tubewell::{Ending, Failure, Filter, Keep, LastFailure, Restore, TaskState, Tube, TubeOptions};
+use tubewell::expert::{LastFailure, Restore};
+use tubewell::{Ending, Failure, Filter, Keep, TaskState, Tube, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::{create_with, draft};

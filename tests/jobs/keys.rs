@@ -1,8 +1,9 @@
 //! Keys: names of tasks, each unique in the store, and what a put does if one is in use.
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
+use tubewell::expert::Restore;
 use tubewell::{
-    Durability, Ending, Error, Failure, Filter, Keep, MAX_KEY, OnKey, Outcome, Put, Restore, Store,
+    Durability, Ending, Error, Failure, Filter, Keep, MAX_KEY, OnKey, Outcome, Put, Store,
     StoreOptions, TaskState, TubeOptions,
 };
 
@@ -98,7 +99,7 @@ fn key_is_free_once_its_task_is_removed() {
         let id = put_again(put());
         case.tube.delete(id).unwrap();
         let id = put_again(put());
-        case.tube.admin().resolve(id, None).unwrap();
+        case.tube.admin().resolve(id, ()).unwrap();
         put_again(put());
         case.tube.admin().truncate().unwrap();
         assert_eq!(id_of(&case.store, "k"), None);
@@ -445,8 +446,8 @@ fn salvaged_and_copied_tasks_have_their_keys() {
     drop(tube);
     stores::close(&store);
     let mut keys = Vec::new();
-    let salvage = |found: tubewell::Salvaged| {
-        if let tubewell::Salvaged::Task { task, .. } = found {
+    let salvage = |found: tubewell::expert::Salvaged| {
+        if let tubewell::expert::Salvaged::Task { task, .. } = found {
             keys.push(task.info.key);
         }
         Ok(())

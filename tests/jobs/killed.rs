@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::Duration;
 
-use tubewell::{Counting, Failure, Filter, Restore, Store, TaskState, Tube, TubeOptions};
+use tubewell::expert::Restore;
+use tubewell::{Counting, Failure, Filter, Store, TaskState, Tube, TubeOptions};
 
 use super::files::{attempts, draft, failure, group_of_buried};
 use super::process::{ChildProcess, Job, ReportWriter};

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use tubewell::driver::FIFOTTL;
-use tubewell::{
-    Backoff, Bin, Date, Day, Error, Failure, Outcome, Put, Store, Summary, Tube, TubeOptions,
-};
+use tubewell::expert::{Bin, Date, Day, Summary};
+use tubewell::{Backoff, Error, Failure, Outcome, Put, Store, Tube, TubeOptions};
 
 use super::support::*;
 use crate::options::only;

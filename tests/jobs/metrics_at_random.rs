@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tubewell::driver::{FIFOTTL, UTUBETTL};
-use tubewell::{Claim, Date, Day, Failure, Put, Store, Summary, Tube, TubeOptions};
+use tubewell::expert::{Date, Day, Summary};
+use tubewell::{Claim, Failure, Put, Store, Tube, TubeOptions};
 
 use super::files::create_with;
 use super::metrics::DAY;

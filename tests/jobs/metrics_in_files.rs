@@ -142,7 +142,8 @@ fn truncate_keeps_the_numbers_and_drop_removes_them() {
         let store = file.reopen(store);
         let tube = store.find_tube("case").unwrap();
         let expected = if temporary { vec![] } else { vec![3, 2] };
-        let puts = |days: Vec<tubewell::Day>| days.iter().map(|day| day.puts).collect::<Vec<_>>();
+        let puts =
+            |days: Vec<tubewell::expert::Day>| days.iter().map(|day| day.puts).collect::<Vec<_>>();
         assert_eq!(puts(tube.query().days(first..=store.today().unwrap()).unwrap()), expected);
         tube.admin().truncate().unwrap();
         store.drop_tube("case").unwrap();

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
+use tubewell::expert::{LastFailure, Restore};
 use tubewell::{
-    Ending, Error, EventKind, Failure, Filter, Keep, LastFailure, Outcome, Put, Restore, Store,
-    TaskState, Tube, TubeOptions,
+    Ending, Error, EventKind, Failure, Filter, Keep, Outcome, Put, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::executor::with_timeout;
@@ -152,17 +153,17 @@ fn resolve_ends_a_task_that_nobody_has_taken() {
         tube.put(Put::new("delayed").delay(secs(9))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
         tube.admin().bury(2, None).unwrap();
-        let refused = tube.admin().resolve(0, None);
+        let refused = tube.admin().resolve(0, ());
         assert!(
             matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
             "{refused:?}"
         );
         for id in 1..=3 {
-            let receipt = tube.admin().resolve(id, Some(b"by hand")).unwrap();
+            let receipt = tube.admin().resolve(id, Outcome::result(b"by hand")).unwrap();
             assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
             let expected = if is_kept { done(Some("by hand")) } else { Some(Ending::Gone) };
             assert_eq!(tube.ending(id), Ok(expected));
-            let again = tube.admin().resolve(id, None);
+            let again = tube.admin().resolve(id, ());
             assert_eq!(
                 matches!(again, Err(Error::NotReady { state: TaskState::Done, .. })),
                 is_kept
@@ -231,7 +232,7 @@ fn failure_groups_are_counted_and_listed_newest_first() {
     ));
     tube.kick(2).unwrap();
     tube.delete(3).unwrap();
-    tube.admin().resolve(1, None).unwrap();
+    tube.admin().resolve(1, ()).unwrap();
     assert_eq!(groups(&tube), [("crash".into(), 1), ("timeout".into(), 1)]);
     stores::close(&store);
     let store = open(&file);
@@ -340,7 +341,10 @@ fn too_large_result_is_refused_and_changes_nothing() {
         tube.claimed(0).and_then(|claim| claim.end(Outcome::result("123456789"))),
         Err(Error::Invalid { .. })
     ));
-    assert!(matches!(tube.admin().resolve(0, Some(b"123456789")), Err(Error::Invalid { .. })));
+    assert!(matches!(
+        tube.admin().resolve(0, Outcome::result(b"123456789")),
+        Err(Error::Invalid { .. })
+    ));
     assert_eq!(state(&tube, 0), Some(TaskState::Taken));
     tube.claimed(0).and_then(|claim| claim.end(Outcome::result("12345678"))).unwrap();
     assert_eq!(tube.ending(0), Ok(done(Some("12345678"))));
@@ -354,7 +358,7 @@ fn ends_of_kept_tasks_are_delivered_as_events() {
     tube.put_many(["a", "b", "c"]).unwrap();
     let events = store.events(Filter::new(), 100).unwrap();
     ack_next(&tube, "1");
-    tube.admin().resolve(1, None).unwrap();
+    tube.admin().resolve(1, ()).unwrap();
     ack_next(&tube, "3");
     tube.admin().forget(2).unwrap();
     stores::close(&store);

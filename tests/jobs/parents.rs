@@ -412,7 +412,7 @@ fn blocked_task_that_is_resolved_waits_for_nothing() {
             let parent = case.put("parent");
             let child = case.add(after(case, &[parent]));
             let grandchild = case.add(after(case, &[child]));
-            case.tube.admin().resolve(child, None).unwrap();
+            case.tube.admin().resolve(child, ()).unwrap();
             assert_eq!(case.tube.query().children(parent), Ok(vec![]));
             assert_eq!(case.take_all(), [parent, grandchild]);
             case.tube.claimed(parent).and_then(tubewell::Claim::ack).unwrap();

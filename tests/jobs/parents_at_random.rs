@@ -123,7 +123,7 @@ impl Run {
                 }
             },
             4 => {
-                tube.admin().resolve(id, None).unwrap();
+                tube.admin().resolve(id, ()).unwrap();
                 self.model.end(id, End::Done);
             }
             5 if task.state == TaskState::Buried => {

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL, UTUBE};
-use tubewell::{
-    Claim, ClaimToken, Durability, Error, Filter, Storage, Store, TaskState, Tube, TubeOptions,
-};
+use tubewell::expert::Storage;
+use tubewell::{Claim, ClaimToken, Durability, Error, Filter, Store, TaskState, Tube, TubeOptions};
 
 use super::files::{create, create_with, draft};
 use super::support::*;

@@ -307,14 +307,14 @@ fn set_priority_of_expired_task_is_not_found() {
 #[test]
 fn set_priority_needs_the_driver_and_its_order() {
     struct ByLength;
-    impl tubewell::Driver for ByLength {
+    impl tubewell::driver::Driver for ByLength {
         fn name(&self) -> &'static str {
             "by-length"
         }
-        fn traits(&self) -> tubewell::Traits {
-            tubewell::Traits { timed: true, ..tubewell::Traits::default() }
+        fn traits(&self) -> tubewell::driver::Traits {
+            tubewell::driver::Traits { timed: true, ..tubewell::driver::Traits::default() }
         }
-        fn order(&self, task: &tubewell::Draft<'_>) -> u64 {
+        fn order(&self, task: &tubewell::driver::Draft<'_>) -> u64 {
             u64::from(task.priority) * 10_000 + task.body.len() as u64
         }
     }

@@ -135,7 +135,7 @@ fn progress_writes_nothing() {
     store.flush().unwrap();
     assert_eq!(written(&store), before);
     assert_eq!(tube.statistics().unwrap().calls, {
-        let mut calls = tubewell::CallCounts::default();
+        let mut calls = tubewell::expert::CallCounts::default();
         (calls.put, calls.take) = (1, 1);
         calls
     });

@@ -144,7 +144,7 @@ impl Run {
         match self.rng.below(5) {
             0 => {
                 let result = self.result();
-                let resolved = self.tube.admin().resolve(id, Some(result.as_bytes()));
+                let resolved = self.tube.admin().resolve(id, Outcome::result(result.as_bytes()));
                 let expected = matches!(task, Task::Ready | Task::Buried(..));
                 assert_eq!(resolved.is_ok(), expected, "{task:?}: {resolved:?}");
                 if expected {

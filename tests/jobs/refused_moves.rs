@@ -4,10 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::Duration;
 
+use tubewell::driver::{Draft, Driver, Traits};
 use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
-use tubewell::{
-    Draft, Driver, Ending, Error, Filter, Keep, Outcome, Put, TaskState, Traits, TubeOptions,
-};
+use tubewell::{Ending, Error, Filter, Keep, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::moves::{listed, movements, other};

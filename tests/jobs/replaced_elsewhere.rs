@@ -51,7 +51,9 @@ fn task_put_again_through_another_tube_moves_there() {
             |_, _| {},
             |tube, id| assert_eq!(take(tube), Some(id)),
             |tube, id| assert_eq!(tube.admin().bury(id, None).unwrap().id, id),
-            |tube, id| assert_eq!(tube.admin().resolve(id, Some(b"result")).unwrap().id, id),
+            |tube, id| {
+                assert_eq!(tube.admin().resolve(id, Outcome::result(b"result")).unwrap().id, id);
+            },
         ];
         for (nth, reach) in states.into_iter().enumerate() {
             let id = case.add(again(case.draft("old")));

@@ -52,7 +52,10 @@ fn administrator_ends_tasks_that_were_never_taken() {
     for_each_driver_with(ALL, keep_all(), |case| {
         case.put_all([0, 1]);
         let waits = [0, 1].map(|id| wait_for(&case.tube, id));
-        assert_eq!(case.tube.admin().resolve(0, Some(b"R")).unwrap().state, TaskState::Done);
+        assert_eq!(
+            case.tube.admin().resolve(0, Outcome::result(b"R")).unwrap().state,
+            TaskState::Done
+        );
         assert_eq!(case.tube.admin().bury(1, None).unwrap().state, TaskState::Buried);
         let endings = waits.map(|wait| wait.answer().unwrap().unwrap());
         assert_eq!(endings, [done("R"), Ending::Buried { failure: None }]);
@@ -124,7 +127,7 @@ fn bury_of_vanished_task_is_refused_and_writes_nothing() {
             tube.claimed(1).and_then(|claim| claim.bury(Failure::new("trashed", "m"))),
             1,
         );
-        assert_not_found(tube.admin().resolve(1, None), 1);
+        assert_not_found(tube.admin().resolve(1, ()), 1);
         assert_not_found(tube.admin().forget(1), 1);
         store.flush().unwrap();
         assert_eq!(store.counters().unwrap(), before);
@@ -162,12 +165,12 @@ fn resolve_in_a_busy_sub_queue_leaves_the_taken_task_alone() {
             ["taken", "resolved", "last"].map(|body| case.add(Put::new(body).sub_queue("films")));
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!(claim.id(), ids[0]);
-        let refused = case.tube.admin().resolve(ids[0], None);
+        let refused = case.tube.admin().resolve(ids[0], ());
         assert!(
             matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. })),
             "{refused:?}"
         );
-        case.tube.admin().resolve(ids[1], Some(b"by hand")).unwrap();
+        case.tube.admin().resolve(ids[1], Outcome::result(b"by hand")).unwrap();
         assert!(claim.is_current().unwrap());
         assert_eq!(case.take(), None, "the sub-queue is busy");
         let taker = case.begin_take();
@@ -185,7 +188,7 @@ fn resolve_of_the_head_of_a_sub_queue_makes_the_next_task_available() {
         // The take and its release read the head into memory.
         assert_eq!(case.take(), Some(ids[0]));
         case.tube.claimed(ids[0]).and_then(tubewell::Claim::release).unwrap();
-        case.tube.admin().resolve(ids[0], None).unwrap();
+        case.tube.admin().resolve(ids[0], ()).unwrap();
         assert_eq!(case.take(), Some(ids[1]));
         case.tube.claimed(ids[1]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.kept, 2);
@@ -247,7 +250,7 @@ fn task_whose_ttl_has_elapsed_cannot_be_resolved() {
     for_each_driver_with(&[FIFOTTL], keep_all(), |case| {
         let id = case.add(case.draft("x").ttl(secs(5)));
         case.advance(5_000);
-        assert_not_found(case.tube.admin().resolve(id, None), id);
+        assert_not_found(case.tube.admin().resolve(id, ()), id);
         assert_eq!(case.tube.ending(id), Ok(Some(Ending::Gone)));
     });
 }
@@ -268,7 +271,7 @@ fn kept_tasks_of_a_bounded_tube_leave_its_capacity_to_others() {
                 poll_pending(put, Waker::noop());
             }
             // Each end makes place for one put.
-            tube.admin().resolve(first, None).unwrap();
+            tube.admin().resolve(first, ()).unwrap();
             tube.try_take().unwrap().unwrap().ack().unwrap();
             for put in waiting {
                 block_on(put).unwrap();
@@ -295,11 +298,11 @@ fn parked_and_overdue_tasks_are_resolved_after_a_revoke() {
         let overdue = case.tube.try_take().unwrap().unwrap();
         case.advance(20_000);
         for id in [0, 1] {
-            let refused = case.tube.admin().resolve(id, Some(b"R"));
+            let refused = case.tube.admin().resolve(id, Outcome::result(b"R"));
             let is_taken = matches!(refused, Err(Error::NotReady { state: TaskState::Taken, .. }));
             assert!(is_taken, "{refused:?}");
             assert_eq!(case.tube.admin().revoke(id), Ok(1));
-            case.tube.admin().resolve(id, Some(b"R")).unwrap();
+            case.tube.admin().resolve(id, Outcome::result(b"R")).unwrap();
             assert_eq!(case.tube.ending(id), Ok(Some(done("R"))));
         }
         assert_not_taken(overdue.end(Outcome::result("late")), 1);

@@ -169,7 +169,7 @@ fn outcome_of_age_zero_is_forgotten_without_delay() {
         for_each_driver_with(ALL, options, |case| {
             case.put_all([0, 1]);
             ack_next(&case.tube, "first");
-            case.tube.admin().resolve(1, Some(b"second")).unwrap();
+            case.tube.admin().resolve(1, Outcome::result(b"second")).unwrap();
             case.advance(0);
             assert_eq!([0, 1].map(|id| case.state(id)), [None; 2]);
             assert_eq!(case.tube.ending(0), Ok(Some(Ending::Gone)));
@@ -338,7 +338,7 @@ fn ids_that_a_kill_skips_are_gone() {
         assert_eq!(tube.ending(id), Ok(Some(Ending::Gone)));
         assert_eq!(tube.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
         assert_not_found(tube.admin().forget(id), id);
-        assert_not_found(tube.admin().resolve(id, None), id);
+        assert_not_found(tube.admin().resolve(id, ()), id);
     }
     assert_not_found(tube.ending(killed.next_id().unwrap()), killed.next_id().unwrap());
     assert_eq!(tube.ending(0), Ok(None));

@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use tubewell::expert::SpawnedBy;
 use tubewell::{
     Bytes, Error, EventKind, FIFO, FIFOTTL, Filter, IntoPut, LIMFIFOTTL, MAX_KEY, Missed, OnKey,
-    Overlap, Put, Receipt, Reschedule, Schedule, ScheduleInfo, SpawnedBy, TaskState, Tube,
-    TubeOptions, UTUBETTL,
+    Overlap, Put, Receipt, Reschedule, Schedule, ScheduleInfo, TaskState, Tube, TubeOptions,
+    UTUBETTL,
 };
 
 use super::not_before::{HOUR, MICRO, at};
@@ -345,7 +346,7 @@ fn verbs_on_tasks_refuse_schedules() {
         };
         not_ready(case.tube.claim(id).map(|_| unreachable!()));
         not_ready(case.tube.admin().bury(id, None));
-        not_ready(case.tube.admin().resolve(id, None));
+        not_ready(case.tube.admin().resolve(id, ()));
         not_ready(case.tube.admin().set_priority(id, 1));
         not_ready(case.tube.update(id, tubewell::Update::new().body("x")));
         assert_eq!(case.tube.admin().move_to(&other, id), Ok(0));

@@ -5,10 +5,8 @@
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
-use tubewell::{
-    Draft, Driver, FIFO, LIMFIFOTTL, Missed, Overlap, Put, Schedule, Store, TaskState, Traits,
-    TubeOptions,
-};
+use tubewell::driver::{Draft, Driver, Traits};
+use tubewell::{FIFO, LIMFIFOTTL, Missed, Overlap, Put, Schedule, Store, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::{after_a_kill, create, create_with, draft};

@@ -4,9 +4,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tubewell::expert::Recurrence;
 use tubewell::{
-    Error, FIFO, FIFOTTL, Missed, Overlap, Recurrence, Reschedule, Schedule, Store, TaskState,
-    TubeOptions,
+    Error, FIFO, FIFOTTL, Missed, Overlap, Reschedule, Schedule, Store, TaskState, TubeOptions,
 };
 
 use super::files::{after_a_kill, create};

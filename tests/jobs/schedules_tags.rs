@@ -257,8 +257,8 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
         is_there(&store);
         stores::close(&store);
         let mut tags = Vec::new();
-        let salvage = |found: tubewell::Salvaged| {
-            if let tubewell::Salvaged::Schedule { schedule, .. } = found {
+        let salvage = |found: tubewell::expert::Salvaged| {
+            if let tubewell::expert::Salvaged::Schedule { schedule, .. } = found {
                 tags.push(schedule.tags);
             }
             Ok(())

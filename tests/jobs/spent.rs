@@ -1,7 +1,8 @@
 //! Tasks that are ready although they have no attempt left, as restored ones may be: a take buries
 //! them instead of handing them out.
 
-use tubewell::{Bytes, Error, Filter, IntoPut, Put, Restore, TaskState, TubeOptions};
+use tubewell::expert::Restore;
+use tubewell::{Bytes, Error, Filter, IntoPut, Put, TaskState, TubeOptions};
 
 use super::executor::block_on;
 use super::files::{attempts, claim_of, group_of_buried};

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
+use tubewell::expert::{Restore, Step, StepKind};
 use tubewell::{
-    Claim, Durability, Error, EventKind, Failure, Filter, Outcome, Put, Restore, Result, Step,
-    StepKind, Store, TaskState, Tube, TubeOptions, Update,
+    Claim, Durability, Error, EventKind, Failure, Filter, Outcome, Put, Result, Store, TaskState,
+    Tube, TubeOptions, Update,
 };
 
 use super::executor::block_on;

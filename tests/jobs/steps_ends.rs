@@ -30,7 +30,7 @@ fn end_of_the_task_removes_its_steps() {
                 assert!(tube.claim(id).unwrap().end(Outcome::done().and_put(tube, "x")).is_ok());
             },
             |tube, id| assert!(tube.delete(id).is_ok()),
-            |tube, id| assert!(tube.admin().resolve(id, None).is_ok()),
+            |tube, id| assert!(tube.admin().resolve(id, ()).is_ok()),
             |tube, id| assert!(tube.cancel(id).is_ok()),
             |tube, _| tube.admin().truncate().unwrap(),
         ];

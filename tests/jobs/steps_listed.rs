@@ -1,6 +1,7 @@
 //! Lists of steps that have more bytes than one answer.
 
-use tubewell::{FIFO, Restore, Step, StepKind, TubeOptions};
+use tubewell::expert::{Restore, Step, StepKind};
+use tubewell::{FIFO, TubeOptions};
 
 use super::executor::block_on;
 use super::steps::claim;

@@ -1,7 +1,8 @@
 //! Tasks that are put as a step of the work: each exactly once.
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Error, OnKey, Put, Step, StepKind, Store, TaskState, TubeOptions};
+use tubewell::expert::{Step, StepKind};
+use tubewell::{Error, OnKey, Put, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create_with};
 use super::steps::{assert_invalid, claim, names};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Claim, Durability, Error, Failure, Put, Restore, TaskState, TubeOptions};
+use tubewell::expert::Restore;
+use tubewell::{Claim, Durability, Error, Failure, Put, TaskState, TubeOptions};
 
 use super::files::{claim_of, create_with};
 use super::rng::Rng;

@@ -1,7 +1,8 @@
 //! Paused sub-queues.
 
 use tubewell::driver::UTUBETTL;
-use tubewell::{Durability, Error, PausedSubQueue, Put, TaskState, TubeOptions};
+use tubewell::expert::PausedSubQueue;
+use tubewell::{Durability, Error, Put, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create, create_with};
 use super::support::*;

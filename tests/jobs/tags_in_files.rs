@@ -105,8 +105,8 @@ fn salvaged_and_copied_tasks_have_their_tags() {
     drop(tube);
     stores::close(&store);
     let mut tags = Vec::new();
-    let salvage = |found: tubewell::Salvaged| {
-        if let tubewell::Salvaged::Task { task, .. } = found {
+    let salvage = |found: tubewell::expert::Salvaged| {
+        if let tubewell::expert::Salvaged::Task { task, .. } = found {
             tags.push(task.info.tags);
         }
         Ok(())

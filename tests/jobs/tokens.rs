@@ -1,9 +1,10 @@
 //! Tokens: a put that is made again within an hour puts nothing, and answers as the first one.
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
+use tubewell::expert::Restore;
 use tubewell::{
     Ending, Error, Filter, IDEMPOTENCY_KEY_TIME, Keep, MAX_IDEMPOTENCY_KEY, OnKey, Outcome, Put,
-    Receipt, Restore, Schedule, Store, TaskState, Tube, TubeOptions,
+    Receipt, Schedule, Store, TaskState, Tube, TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use tubewell::driver::FIFO;
+use tubewell::expert::{Restore, Salvaged};
 use tubewell::{
-    Durability, Error, IDEMPOTENCY_KEY_TIME, Put, Restore, Salvaged, Store, StoreOptions,
-    TaskState, Tube, TubeOptions,
+    Durability, Error, IDEMPOTENCY_KEY_TIME, Put, Store, StoreOptions, TaskState, Tube, TubeOptions,
 };
 
 use super::executor::with_timeout;

@@ -4,9 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{
-    Durability, Ending, Error, Failure, Filter, Restore, Store, TaskState, TubeOptions,
-};
+use tubewell::expert::Restore;
+use tubewell::{Durability, Ending, Error, Failure, Filter, Store, TaskState, TubeOptions};
 
 use super::executor::{block_on, with_timeout};
 use super::support::*;

@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tubewell::{Draft, Driver, Load, Storage, Store, Traits};
+use tubewell::Store;
+use tubewell::driver::{Draft, Driver, Load, Traits};
+use tubewell::expert::Storage;
 
 use crate::process::Job;
 use crate::rng::Rng;

@@ -10,7 +10,8 @@
 use std::path::Path;
 use std::thread;
 
-use tubewell::{EventKind, FIFO, Failure, HistoryEntry, OnKey, Put, Store, Tube};
+use tubewell::expert::HistoryEntry;
+use tubewell::{EventKind, FIFO, Failure, OnKey, Put, Store, Tube};
 
 use crate::durability::options_of;
 use crate::moment::kill_at_random;

@@ -17,9 +17,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::{
-    Ending, Error, FIFO, Failure, Keep, Outcome, Put, Restore, Store, TaskState, Tube, UTUBE,
-};
+use tubewell::expert::Restore;
+use tubewell::{Ending, Error, FIFO, Failure, Keep, Outcome, Put, Store, TaskState, Tube, UTUBE};
 
 use crate::body;
 use crate::durability::options_of;
@@ -123,7 +122,7 @@ fn end_tasks(
             }
             1 => {
                 claim.bury(None).unwrap();
-                tube.admin().resolve(id, Some(&result)).unwrap();
+                tube.admin().resolve(id, Outcome::result(result.clone())).unwrap();
                 reports.write(&format!("F {name} {id}"));
             }
             _ => {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 const PAGE: usize = 4096;
 

@@ -1,7 +1,8 @@
 //! Histories in the expected contents: the last entry of a program, and what the last change of a
 //! task has left.
 
-use tubewell::{EventKind, HistoryEntry, Result, Store, TaskState};
+use tubewell::expert::HistoryEntry;
+use tubewell::{EventKind, Result, Store, TaskState};
 
 use crate::rng::Rng;
 use crate::state::{Contents, Found, Kind, Task};

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tubewell::expert::Clock;
 use tubewell::{
-    AsyncClaim, AsyncTube, Claim, Clock, Durability, Error, ManualClock, Receipt, Result, Store,
+    AsyncClaim, AsyncTube, Claim, Durability, Error, ManualClock, Receipt, Result, Store,
     StoreOptions, Ticket, Tube,
 };
 

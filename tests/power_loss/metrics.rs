@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tubewell::expert::{Date, Summary};
 use tubewell::{
-    Claim, Counting, Date, Durability, FIFO, Failure, ManualClock, Store, StoreOptions, Summary,
-    TaskState, Tube, TubeOptions,
+    Claim, Counting, Durability, FIFO, Failure, ManualClock, Store, StoreOptions, TaskState, Tube,
+    TubeOptions,
 };
 
 use crate::disk::{Disk, Medium, Op};

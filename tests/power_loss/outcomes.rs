@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell::{Durability, Ending, Keep, Result, TaskState, TubeInfo, TubeOptions};
+use tubewell::{Durability, Ending, Keep, Outcome, Result, TaskState, TubeInfo, TubeOptions};
 
 use crate::history::Step;
 use crate::image_run::{RecoveredStore, micros};
@@ -220,7 +220,8 @@ impl RecoveredStore<'_> {
         if let Some((id, tube)) = open {
             let issued = self.disk.position();
             let result = b"after recovery".as_slice();
-            let receipt = self.store.find_tube(tube)?.admin().resolve(id, Some(result))?;
+            let receipt =
+                self.store.find_tube(tube)?.admin().resolve(id, Outcome::result(result))?;
             contents.finish(id, Some(result.into()));
             let step = self.step_of(tube, "resolve after recovery", issued, contents);
             steps.push(Step { commit: Some(receipt.commit), ..step });

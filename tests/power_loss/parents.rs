@@ -123,7 +123,7 @@ impl Load {
             13 | 14 => tube.admin().bury(task, None).map(drop),
             15 => tube.admin().kick(Filter::new().limit(20)).map(drop),
             16 => tube.delete(task).map(drop),
-            17 => tube.admin().resolve(task, None).map(drop),
+            17 => tube.admin().resolve(task, ()).map(drop),
             18 => tube.admin().move_to(&self.tubes[self.rng.index(3)], task).map(drop),
             _ if self.rng.one_in(4) => tube.admin().truncate(),
             _ => self.store.flush().map(drop),

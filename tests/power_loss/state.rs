@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tubewell::expert::{HistoryEntry, PausedSubQueue};
 use tubewell::{
-    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, HistoryEntry, LIMFIFOTTL,
-    PausedSubQueue, TaskInfo, TaskState, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL, TaskInfo, TaskState,
+    TubeInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::entries::random_limit;

@@ -135,7 +135,7 @@ fn calls<'a>(
         ("catch_up", store.catch_up()),
         ("backup", store.backup("/nowhere")),
         ("a new session", store.session("").map(drop)),
-        ("session tube", session.tube(&tube).map(drop)),
+        ("session tube", session.tube(tube).map(drop)),
         ("renew", claim.renew(Duration::from_secs(9))),
         ("progress", claim.progress(1, 2).map(drop)),
         ("ack", claim.ack().map(drop)),

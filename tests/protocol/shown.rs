@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tubewell::expert::{
+    CallCounts, ClockReport, Date, Day, FailureGroup, HistoryEntry, LastFailure, PausedSubQueue,
+    Recurrence, SpawnedBy, Step, StepKind, Summary, TagCount,
+};
 use tubewell::{
-    Backoff, CallCounts, Claim, ClockReport, Counting, Cursor, Date, Day, Durability, Ending,
-    Error, Event, EventKind, FailureGroup, HistoryEntry, Keep, LastFailure, Limit, Missed, Overlap,
-    Owner, OwnerInfo, Page, PausedSubQueue, Progress, Rate, Receipt, Recurrence, ScheduleInfo,
-    SpawnedBy, Statistics, Step, StepKind, Summary, TagCount, Task, TaskCounts, TaskInfo,
-    TaskState, TubeInfo,
+    Backoff, Claim, Counting, Cursor, Durability, Ending, Error, Event, EventKind, Keep, Limit,
+    Missed, Overlap, Owner, OwnerInfo, Page, Progress, Rate, Receipt, ScheduleInfo, Statistics,
+    Task, TaskCounts, TaskInfo, TaskState, TubeInfo,
 };
 
 pub trait Shown {

@@ -4,8 +4,9 @@ use std::io::Read;
 use std::task::Waker;
 use std::time::Duration;
 
+use tubewell::expert::socket_beside;
 use tubewell::worker::{Job as WorkerJob, Worker};
-use tubewell::{ConnectOptions, Error, Filter, Put, ServeOptions, Store, Tube, socket_beside};
+use tubewell::{ConnectOptions, Error, Filter, Put, ServeOptions, Store, Tube};
 
 use super::executor::poll_pending;
 use super::process::{Job, ReportWriter};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tubewell::expert::socket_beside;
 use tubewell::worker::Worker;
 use tubewell::{
     Error, FIFO, LIMFIFOTTL, ServeOptions, Store, StoreOptions, TaskState, Tube, TubeOptions,
-    socket_beside,
 };
 
 use super::blocking_disk::Disk;

@@ -1,8 +1,9 @@
 //! Attempts and failures of restored tasks.
 
+use tubewell::expert::Restore;
 use tubewell::{
-    Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Restore, Store, TaskInfo, TaskState,
-    Tube, TubeOptions, UTUBETTL,
+    Error, FIFO, FIFOTTL, Failure, Keep, ManualClock, Put, Store, TaskInfo, TaskState, Tube,
+    TubeOptions, UTUBETTL,
 };
 
 use crate::{DRIVERS, assert_sound, attempts, failure, named, salvaged, secs};

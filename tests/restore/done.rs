@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tubewell::expert::{Restore, Salvaged};
 use tubewell::{
     Ending, Error, EventKind, FIFO, FIFOTTL, Filter, Keep, LIMFIFOTTL, ManualClock, Outcome, Put,
-    Restore, Salvaged, Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
+    Store, StoreOptions, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use crate::{DRIVERS, assert_sound, attempts, failure, ids_in_take_order, named, secs};

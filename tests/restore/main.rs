@@ -10,10 +10,10 @@ mod parents;
 use std::path::Path;
 use std::time::Duration;
 
+use tubewell::expert::{LastFailure, Restore, Salvaged};
 use tubewell::{
-    Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, LastFailure, ManualClock, Put,
-    Restore, Salvaged, Store, StoreOptions, Task, TaskInfo, TaskState, Tube, TubeOptions, UTUBE,
-    UTUBETTL,
+    Durability, Error, EventKind, FIFO, FIFOTTL, Filter, LIMFIFOTTL, ManualClock, Put, Store,
+    StoreOptions, Task, TaskInfo, TaskState, Tube, TubeOptions, UTUBE, UTUBETTL,
 };
 
 const DRIVERS: [&str; 5] = [FIFO, FIFOTTL, UTUBE, UTUBETTL, LIMFIFOTTL];

@@ -135,7 +135,7 @@ fn salvaged_tasks_and_their_parents_are_restored_as_they_were() {
 
     let store = open(&other, &clock);
     let [a, b] = tubes(&store);
-    a.admin().resolve(0, None).unwrap();
+    a.admin().resolve(0, ()).unwrap();
     assert_eq!(
         [1, 3].map(|id| b.query().task(id).unwrap().info.state),
         [TaskState::Ready, TaskState::Blocked]

@@ -112,7 +112,7 @@ fn ended_session_ends_its_take_and_leaves_task_to_other_taker() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let session = store.session("").unwrap();
-        let own = session.tube(FIFO).unwrap();
+        let own = session.tube(&tube).unwrap();
         let takes =
             thread::spawn(move || own.take_timeout(NO_TIMEOUT).map(|claim| claim.map(|c| c.id())));
         let other = spawn_with(&tube, |tube| tube.take().unwrap().ack().unwrap().id);
@@ -135,7 +135,7 @@ fn claim_acked_while_its_session_ends_is_done_or_ready() {
         let tube = tube(&store, FIFO);
         let first = tube.put("x").unwrap().id;
         let session = store.session("").unwrap();
-        let claim = session.tube(FIFO).unwrap().try_take().unwrap().unwrap();
+        let claim = session.tube(&tube).unwrap().try_take().unwrap().unwrap();
         let acks = thread::spawn(move || claim.ack());
         let next = spawn_with(&tube, |tube| tube.take().unwrap().ack().unwrap().id);
         session.end().unwrap();
@@ -164,7 +164,7 @@ fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
         let id = tube.put("x").unwrap().id;
         let session = store.session("").unwrap();
         let name = session.id();
-        let _ = session.tube(FIFO).unwrap().try_take().unwrap().unwrap().detach();
+        let _ = session.tube(&tube).unwrap().try_take().unwrap().unwrap().detach();
         let waits = waiting_take(&tube);
         let time = thread::spawn(move || clock.advance(ms(10)));
         let leaves = thread::spawn(move || drop(session));
@@ -173,7 +173,7 @@ fn session_resumed_as_its_grace_elapses_keeps_its_claims_or_is_unknown() {
                 // The grace of a resumed session has no effect.
                 leaves.join().unwrap();
                 time.join().unwrap();
-                let claim = session.tube(FIFO).unwrap().claimed(id).unwrap();
+                let claim = session.tube(&tube).unwrap().claimed(id).unwrap();
                 claim.release_in(ms(0)).unwrap();
             }
             Err(error) => assert_eq!(error, Error::SessionUnknown { id: name }),

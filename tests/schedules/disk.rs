@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::sync::{Condvar, Mutex as ExploredMutex};
-use tubewell::{ManualClock, Storage, Store, StoreOptions};
+use tubewell::expert::Storage;
+use tubewell::{ManualClock, Store, StoreOptions};
 
 use crate::support::{Flag, options};
 

@@ -216,7 +216,7 @@ fn subscription_that_begins_or_ends_beside_events_and_close_blocks_nothing() {
         let dropper = thread::spawn(move || drop(dropped));
         let late = {
             let store = store.clone();
-            thread::spawn(move || store.events(Filter::new(), 10).map(Events::into_stream))
+            thread::spawn(move || store.to_async().events(Filter::new(), 10).wait())
         };
         let closer = {
             let store = store.clone();

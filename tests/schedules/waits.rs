@@ -260,7 +260,7 @@ fn wait_ready_ends_with_its_session_and_its_store() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let session = store.session("").unwrap();
-        let of_session = session.tube(FIFO).unwrap();
+        let of_session = session.tube(&tube).unwrap();
         let of_session = thread::spawn(move || of_session.wait_ready(NO_TIMEOUT));
         let of_store = spawn_with(&tube, |tube| tube.wait_ready(NO_TIMEOUT));
         session.end().unwrap();

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
-use tubewell::Storage;
+use tubewell::expert::Storage;
 
 use crate::faults::{Kind, Plan};
 use crate::faulty_disk::FaultyDisk;

@@ -172,7 +172,7 @@ impl Simulation {
         match rng.below(4) {
             0 if is_done => self.removed(nth, id, "forget", tube.admin().forget(id)),
             0 | 1 if !is_done => {
-                let answer = tube.admin().resolve(id, Some(result(id).as_bytes()));
+                let answer = tube.admin().resolve(id, Outcome::result(result(id).as_bytes()));
                 self.ended(nth, id, "resolve", answer, Status::Done(self.world.now, true));
             }
             2 if is_buried => {

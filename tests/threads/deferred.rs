@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 use std::{io, thread};
 
-use tubewell::{Claim, Error, FIFO, Storage, Store, TaskState, TubeOptions};
+use tubewell::expert::Storage;
+use tubewell::{Claim, Error, FIFO, Store, TaskState, TubeOptions};
 
 use super::support::{ALL_DRIVERS, FileStore, HANGS_AFTER, block_on, drain, eventually, task};
 use crate::stores;

@@ -1,7 +1,8 @@
 //! The application's tables in the file: open, backup, compact, salvage, and older releases.
 
+use tubewell::expert::Salvaged;
 use tubewell::redb::{Database, MultimapTableDefinition, TableDefinition};
-use tubewell::{Error, FIFO, Outcome, Result, Salvaged, Store, TubeOptions};
+use tubewell::{Error, FIFO, Outcome, Result, Store, TubeOptions};
 
 use super::support::{serve, served};
 

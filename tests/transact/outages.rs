@@ -7,9 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tubewell::expert::Storage;
 use tubewell::{
     Claim, Durability, Ending, Error, FIFO, FIFOTTL, Failure, Filter, Keep, ManualClock, Outcome,
-    Put, Result, Storage, Store, TaskState, Tube, TubeOptions, UTUBE,
+    Put, Result, Store, TaskState, Tube, TubeOptions, UTUBE,
 };
 
 use super::support::{serve, served};

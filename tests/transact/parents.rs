@@ -239,7 +239,7 @@ fn task_that_was_resolved_above_a_failed_release_stays_done() {
         let calls = |tx: &Transaction<'_>| tx.end(&claim, Outcome::release());
         let children = beside_commit(&blocked, true, calls, || {
             let children = tubes.put_children(parent);
-            drop(tubes.work.to_async().admin().resolve(parent, None));
+            drop(tubes.work.to_async().admin().resolve(parent, ()));
             children
         });
         assert_eq!(tubes.states(children), [TaskState::Ready; 3]);

@@ -4,7 +4,9 @@ use std::panic::panic_any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
-use tubewell::{Callback, Claim, Driver, Error, FIFO, Store, Traits, Tube, TubeOptions};
+use tubewell::driver::{Driver, Traits};
+use tubewell::expert::Callback;
+use tubewell::{Claim, Error, FIFO, Store, Tube, TubeOptions};
 
 use super::support::{PanicOnDrop, new_store, wait_until, with_timeout};
 

@@ -70,7 +70,7 @@ fn flush_time(dir: &Path, overwrite: bool) -> Result<f64> {
 /// Formats a time as 2026-11-21 16:05 UTC.
 fn date(since_1970: Duration) -> String {
     let minutes = since_1970.as_secs() / 60;
-    let date = tubewell::Date::of(UNIX_EPOCH + since_1970);
+    let date = tubewell::expert::Date::of(UNIX_EPOCH + since_1970);
     format!("{date} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 

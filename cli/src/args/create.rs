@@ -5,9 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
+use tubewell::expert::OptionValue;
 use tubewell::{
-    Backoff, Counting, Durability, Error, FIFO, FIFOTTL, Keep, LIMFIFOTTL, OptionValue, Rate,
-    TubeOptions, UTUBE, UTUBETTL,
+    Backoff, Counting, Durability, Error, FIFO, FIFOTTL, Keep, LIMFIFOTTL, Rate, TubeOptions,
+    UTUBE, UTUBETTL,
 };
 
 use super::{number, priority, whole};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tubewell::{Day, Store, Summary};
+use tubewell::Store;
+use tubewell::expert::{Day, Summary};
 
 use crate::args::{Days, Plot};
 use crate::failure::{CommandResult, Failure};

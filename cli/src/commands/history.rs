@@ -1,7 +1,8 @@
 //! The history of a task: `history` and `log`.
 
 use serde_json::json;
-use tubewell::{HistoryEntry, Store};
+use tubewell::Store;
+use tubewell::expert::HistoryEntry;
 
 use crate::args::{Log, OneTask};
 use crate::failure::{CommandResult, Failure};

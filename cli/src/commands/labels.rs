@@ -1,7 +1,8 @@
 //! Tags: `tags`, `tagged`, `add-tags`, `remove-tags`.
 
 use serde_json::json;
-use tubewell::{Error, Filter, Receipt, Store, TagCount};
+use tubewell::expert::TagCount;
+use tubewell::{Error, Filter, Receipt, Store};
 
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{PausedSubQueue, Store};
+use tubewell::Store;
+use tubewell::expert::PausedSubQueue;
 
 use super::tubes::unsupported;
 use crate::args::{Most, SetLimit};

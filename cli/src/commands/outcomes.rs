@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tubewell::{Ending, Error, FailureGroup, LastFailure, Store, TaskState};
+use tubewell::expert::{FailureGroup, LastFailure};
+use tubewell::{Ending, Error, Store, TaskState};
 
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -85,7 +86,8 @@ pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandRes
     let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
     let result = bytes::of_result(&args.result)?;
-    let receipt = tube.admin().resolve(id, result.as_deref()).map_err(|error| match error {
+    let done = result.map_or_else(tubewell::Outcome::done, tubewell::Outcome::result);
+    let receipt = tube.admin().resolve(id, done).map_err(|error| match error {
         Error::NotReady { state: TaskState::Taken, .. } => Failure::from(error)
             .hint(format!("`tubewell revoke {name} {id}` ends the claim of its worker")),
         error => Failure::of_task(error, name, id),

@@ -54,7 +54,7 @@ fn serve(
     signals::forward(move |_| stop.send(()).is_ok())?;
     let mut serving: Vec<Serving> = Vec::new();
     if cfg!(unix) || args.socket.is_some() {
-        let socket = args.socket.clone().unwrap_or_else(|| tubewell::socket_beside(path));
+        let socket = args.socket.clone().unwrap_or_else(|| tubewell::expert::socket_beside(path));
         let served = connection::serve_unix(store, &socket);
         serving.push(served.map_err(|error| address_in_use(error, &socket.display()))?);
     } else if tcp.is_none() {

@@ -1,6 +1,7 @@
 //! The lines of an export.
 
-use tubewell::{Error, OnKey, SpawnedBy, Store, Tube, TubeOptions};
+use tubewell::expert::SpawnedBy;
+use tubewell::{Error, OnKey, Store, Tube, TubeOptions};
 
 use super::batches::{Import, Target, Task};
 use super::exported::{self, Exported, ExportedTask};

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use tubewell::{AsyncTube, Error, MAX_BODY, Put, Receipt, Restore, Store, Ticket, Tube};
+use tubewell::expert::Restore;
+use tubewell::{AsyncTube, Error, MAX_BODY, Put, Receipt, Store, Ticket, Tube};
 
 use super::ids::{NewIds, Place};
 use super::lines::{Chunk, Input};

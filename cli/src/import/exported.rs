@@ -4,10 +4,8 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::{
-    HistoryEntry, LastFailure, OnKey, OnParent, Put, Restore, SpawnedBy, Step, StepKind, TaskState,
-    Tube,
-};
+use tubewell::expert::{HistoryEntry, LastFailure, Restore, SpawnedBy, Step, StepKind};
+use tubewell::{OnKey, OnParent, Put, TaskState, Tube};
 
 use super::exported_schedule::{ExportedSchedule, exported_schedule};
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use tubewell::expert::{FailureGroup, HistoryEntry};
 use tubewell::{
-    Cursor, Error, FailureGroup, Filter, HistoryEntry, Owner, Page, ScheduleInfo, Statistics,
-    Store, Task, TaskInfo, TaskState, TubeInfo,
+    Cursor, Error, Filter, Owner, Page, ScheduleInfo, Statistics, Store, Task, TaskInfo, TaskState,
+    TubeInfo,
 };
 
 /// The largest number of rows that a list of the overview has.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use tubewell::{HistoryEntry, Owner};
+use tubewell::Owner;
+use tubewell::expert::HistoryEntry;
 
 use super::reading::{TaskDetail, aged};
 use super::view::Tone;

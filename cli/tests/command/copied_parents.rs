@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use tubewell::{FIFO, FIFOTTL, Put, Restore, Store, TubeOptions};
+use tubewell::expert::Restore;
+use tubewell::{FIFO, FIFOTTL, Put, Store, TubeOptions};
 
 use crate::support::Sandbox;
 

@@ -2,7 +2,8 @@
 //! have put.
 
 use serde_json::{Value, json};
-use tubewell::{Error, FIFO, Restore, Step, StepKind, Store, TubeOptions};
+use tubewell::expert::{Restore, Step, StepKind};
+use tubewell::{Error, FIFO, Store, TubeOptions};
 
 use crate::support::Sandbox;
 

@@ -3,7 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
-use tubewell::{Put, Restore, TubeOptions};
+use tubewell::expert::Restore;
+use tubewell::{Put, TubeOptions};
 
 use crate::support::{Sandbox, columns_of};
 

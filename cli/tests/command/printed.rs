@@ -240,7 +240,8 @@ fn check(json: &str) {
     let sandbox = hostile();
     // An owner makes the commands quick. Those that need the file name it in their errors.
     let owner = Store::open(path(&sandbox)).unwrap();
-    let _served = owner.serve(ServeOptions::unix(tubewell::socket_beside(path(&sandbox)))).unwrap();
+    let _served =
+        owner.serve(ServeOptions::unix(tubewell::expert::socket_beside(path(&sandbox)))).unwrap();
     let mut without = BTreeSet::new();
     let mut with = BTreeSet::new();
     for words in COMMANDS {

@@ -260,7 +260,7 @@ fn stopped_owner_whose_queue_of_connections_is_full_ends_a_command_in_time() {
     let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
     let longest = longest.trim().parse::<u32>().unwrap();
     // Each look stays in the queue.
-    assert!((0..longest + 2).all(|_| tubewell::is_socket_served(socket(&sandbox))));
+    assert!((0..longest + 2).all(|_| tubewell::expert::is_socket_served(socket(&sandbox))));
     let why = sandbox.fails("stats", 5);
     assert!(why.contains("stopped") && why.contains("--no-socket"), "{why}");
     assert_eq!(columns_of(&sandbox.ok("--no-socket stats"))[1][..2], ["mail", "1"]);

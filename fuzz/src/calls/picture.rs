@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tubewell::{Filter, Recurrence, Store, TaskInfo};
+use tubewell::expert::Recurrence;
+use tubewell::{Filter, Store, TaskInfo};
 
 /// What changes when a call changes something, as texts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -250,7 +250,7 @@ impl fmt::Debug for ManualClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Clock;
+    use crate::base::clock::Clock;
 
     /// Falls due at the given moments, and logs each sweep. With `every`, each sweep adds a due.
     struct ScheduledStore {

@@ -3,8 +3,9 @@
 use tubewell_drivers::{NEVER, Row};
 
 use super::rows::paused_names;
+use crate::Limit;
 use crate::base::micros::duration;
-use crate::{Limit, PausedSubQueue};
+use crate::values::limit::PausedSubQueue;
 
 /// The pause of a sub-queue of the tube with this name.
 pub(crate) type StoredPause = (String, PausedSubQueue);

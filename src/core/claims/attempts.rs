@@ -13,7 +13,8 @@ use super::row::{ClaimRow, FoundRow};
 use crate::commit::Visibility;
 use crate::core::history::{Entry, LostTake};
 use crate::core::state::{ClaimState, Core, Counted, FILE, ParentEnd, Wait};
-use crate::{Counting, Ending, Error, EventKind, Failure, LastFailure, Result, TaskState};
+use crate::values::ending::LastFailure;
+use crate::{Counting, Ending, Error, EventKind, Failure, Result, TaskState};
 
 impl Core {
     /// The rules of a tube, now.

@@ -9,7 +9,8 @@ use tubewell_drivers::{Header, Note, Value};
 use crate::base::codec::{decode_row, encode_row};
 use crate::base::micros::{duration, micros_ceil};
 use crate::core::state::Core;
-use crate::{Error, Failure, LastFailure, Result};
+use crate::values::ending::LastFailure;
+use crate::{Error, Failure, Result};
 
 /// A failure as its note has it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

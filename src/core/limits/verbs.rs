@@ -11,7 +11,8 @@ use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Core, Decided, FILE, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
-use crate::{Error, Limit, PausedSubQueue, Result};
+use crate::values::limit::PausedSubQueue;
+use crate::{Error, Limit, Result};
 
 verb! {
     /// Pauses a sub-queue for `time` microseconds of the timeline, instead of the pause that it has: none

@@ -7,7 +7,8 @@ use super::edges::count_of;
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, check_parents};
 use crate::core::verb::{Decide, TubeName, verb};
-use crate::{Error, Result, StepKind, TaskState};
+use crate::values::step::StepKind;
+use crate::{Error, Result, TaskState};
 
 verb! {
     /// A wait for tasks of a tube. Answers whether it is over; otherwise

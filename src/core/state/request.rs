@@ -10,13 +10,15 @@ use tubewell_drivers::{
 use crate::base::micros::micros_ceil;
 use crate::base::moment::micros_of;
 use crate::options::check_max_attempts;
+use crate::values::ending::LastFailure;
+use crate::values::history::HistoryEntry;
 use crate::values::owner::LABEL_MAX;
 use crate::values::put::After;
 use crate::values::put::Encoded;
-use crate::{
-    Error, Failure, HistoryEntry, LastFailure, OnKey, Put, Restore, Result, SpawnedBy, Step,
-    TaskState,
-};
+use crate::values::restore::Restore;
+use crate::values::spawned_by::SpawnedBy;
+use crate::values::step::Step;
+use crate::{Error, Failure, OnKey, Put, Result, TaskState};
 
 /// The highest id that can be restored. Puts that follow need the ids above it.
 const RESTORED_ID_MAX: u64 = 1 << 60;

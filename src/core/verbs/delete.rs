@@ -225,7 +225,10 @@ mod tests {
     use super::*;
     use crate::core::TaskEdit;
     use crate::core::list::EditTasks;
-    use crate::{FIFO, HistoryEntry, Restore, Step, StepKind, Store, Tube, TubeOptions};
+    use crate::values::history::HistoryEntry;
+    use crate::values::restore::Restore;
+    use crate::values::step::{Step, StepKind};
+    use crate::{FIFO, Store, Tube, TubeOptions};
 
     /// A store with tasks that have these numbers of entries and of steps.
     fn with_rows(tasks: u64, entries: u64, steps: u64) -> (Store, Tube) {

@@ -4,8 +4,9 @@ use super::outcome::check_no_schedule;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
+use crate::values::history::HistoryEntry;
 use crate::values::history::check_text;
-use crate::{Error, EventKind, HistoryEntry, Receipt, Result};
+use crate::{Error, EventKind, Receipt, Result};
 
 verb! {
     /// Adds an entry of any caller to the history of a task, in any state.

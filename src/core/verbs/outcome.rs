@@ -11,8 +11,9 @@ use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::peek::cursor;
+use crate::values::ending::FailureGroup;
 use crate::values::task::{Cursor, CursorOf};
-use crate::{Ending, Error, EventKind, FailureGroup, Receipt, Result, TaskState};
+use crate::{Ending, Error, EventKind, Receipt, Result, TaskState};
 
 verb! {
     /// Ends a task for its holder, with or without a result.

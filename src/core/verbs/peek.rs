@@ -13,9 +13,10 @@ use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::text::quoted;
+use crate::values::spawned_by::SpawnedBy;
 use crate::values::statistics::Statistics;
 use crate::values::task::{Cursor, CursorOf, Task, TaskInfo};
-use crate::{Bytes, Error, Result, SpawnedBy, TaskState};
+use crate::{Bytes, Error, Result, TaskState};
 
 verb! {
     /// A task with its body. If its last change is not yet visible, the answer waits for the flush.

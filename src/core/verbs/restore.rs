@@ -8,7 +8,9 @@ use super::steps::encode_restored;
 use crate::base::micros::micros_ceil;
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
-use crate::{Error, Result, SpawnedBy, Step};
+use crate::values::spawned_by::SpawnedBy;
+use crate::values::step::Step;
+use crate::{Error, Result};
 
 impl Core {
     /// Completes the header of a task that is restored: its age, its attempts, its last failure, and

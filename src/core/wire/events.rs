@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
+use crate::events::Delivered;
+use crate::values::counters::{ClockReport, Counters};
 use crate::values::kinds::KindSet;
-use crate::{ClockReport, Counters, Delivered, Event, Filter};
+use crate::{Event, Filter};
 
 wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, missed, seq } }
 wire_struct! { Delivered { seq, missed } }

@@ -20,12 +20,15 @@ use crate::core::state::{ClaimKey, Grant, PutRequest, ScheduleRequest};
 use crate::core::verb::{
     Begin, InStore, InTube, Kind, Named, OfClaim, OfClaims, OnVerb, TubeRef, Verb, put_verb,
 };
+use crate::events::Delivered;
+use crate::values::counters::{ClockReport, Counters};
 use crate::values::kinds::KindSet;
+use crate::values::schedule::Recurrence;
+use crate::values::step::StepKind;
 use crate::values::task::CursorOf;
 use crate::{
-    ClockReport, Counters, Counting, Delivered, Durability, Ending, Error, Event, EventKind,
-    Filter, Missed, OnKey, OnParent, Overlap, Receipt, Recurrence, Result, SessionId, StepKind,
-    TaskState, TubeInfo, TubeOptions,
+    Counting, Durability, Ending, Error, Event, EventKind, Filter, Missed, OnKey, OnParent,
+    Overlap, Receipt, Result, SessionId, TaskState, TubeInfo, TubeOptions,
 };
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -7,9 +7,10 @@ use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 use crate::core::state::{FILE, MEMORY};
 use crate::options::list::tube_options;
+use crate::values::limit::PausedSubQueue;
+use crate::values::statistics::CallCounts;
 use crate::{
-    Backoff, CallCounts, Counting, Durability, Keep, Limit, PausedSubQueue, Rate, Statistics,
-    TaskCounts, TubeInfo, TubeOptions,
+    Backoff, Counting, Durability, Keep, Limit, Rate, Statistics, TaskCounts, TubeInfo, TubeOptions,
 };
 
 wire_struct! { Backoff { first, factor, cap, jitter } }

@@ -7,13 +7,15 @@ use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 #[cfg(test)]
 use super::tests::{Random, Sample};
+use crate::values::ending::{FailureGroup, LastFailure};
+use crate::values::history::HistoryEntry;
 use crate::values::listing::{Page, TagCount};
 use crate::values::owner::{Owner, OwnerInfo};
+use crate::values::schedule::Recurrence;
+use crate::values::spawned_by::SpawnedBy;
+use crate::values::step::{Step, StepKind};
 use crate::values::task::{Cursor, CursorOf, Progress, Task, TaskInfo};
-use crate::{
-    Ending, EventKind, FailureGroup, HistoryEntry, LastFailure, Missed, Overlap, Receipt,
-    Recurrence, ScheduleInfo, SessionId, SpawnedBy, Step, StepKind, TaskState,
-};
+use crate::{Ending, EventKind, Missed, Overlap, Receipt, ScheduleInfo, SessionId, TaskState};
 
 wire_enum! { TaskState {
     0 => Ready,

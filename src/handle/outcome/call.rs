@@ -42,6 +42,18 @@ impl Outcome {
         Ok(Some(EndRequest { end, puts }))
     }
 
+    /// The result of a task that is done, for one that nobody has taken.
+    pub(crate) fn into_result(self) -> Result<Option<Vec<u8>>> {
+        match self.end {
+            End::Done if self.puts.is_empty() => Ok(None),
+            End::Result(result) if self.puts.is_empty() => result.map(Some),
+            _ => Err(Error::invalid(
+                "`resolve` ends a task as done: give it `()`, `Outcome::value` or `Outcome::result`; \
+                 `bury` buries a task, and only a claim can end with puts or otherwise",
+            )),
+        }
+    }
+
     /// As a call on a claim of this store; `None` if the claim stays.
     pub(crate) fn into_call(self, handle: &StoreHandle) -> Result<Option<EndCall>> {
         Ok(self.into_request(handle)?.map(EndCall::of))

@@ -8,8 +8,11 @@ use tubewell_drivers::{
 use super::{Salvage, Salvaged};
 use crate::base::moment::system_time;
 use crate::core::{Clocks, decode_entry, decode_failure, decode_step, describe, describe_schedule};
+use crate::values::ending::LastFailure;
+use crate::values::history::HistoryEntry;
+use crate::values::step::Step;
 use crate::values::task::Task;
-use crate::{Bytes, Error, HistoryEntry, LastFailure, OnParent, Result, Step, TaskState};
+use crate::{Bytes, Error, OnParent, Result, TaskState};
 
 /// A task's id, and the key of its row.
 type TaskKey = (u64, Box<[u8]>);

@@ -12,9 +12,11 @@ use crate::core::{Core, FILE, stored_totals};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::StoreInner;
 use crate::storage::Engine;
+use crate::values::counters::{ClockReport, Counters};
+use crate::values::date::Date;
 use crate::values::filter::Filter;
 use crate::values::statistics::Statistics;
-use crate::{ClockReport, Counters, Date, Error, Events, Mode, Result};
+use crate::{Error, Events, Mode, Result};
 
 impl<M: Mode> Store<M> {
     /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does not
@@ -188,7 +190,8 @@ impl Store {
     /// # Example
     /// ```
     /// # use std::time::UNIX_EPOCH;
-    /// use tubewell::{Date, Store};
+    /// use tubewell::expert::Date;
+    /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
     /// assert_eq!(store.today()?, Date::of(UNIX_EPOCH + store.clock_report()?.timeline));

@@ -2,7 +2,8 @@
 
 use super::{Admin, Query};
 use crate::core::list::{HistoryOf, Log};
-use crate::{HistoryEntry, Mode, Receipt};
+use crate::values::history::HistoryEntry;
+use crate::{Mode, Receipt};
 
 impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the history of a task, in order: the first entry, and the newest of the others, as many

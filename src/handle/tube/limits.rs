@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Admin, Query};
+use crate::Mode;
 use crate::base::micros::micros_ceil;
 use crate::core::list::{PauseSubQueue, PausedSubQueues};
-use crate::{Mode, PausedSubQueue};
+use crate::values::limit::PausedSubQueue;
 
 impl<T, M: Mode> Admin<'_, T, M> {
     /// Pauses a sub-queue for this time: no task of it can be taken. The pause that it has is replaced,

@@ -7,7 +7,9 @@ use tubewell_drivers::DayCounts;
 
 use super::{AsyncTube, Query};
 use crate::core::list::{Days, FailedOn};
-use crate::{Date, Day, Error, Mode, Result, Ticket};
+use crate::values::date::Date;
+use crate::values::metrics::Day;
+use crate::{Error, Mode, Result, Ticket};
 
 impl<T, M: Mode> Query<'_, T, M> {
     /// The numbers of this tube on one day. All are zero on a day that it does not keep, or on which

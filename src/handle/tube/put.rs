@@ -8,7 +8,8 @@ use crate::core::list::{PutMany, PutOrWait, PutTask};
 use crate::core::{PutInto, PutRequest};
 use crate::handle::store_handle::StoreHandle;
 use crate::values::put::Encoded;
-use crate::{IntoPut, Mode, Receipt, Restore, Result};
+use crate::values::restore::Restore;
+use crate::{IntoPut, Mode, Receipt, Result};
 
 impl<T, M: Mode> Tube<T, M> {
     /// Puts a task: it is ready, or delayed if it has a delay.
@@ -149,7 +150,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     ///
     /// # Example
     /// ```
-    /// use tubewell::{Error, Restore, TaskState};
+    /// use tubewell::expert::Restore;
+    /// use tubewell::{Error, TaskState};
     /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
     /// # let tube = store.tube("jobs")?;

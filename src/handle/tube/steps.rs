@@ -4,7 +4,8 @@ use super::Query;
 use crate::core::StepPage;
 use crate::core::list::Steps as StepsOf;
 use crate::handle::in_steps::Steps;
-use crate::{Mode, Result, Step};
+use crate::values::step::Step;
+use crate::{Mode, Result};
 
 impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the [steps](crate::Claim::step) of a task that are stored, by name, whatever its state

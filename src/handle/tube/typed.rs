@@ -212,7 +212,8 @@ impl<T, M: Mode> Tube<T, M> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BoxError, Bytes, Codec, Error, Put};
+    use crate::values::body::BoxError;
+    use crate::{Bytes, Codec, Error, Put};
 
     #[test]
     fn read_decodes_a_task_taken_by_another_call_or_buries_it() {

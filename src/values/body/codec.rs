@@ -14,7 +14,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # Example: a codec with a key
 /// ```
-/// use tubewell::{BoxError, Codec, Store};
+/// use tubewell::expert::BoxError;
+/// use tubewell::{Codec, Store};
 ///
 /// /// Hides text from whoever looks into the file for a moment, and from nobody else.
 /// struct Masked(u8);

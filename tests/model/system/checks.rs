@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use tubewell::{Claim, Day, Event, EventKind, Result, TaskInfo, Tube};
+use tubewell::expert::Day;
+use tubewell::{Claim, Event, EventKind, Result, TaskInfo, Tube};
 
 #[path = "../../common/patience.rs"]
 #[allow(clippy::duplicate_mod, reason = "other files of a test target include it, too")]

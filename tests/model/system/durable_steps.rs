@@ -1,6 +1,7 @@
 //! Durable steps, and comparisons of those that are stored.
 
-use tubewell::{Claim, Error, Result, StepKind};
+use tubewell::expert::StepKind;
+use tubewell::{Claim, Error, Result};
 
 use super::convert::{agree, two_refusals_apply};
 use super::reference::Holder;

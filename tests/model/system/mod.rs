@@ -25,9 +25,9 @@ mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use tubewell::expert::Date;
 use tubewell::{
-    Claim, Date, Durability, Error, Events, Filter, Result, Session, SessionId, Store,
-    StoreOptions, Tube,
+    Claim, Durability, Error, Events, Filter, Result, Session, SessionId, Store, StoreOptions, Tube,
 };
 
 use super::convert::{agree, duration};

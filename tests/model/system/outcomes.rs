@@ -1,7 +1,7 @@
 //! Outcomes: calls of any caller, and comparisons of how tasks have ended and of the failure
 //! groups.
 
-use tubewell::{Filter, Receipt, Result, Tube};
+use tubewell::{Filter, Outcome, Receipt, Result, Tube};
 
 use super::System;
 use super::convert::agree;
@@ -65,10 +65,11 @@ pub(super) fn resolve(
     result: Option<&[u8]>,
     deferred: bool,
 ) -> Result<Receipt> {
+    let done = result.map_or_else(Outcome::done, Outcome::result);
     if deferred {
-        tube.to_async().admin().resolve(id, result).wait()
+        tube.to_async().admin().resolve(id, done).wait()
     } else {
-        tube.admin().resolve(id, result)
+        tube.admin().resolve(id, done)
     }
 }
 

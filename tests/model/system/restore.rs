@@ -1,6 +1,7 @@
 //! Tasks of another store that are put back.
 
-use tubewell::{LastFailure, Put, Restore};
+use tubewell::Put;
+use tubewell::expert::{LastFailure, Restore};
 
 use super::System;
 use super::checks::REPORTED;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tubewell::{
-    Overlap, Put, Receipt, Recurrence, Reschedule, Result, Schedule, ScheduleInfo, Tube,
-};
+use tubewell::expert::Recurrence;
+use tubewell::{Overlap, Put, Receipt, Reschedule, Result, Schedule, ScheduleInfo, Tube};
 
 use super::System;
 use super::convert::{

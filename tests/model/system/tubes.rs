@@ -134,7 +134,7 @@ impl System {
             tube.try_take().map(drop),
             tube.claimed(id).and_then(tubewell::Claim::ack).map(drop),
             tube.claimed(id).and_then(|claim| claim.end(Outcome::result("result"))).map(drop),
-            tube.admin().resolve(id, None).map(drop),
+            tube.admin().resolve(id, ()).map(drop),
             tube.admin().forget(id).map(drop),
             tube.ending(id).map(drop),
             tube.wait_done(id, Duration::ZERO).map(drop),

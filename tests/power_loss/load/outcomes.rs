@@ -49,15 +49,16 @@ impl Load {
         let Some((name, id)) = self.random_task() else { return Ok(()) };
         let Some(kind) = self.contents.tubes.get(name).cloned() else { return Ok(()) };
         let (tube, result) = (self.store.find_tube(name)?, self.result());
+        let done = result.as_deref().map_or_else(Outcome::done, Outcome::result);
         let is_done =
             self.contents.tasks.get(&id).is_some_and(|task| task.state == TaskState::Done);
         let issued = self.disk.position();
         let (mut ticket, mut receipt) = (None, None);
         let resolved = if !kind.temporary && self.rng.one_in(3) {
-            let resolved = self.given(&tube, |tube| tube.admin().resolve(id, result.as_deref()));
+            let resolved = self.given(&tube, |tube| tube.admin().resolve(id, done.clone()));
             resolved.map(|resolved| ticket = Some(resolved))
         } else {
-            tube.admin().resolve(id, result.as_deref()).map(|resolved| receipt = Some(resolved))
+            tube.admin().resolve(id, done).map(|resolved| receipt = Some(resolved))
         };
         if let Err(Error::NotReady { state, .. }) = resolved {
             let is_taken = || self.may_have_claim(|other| other == (name, id));

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tubewell::{Error, Put, Restore, Result, TaskState};
+use tubewell::expert::Restore;
+use tubewell::{Error, Put, Result, TaskState};
 
 use super::Load;
 use crate::state::{Kind, Task};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tubewell::{Failure, Filter, Put, Reschedule, Schedule, TaskState, TubeOptions, Update};
+use tubewell::{
+    Failure, Filter, Outcome, Put, Reschedule, Schedule, TaskState, TubeOptions, Update,
+};
 
 use super::puts::moment;
 use super::{HOUR, MINUTE, SECOND, Script, put};
@@ -46,7 +48,7 @@ impl Script<'_> {
         self.note("not buried", jobs.kick(ids[0]));
         self.note("kick", jobs.admin().kick(Filter::new().limit(1)));
         self.note("kick of a filter", jobs.admin().kick(Filter::new().group("broken").limit(1)));
-        self.note("resolve", jobs.admin().resolve(ids[3], Some(b"by hand")));
+        self.note("resolve", jobs.admin().resolve(ids[3], Outcome::result(b"by hand")));
         self.note("forget", jobs.admin().forget(ids[3]));
         self.note("not done", jobs.admin().forget(ids[4]));
         self.note("bury", jobs.admin().bury(ids[0], None));

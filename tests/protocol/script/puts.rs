@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tubewell::{OnKey, OnParent, Put, Restore};
+use tubewell::expert::Restore;
+use tubewell::{OnKey, OnParent, Put};
 
 use super::{HOUR, MINUTE, SECOND, Script, put};
 

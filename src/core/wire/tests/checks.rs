@@ -17,12 +17,15 @@ use crate::core::state::{
 };
 use crate::core::verb::{Limits, Verb as _};
 use crate::core::verbs::{ByteBudget, Grants};
+use crate::values::ending::LastFailure;
+use crate::values::history::HistoryEntry;
 use crate::values::put::After;
+use crate::values::restore::Restore;
 use crate::values::schedule::Restored;
+use crate::values::step::{Step, StepKind};
 use crate::{
-    Claim, Error, FIFOTTL, Failure, Filter, HistoryEntry, LastFailure, Missed, OnKey, Outcome, Put,
-    Reschedule, Restore, Schedule, SessionId, Step, StepKind, Store, TaskState, Tube, TubeOptions,
-    Update,
+    Claim, Error, FIFOTTL, Failure, Filter, Missed, OnKey, Outcome, Put, Reschedule, Schedule,
+    SessionId, Store, TaskState, Tube, TubeOptions, Update,
 };
 
 const MAX_BODY: usize = 100;
@@ -287,7 +290,7 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
     accepted(&revoke(&Filter::new().owner("w").ids(0..10_000), 1));
     let result = vec![7; MAX_BODY + 1];
     let resolve = Resolve { id, result: Some(result.clone()) };
-    refused(tube.admin().resolve(id, Some(&result)), &resolve);
+    refused(tube.admin().resolve(id, Outcome::result(result.clone())), &resolve);
     for key in [String::new(), long(4097)] {
         refused(store.by_key(&key), &ByKey { key: key.into() });
     }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::*;
 use crate::base::sync::Mutex;
 use crate::core::Core;
+use crate::storage::Storage;
+use crate::values::step::StepKind;
 use crate::{
-    Claim, Error, FIFO, FIFOTTL, Filter, ManualClock, OnParent, Outcome, Put, StepKind, Storage,
-    Store, TaskState, TubeOptions, UTUBETTL,
+    Claim, Error, FIFO, FIFOTTL, Filter, ManualClock, OnParent, Outcome, Put, Store, TaskState,
+    TubeOptions, UTUBETTL,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
