@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 25] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -19,6 +19,19 @@ const DOCUMENTS: [&str; 12] = [
     "docs/reliability.md",
     "docs/semantics.md",
     "fuzz/README.md",
+    "docs/decisions.md",
+    "src/commit/README.md",
+    "src/connection/README.md",
+    "src/core/README.md",
+    "src/handle/README.md",
+    "src/runtime/README.md",
+    "src/serve/README.md",
+    "src/storage/README.md",
+    "src/worker/README.md",
+    "cli/README.md",
+    "drivers/README.md",
+    "tests/README.md",
+    "wire/README.md",
 ];
 
 /// It names settings of other systems, which look like names of tests, and no tests.
