@@ -1,8 +1,8 @@
 //! An embedded, persistent task queue (job queue): tubes of tasks inside your process, in one file.
 //!
 //! tubewell needs no server, no async runtime and no polling. When a put or an ack has returned, it
-//! is on the disk. Concurrent callers share one flush (group commit). A take writes nothing, and an
-//! idle store writes nothing. This page is a tutorial of what most programs need.
+//! is on the disk. Concurrent callers share one flush (group commit). A take waits for no
+//! flush, and an idle store writes nothing. This page is a tutorial of what most programs need.
 //!
 //! # Open, put, take, ack
 //!

@@ -378,7 +378,7 @@ mod runner {
         {
             let store = Store::open(folder.path().join("queue/queue.tubewell")).unwrap();
             let films =
-                store.session("runner").unwrap().tube(&store.tube("films").unwrap()).unwrap();
+                store.session("runner").unwrap().tube(&store.find_tube("films").unwrap()).unwrap();
             films.put("a").unwrap();
             films.try_take().unwrap().unwrap().park(Duration::MAX).unwrap();
         }

@@ -34,7 +34,9 @@ fn sources(folder: &str) -> Vec<Source> {
 }
 
 fn code_of(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    // What precedes the test module, which is the last one. Other items of tests may stand anywhere.
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let code = code.split("#[cfg(all(test").next().unwrap_or_default();
     code.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
 }
 

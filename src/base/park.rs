@@ -1,6 +1,7 @@
 //! Threads that wait for futures.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::mem::replace;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -60,6 +61,19 @@ impl TimeLimit {
     pub(crate) fn left(&self) -> Option<Duration> {
         self.until.map(|until| duration(until.saturating_sub(self.clock.running())))
     }
+}
+
+/// Awaits one wake-up, so that the other tasks of the executor get their turn.
+pub(crate) async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(move |context| {
+        if replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[derive(Default)]

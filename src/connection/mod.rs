@@ -171,23 +171,46 @@ impl Connection {
         Ok(())
     }
 
+    /// Adds a handle to a session. The owner has one handle for all of this connection, and gets its
+    /// request again if the connection was made anew before the session was noted here.
     pub(crate) async fn resume_session(self: Arc<Self>, id: SessionId) -> Result<()> {
         self.check_process()?;
-        {
-            let mut sessions = self.shared.sessions.lock();
-            if sessions.add_handle(id) {
-                return Ok(());
-            }
-            sessions.check_room(id)?;
+        if self.begin_resume(id)? {
+            return Ok(());
         }
-        let unused = UnusedSession { connection: &self, id };
-        self.request::<()>(&Request::ResumeSession(id)).await?;
-        self.shared.sessions.lock().begin(id, None)?;
-        drop(unused);
+        let mut resuming = Resuming { connection: &self, id, is_refused: false };
+        loop {
+            let (hellos, answer) = {
+                let sessions = self.shared.sessions.lock();
+                (sessions.hellos(), self.request::<()>(&Request::ResumeSession(id)))
+            };
+            if let Err(refused) = answer.await {
+                resuming.is_refused = true;
+                return Err(refused);
+            }
+            let mut sessions = self.shared.sessions.lock();
+            if sessions.hellos() == hellos {
+                sessions.begin(id, None)?;
+                break;
+            }
+        }
+        drop(resuming);
         // It may have claims.
         self.shared.begin_beats();
         self.shared.beat();
         Ok(())
+    }
+
+    /// Returns whether this connection has the session already, and a handle of it now. Otherwise it is
+    /// being resumed.
+    fn begin_resume(&self, id: SessionId) -> Result<bool> {
+        let mut sessions = self.shared.sessions.lock();
+        if sessions.add_handle(id) {
+            return Ok(true);
+        }
+        sessions.check_room(id)?;
+        sessions.begin_resume(id);
+        Ok(false)
     }
 
     /// Ends a session. Whatever the owner answers, no later connection begins it again: if the owner
@@ -195,7 +218,8 @@ impl Connection {
     pub(crate) async fn end_session(&self, id: SessionId) -> Result<()> {
         self.check_process()?;
         self.shared.sessions.lock().end(id);
-        self.request(&Request::EndSession(id)).await
+        // The end is sent, also if nobody waits for its answer.
+        RemotePromise::new(self.post(&Request::EndSession(id), false), read_value).await
     }
 
     /// A handle of a session is dropped.
@@ -203,8 +227,9 @@ impl Connection {
         if self.check_process().is_err() {
             return;
         }
-        let is_last = self.shared.sessions.lock().drop_handle(id);
-        if is_last {
+        let mut sessions = self.shared.sessions.lock();
+        // With the lock: a resume that begins afterwards is sent afterwards.
+        if sessions.drop_handle(id) && !sessions.is_resuming(id) {
             self.send_request(&Request::DropSession(id));
         }
     }
@@ -218,17 +243,24 @@ impl Connection {
     }
 }
 
-/// A session that the owner was asked to resume. It is given back unless this connection has it at last:
-/// the caller may have gone, or other sessions may have taken its room.
-struct UnusedSession<'a> {
+/// A session that the owner is asked to resume. Unless this connection has it at the end, or resumes it once
+/// more, the owner's handle is dropped: the caller may have gone, or other sessions may have taken its room.
+struct Resuming<'a> {
     connection: &'a Connection,
     id: SessionId,
+    /// The owner has no handle.
+    is_refused: bool,
 }
 
-impl Drop for UnusedSession<'_> {
+impl Drop for Resuming<'_> {
     fn drop(&mut self) {
-        if !self.connection.shared.sessions.lock().has(self.id) {
-            self.connection.send_request(&Request::DropSession(self.id));
+        let Resuming { connection, id, is_refused } = *self;
+        if connection.check_process().is_err() {
+            return;
+        }
+        let mut sessions = connection.shared.sessions.lock();
+        if sessions.end_resume(id) && !is_refused && !sessions.has(id) {
+            connection.send_request(&Request::DropSession(id));
         }
     }
 }

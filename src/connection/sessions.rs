@@ -19,6 +19,10 @@ pub(super) struct Sessions {
     live: BTreeMap<SessionId, Live>,
     /// The bytes of a hello with these sessions, or a few more.
     size: usize,
+    /// How many callers wait for the owner to resume a session.
+    resuming: BTreeMap<SessionId, usize>,
+    /// How many hellos were said: each is that of another connection to the owner.
+    hellos: u64,
 }
 
 struct Live {
@@ -38,7 +42,8 @@ impl Sessions {
     pub(super) fn new() -> Sessions {
         let client = ClientId::random();
         let empty = Hello { sessions: Vec::new(), client: Some(client) }.to_bytes().len();
-        Sessions { client, live: BTreeMap::new(), size: empty + COUNT_GROWS }
+        let size = empty + COUNT_GROWS;
+        Sessions { client, live: BTreeMap::new(), size, resuming: BTreeMap::new(), hellos: 0 }
     }
 
     /// Adds a handle to a session, which is a new one or that of another handle.
@@ -55,6 +60,29 @@ impl Sessions {
         self.size = self.size_with(&new.in_hello(id))?;
         self.live.insert(id, new);
         Ok(())
+    }
+
+    /// A caller waits for the owner to resume a session.
+    pub(super) fn begin_resume(&mut self, id: SessionId) {
+        *self.resuming.entry(id).or_default() += 1;
+    }
+
+    /// A caller waits no more. Returns whether it was the last one of the session.
+    pub(super) fn end_resume(&mut self, id: SessionId) -> bool {
+        let Some(callers) = self.resuming.get_mut(&id) else { return true };
+        *callers = callers.saturating_sub(1);
+        if *callers == 0 {
+            self.resuming.remove(&id);
+        }
+        !self.is_resuming(id)
+    }
+
+    pub(super) fn is_resuming(&self, id: SessionId) -> bool {
+        self.resuming.contains_key(&id)
+    }
+
+    pub(super) fn hellos(&self) -> u64 {
+        self.hellos
     }
 
     /// Whether this connection has the session, which was not ended.
@@ -104,7 +132,8 @@ impl Sessions {
     }
 
     /// What a new connection says.
-    pub(super) fn hello(&self) -> Hello {
+    pub(super) fn hello(&mut self) -> Hello {
+        self.hellos += 1;
         let live = self.live.iter().filter(|(_, live)| !live.is_ended);
         let sessions = live.map(|(id, live)| live.in_hello(*id)).collect();
         Hello { sessions, client: Some(self.client) }

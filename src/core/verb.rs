@@ -1,7 +1,7 @@
 //! Verbs as types: what a handle asks of a store. A verb owns what it asks for, so that it can wait,
 //! go to another thread or another process, and be made again.
 //!
-//! A verb has one home, in the file of its decision: its fields, its checks, what it is made on, what it
+//! A verb is implemented once, in the file of its decision: its fields, its checks, what it is made on, what it
 //! waits for. `core/list.rs` names all verbs; the dispatch of a peer's bytes comes from there.
 
 mod declare;

@@ -1,5 +1,5 @@
-//! The public handles: stores, tubes, claims, sessions, transactions, and how a task ends. Each method makes
-//! one verb of the core and returns its answer.
+//! The public handles: stores, tubes, claims, sessions, transactions, and how a task ends. Most methods
+//! make one verb of the core and return its answer.
 //!
 //! A handle holds no state of the queue. [`store_handle`] passes calls on, to a store of this process or
 //! through a connection. [`mode`] makes a call for a result or for a [`ticket`], so that a verb has one

@@ -57,7 +57,7 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Self::Answer<R>;
 
-    /// As `run`, for a change: its first step is made now, whoever waits for the rest.
+    /// As `run`, for a change: its first step is made now, the rest while somebody waits.
     #[doc(hidden)]
     fn begin<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Self::Answer<R>;
 

@@ -74,11 +74,12 @@ impl<M: Mode> Session<M> {
         self.0.id
     }
 
-    /// A handle of the same tube for this session: the claims that it takes belong to the session. Asks
-    /// nobody, writes nothing and does not block.
+    /// A handle of the same tube for this session: the claims that it takes belong to the session. Makes no
+    /// call, writes nothing and does not block.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the tube is one of another store, or the connection another one.
+    /// [`Invalid`](crate::Error::Invalid): the tube belongs to another store or connection.
+    /// [`Forked`](crate::Error::Forked).
     pub fn tube<T: 'static, N: Mode>(&self, tube: &Tube<T, N>) -> Result<Tube<T, M>> {
         tube.of_session(&self.0)
     }
@@ -183,7 +184,8 @@ impl<M: Mode> Session<M> {
     /// # Errors
     /// [`Corrupt`](crate::Error::Corrupt): a record could not be read; all other tasks are ready
     /// again. Through a connection, [`NotConnected`](crate::Error::NotConnected): the owner was not
-    /// told, and ends the session after its [grace](crate::StoreOptions::session_grace).
+    /// told, and ends the session after its [grace](crate::StoreOptions::session_grace);
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): it was told, or ends the session after the grace.
     ///
     /// # Example
     /// ```

@@ -92,7 +92,7 @@ impl<M: Mode> Store<M> {
     /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
     /// survives a killed process and a power cut. The call blocks for a flush if the tube is new; it may
     /// block for space in the write buffer, as every change. [`find_tube`](Store::find_tube) does neither. The
-    /// claims of the handle belong to the store's own session; [`Session::tube`], which creates nothing, is for
+    /// claims of the handle belong to the store's own session; [`Session::tube`] returns a handle for
     /// others.
     ///
     /// # Errors
@@ -448,6 +448,8 @@ impl<M: Mode> Store<M> {
     /// [`SessionUnknown`](Error::SessionUnknown): the session has ended, and its tasks have been
     /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the
     /// store, and through a connection that has no room for the session.
+    /// [`NotConnected`](Error::NotConnected), [`OutcomeUnknown`](Error::OutcomeUnknown): the owner does not
+    /// answer the connection; there is no handle. [`Closed`](Error::Closed).
     ///
     /// # Example: a client that reconnects
     /// ```
@@ -490,6 +492,8 @@ impl<M: Mode> Store<M> {
     /// [`NotTaken`](Error::NotTaken): the time of the claim has elapsed, it was revoked, its task
     /// was removed or buried, or a session has resumed it. [`TubeNotFound`](Error::TubeNotFound).
     /// [`Corrupt`](Error::Corrupt): the body is damaged, and the task was buried.
+    /// [`NotConnected`](Error::NotConnected), [`OutcomeUnknown`](Error::OutcomeUnknown): the owner does not
+    /// answer the connection. After the latter, the claim may have ended. [`Closed`](Error::Closed).
     pub fn resume_claim(&self, token: &ClaimToken) -> M::Answer<Claim<Bytes, M>> {
         let (handle, session) = (self.handle.clone(), self.handle.own_session());
         let claim = take::resume_claim(handle, session, None, token.clone());

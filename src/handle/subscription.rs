@@ -10,8 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use tubewell_wire::HomeProcess;
 
-use crate::events::Delivered;
-use crate::events::{Asked, EventSource, SubscriptionState};
+use crate::events::{Asked, Delivered, EventSource, SubscriptionState};
 use crate::{Async, Blocking, Error, Event, Mode};
 
 /// The events that pass a filter; from [`Store::events`](crate::Store::events).

@@ -313,13 +313,21 @@ pub(crate) async fn resume_claim(
             let grants = owner.request_grants(&Request::ResumeClaim(session, token.clone()));
             remote_claims(owner, guard, grants.await?).next()
         }
-        StoreHandle::Here(store) => {
-            let grant = store.run(|core| core.resume_claim(session, &token))?;
-            read_claim(store, grant, guard)?
-        }
+        StoreHandle::Here(store) => return resume_claim_here(store, session, guard, &token),
     };
-    // The claim may have ended while the body was read.
     claim.ok_or(Error::NotTaken { id: token.id })
+}
+
+/// As [`resume_claim`], in this process.
+pub(crate) fn resume_claim_here(
+    store: &LocalHandle,
+    session: SessionId,
+    guard: Option<Arc<SessionGuard>>,
+    token: &ClaimToken,
+) -> Result<Claim> {
+    let grant = store.run(|core| core.resume_claim(session, token))?;
+    // The claim may have ended while the body was read.
+    read_claim(store, grant, guard)?.ok_or(Error::NotTaken { id: token.id })
 }
 
 /// Reads the bodies of tasks that were taken together through one snapshot. A body that cannot be

@@ -30,6 +30,9 @@ use crate::{Error, Result};
 ///
 /// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do a flush and a close.
 /// Dropping the ticket of a take leaves the line of takers, and gives back a task that was assigned already.
+/// [`events`](crate::Store::events) begins when it is called, and ends if its ticket is dropped. Dropping the
+/// ticket of [`resume_session`](crate::Store::resume_session) drops the handle, and that of
+/// [`resume_claim`](crate::Store::resume_claim) the claim, which releases the task.
 ///
 /// A ticket keeps the store open, as every handle does. [`close`](crate::Store::close) flushes all changes,
 /// so that a ticket which outlives it has its answer.
@@ -140,7 +143,7 @@ impl<R> Ticket<R> {
 
     /// Whether the answer is there: [`wait`](Ticket::wait) would not block. It is not known before it
     /// is awaited of a call that begins then, that waits for space in a tube or for the end of a task, that takes
-    /// several commits, that returns a handle, or that a job makes.
+    /// several commits, that returns a handle, that ends a session, or that a job makes.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.0 {

@@ -3,7 +3,8 @@
 //! have their bytes in the catalog. The wire, the export and the words of the command follow the list, too.
 //!
 //! This folder says what an option is, and not what it does: the core acts on the options, which it reads
-//! from [`Policies`]. It knows no store and no tube that is open. A new option is a new entry of the list.
+//! from [`Policies`]. It knows no store and no tube that is open. A new option is an entry of the list, an
+//! effect in the core, a flag in `cli/src/args/create.rs`, and a change of the protocol.
 
 mod checks;
 mod declare;

@@ -56,8 +56,9 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
             grants(peer.recipient(), permit.hold(claim))
         }
         Request::ResumeClaim(session, token) => {
-            let claim = take::resume_claim(store.handle.clone(), session, None, token);
-            grants(peer.recipient(), async move { Ok(vec![claim.await?]) })
+            // Now, before the calls that have arrived after it.
+            let claim = take::resume_claim_here(&peer.store, session, None, &token);
+            grants(peer.recipient(), std::future::ready(claim.map(|claim| vec![claim])))
         }
         Request::BeginSession(id, label) => now(&peer.begin_session(id, label.as_ref())),
         Request::ResumeSession(id) => now(&peer.resume_session(id)),

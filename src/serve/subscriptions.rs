@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use crate::base::sync::Mutex;
-use crate::events::Delivered;
-use crate::events::SubscriptionState;
+use crate::events::{Delivered, SubscriptionState};
 use crate::{Async, Error, Events, Result};
 
 type ByNumber = Mutex<BTreeMap<u64, Arc<SubscriptionState>>>;

@@ -1,7 +1,7 @@
 //! The store's file: named tables of ordered rows of bytes, read by snapshot and written by commit.
 //!
-//! Invariant: no module outside this one names the engine (redb), and no type of the engine leaves
-//! this module.
+//! Invariant: only this folder names redb, except for `src/handle/transact.rs` and the re-export in
+//! `src/lib.rs`. Types of redb leave it for transactions of the application only.
 
 mod backend;
 mod checksums;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::handled::Handled;
 use super::job::{Interrupt, JobCore};
-use super::pause::yield_once;
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report};
+use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
 use crate::core::TaskEnd;
 use crate::core::verb::{Begin, OfClaim};

@@ -1,11 +1,8 @@
 //! The pause of a worker after an error: all of it pauses, so that an error that lasts is reported
 //! once a pause.
 
-use std::future::poll_fn;
-use std::mem::replace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::base::park::block_on_for;
@@ -113,18 +110,4 @@ impl Pause {
             self.has_failed.store(false, Ordering::SeqCst);
         }
     }
-}
-
-/// Awaits one wake-up, so that the other tasks of the executor get their turn: a job that is ready
-/// whenever it is polled would keep them from running.
-pub(super) async fn yield_once() {
-    let mut has_yielded = false;
-    poll_fn(move |context| {
-        if replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

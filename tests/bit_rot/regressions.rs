@@ -130,6 +130,7 @@ fn damaged_while_claimed(options: StoreOptions) -> (Disk, Store, Session) {
     work.put_many((0..10).map(body)).unwrap();
     store.close().unwrap();
     let store = options.open_on(disk.storage()).unwrap();
+    let work = store.find_tube("work").unwrap();
     let session = store.session("").unwrap();
     for claim in session.tube(&work).unwrap().take_many(10, Duration::ZERO).unwrap() {
         let _ = claim.detach();

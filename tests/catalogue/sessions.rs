@@ -20,7 +20,7 @@ fn with_grace(driver: &str, test: impl Fn(&ManualClock, &Store, &Tube)) {
 /// Takes a task in a new session and drops the session.
 fn take_in_dropped_session(store: &Store) -> (SessionId, u64) {
     let session = store.session("").unwrap();
-    let tube = session.tube(&store.tube("case").unwrap()).unwrap();
+    let tube = session.tube(&store.find_tube("case").unwrap()).unwrap();
     (session.id(), take(&tube).unwrap())
 }
 
@@ -304,7 +304,10 @@ fn session_end_after_truncate_releases_tasks_of_other_tubes() {
         let kept = other.put("kept").unwrap().id;
         let session = case.store.session("").unwrap();
         assert_eq!(take(&session.tube(&case.tube).unwrap()), Some(0));
-        assert_eq!(take(&session.tube(&case.store.tube("other").unwrap()).unwrap()), Some(kept));
+        assert_eq!(
+            take(&session.tube(&case.store.find_tube("other").unwrap()).unwrap()),
+            Some(kept)
+        );
         case.tube.admin().truncate().unwrap();
         session.end().unwrap();
         assert_eq!(state(&other, kept), Some(TaskState::Ready));

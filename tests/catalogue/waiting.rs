@@ -371,7 +371,7 @@ fn session_take_any_waits_at_several_tubes() {
         assert_eq!(waiting.id(), Some(id));
         assert_not_taken(other.claimed(id).and_then(tubewell::Claim::ack), id);
         session
-            .tube(&case.store.tube("other").unwrap())
+            .tube(&case.store.find_tube("other").unwrap())
             .unwrap()
             .claimed(id)
             .and_then(tubewell::Claim::release)

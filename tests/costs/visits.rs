@@ -171,7 +171,7 @@ fn end_of_a_session_looks_at_no_wait_of_another_one() {
         },
         |store, _| {
             let session = store.session("").unwrap();
-            let tube = session.tube(&store.tube("full").unwrap()).unwrap();
+            let tube = session.tube(&store.find_tube("full").unwrap()).unwrap();
             let waits = begin(tube.to_async().wait_done(0, Duration::from_secs(60)));
             session.end().unwrap();
             drop(waits);

@@ -175,7 +175,7 @@ impl Case {
         let (disk, clock) = (disk.after_power_cut(), ManualClock::new());
         let store = open(&disk, &clock);
         let session = store.session("").unwrap();
-        let tube = session.tube(&store.tube("work").unwrap()).unwrap();
+        let tube = session.tube(&store.find_tube("work").unwrap()).unwrap();
         disk.fail(plan);
         let claim = tube.try_take();
         let taken = Outcome::of(&claim);

@@ -14,7 +14,7 @@ fn bury(tube: &Tube, id: u64, group: &str) {
 /// A session with this label, and its handle of the tube.
 fn worker(store: &Store, label: &str) -> (Session, Tube) {
     let session = store.session(label).unwrap();
-    let tube = session.tube(&store.tube("case").unwrap()).unwrap();
+    let tube = session.tube(&store.find_tube("case").unwrap()).unwrap();
     (session, tube)
 }
 

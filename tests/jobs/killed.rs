@@ -24,7 +24,7 @@ pub fn run(job: &Job) {
     let reports = ReportWriter::new();
     let store = stores::open(&job.path);
     let session = store.session("child").unwrap();
-    let tube = session.tube(&store.tube("case").unwrap()).unwrap();
+    let tube = session.tube(&store.find_tube("case").unwrap()).unwrap();
     let report = |claim: &tubewell::Claim| {
         reports.write(&format!("{} {}", claim.id(), claim.attempt()));
     };

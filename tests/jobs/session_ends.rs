@@ -25,11 +25,20 @@ fn taken(case: &Case) -> u64 {
 
 #[test]
 fn end_of_a_session_ends_all_of_many_claims() {
+    ends_all(tubewell::Session::end);
+}
+
+#[test]
+fn async_end_of_a_session_ends_all_of_many_claims() {
+    ends_all(|session| session.to_async().end().wait());
+}
+
+fn ends_all(end: fn(Session) -> tubewell::Result<()>) {
     for_each_driver(ALL, |case| {
         let session = case.store.session("").unwrap();
         let theirs = take_many(case, &session, &case.tube);
         assert_eq!(taken(case), TASKS);
-        session.end().unwrap();
+        end(session).unwrap();
         assert_eq!(taken(case), 0);
         assert_eq!(theirs.claimed(0).and_then(tubewell::Claim::ack), Err(Error::SessionEnded));
         assert_eq!(case.take(), Some(0));

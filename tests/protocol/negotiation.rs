@@ -120,7 +120,7 @@ fn welcome(version: u8) -> Frame {
     Frame::new(WELCOME, 0, &[&[1][..], &limits, &own, &[7; 16]].concat())
 }
 
-fn refusal(reason: u8, lowest: u8, highest: u8, text: &str) -> Frame {
+pub fn refusal(reason: u8, lowest: u8, highest: u8, text: &str) -> Frame {
     Frame::new(REFUSED, 0, &[&[reason, lowest, highest], text.as_bytes()].concat())
 }
 

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use tubewell::ConnectOptions;
 
 use crate::frames::{Frame, PATIENCE, patient};
+use crate::negotiation::refusal;
 use crate::recording::Line;
 use crate::script::{Stage, converse};
 use crate::varying::Sessions;
@@ -30,7 +31,14 @@ pub fn play_owner(name: &str, lines: &[Line]) -> Vec<String> {
     let url = format!("unix:{}", folder.path().join("owner").display());
     let results = Results::default();
     std::thread::scope(|scope| {
-        let owner = scope.spawn(move || play(patient(listener.accept().unwrap().0), name, lines));
+        let owner = scope.spawn(move || {
+            let socket = patient(listener.accept().unwrap().0);
+            let heard = catch_unwind(AssertUnwindSafe(|| play(socket, name, lines)));
+            if heard.is_err() {
+                std::thread::spawn(move || refuse_all(&listener));
+            }
+            heard
+        });
         let client = ConnectOptions::new().label("recorder").timeout(PATIENCE);
         let made = catch_unwind(AssertUnwindSafe(|| {
             let client = client.connect(&url).unwrap();
@@ -38,11 +46,20 @@ pub fn play_owner(name: &str, lines: &[Line]) -> Vec<String> {
             client.close().unwrap();
         }));
         // If the owner has heard something else than was recorded, the client has failed for it.
-        if let Err(why) = owner.join().and(made) {
+        if let Err(why) = owner.join().unwrap().and(made) {
             resume_unwind(why);
         }
     });
     results.0.into_inner()
+}
+
+/// Refuses the client for good when it connects again, so that its calls do not wait for an owner.
+fn refuse_all(listener: &UnixListener) {
+    while let Ok((socket, _)) = listener.accept() {
+        let mut socket = patient(socket);
+        let _ = Frame::read(&mut socket);
+        let _ = socket.write_all(refusal(4, 1, 1, "the client says something else").bytes());
+    }
 }
 
 fn play(mut socket: UnixStream, name: &str, lines: &[Line]) {

@@ -132,7 +132,7 @@ fn session_lasts_until_the_end_of_its_claim_has_space_at_the_owner() {
             .remote
             .session("")
             .unwrap()
-            .tube(&pair.remote.tube("case").unwrap())
+            .tube(&pair.remote.find_tube("case").unwrap())
             .unwrap()
             .to_async()
             .try_take()

@@ -13,5 +13,6 @@ mod half_open;
 mod killed;
 mod limits;
 mod reconnected;
+mod resumed;
 mod tunnel;
 mod workers;

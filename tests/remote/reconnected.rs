@@ -27,7 +27,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    fn new(options: StoreOptions) -> Pair {
+    pub fn new(options: StoreOptions) -> Pair {
         Pair::of(options, ConnectOptions::new())
     }
 
@@ -62,7 +62,7 @@ impl Pair {
         self.owner.find_tube("case").unwrap().info().unwrap().waiting
     }
 
-    fn state(&self) -> TaskState {
+    pub fn state(&self) -> TaskState {
         self.owner.find_tube("case").unwrap().query().task(0).unwrap().info.state
     }
 

@@ -1,4 +1,8 @@
-//! What becomes of a task whose claim ends, for all ends but ack and delete.
+//! What becomes of a task that stays in its tube when its claim ends, and of one that is buried or kicked.
+//!
+//! [`Rules::fate`] decides a release, a failure, a snooze, a join, a revoke, an expiry, and the end of a session,
+//! of the process or of the store; [`Rules::bury`] decides a bury. An ack, a delete, a move, a replacement, an
+//! elapsed ttl and a truncate remove the claim themselves.
 
 use tubewell_drivers::{Header, More, NEVER, Note, Shelf};
 

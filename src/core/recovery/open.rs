@@ -1,5 +1,5 @@
-//! Opening a store: reads the header and the catalog into a new core. Also writes the header with
-//! each commit.
+//! Opening a store: reads the header and the catalog into a new core. Also adds the header and
+//! the counts to each commit.
 //!
 //! Ids are never used again: after a run that was killed, the next one skips its reserved ids.
 

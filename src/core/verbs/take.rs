@@ -1,6 +1,7 @@
 //! Takes: the next task of a tube, and the claim on it.
 //!
-//! A take changes memory only, except that it removes expired tasks.
+//! A take reads a window in memory. It edits rows only if the attempts of its task are limited (one row
+//! before the task is handed out), or if it meets tasks that have expired or have no attempt left.
 
 use std::sync::Arc;
 

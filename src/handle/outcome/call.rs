@@ -48,8 +48,8 @@ impl Outcome {
             End::Done if self.puts.is_empty() => Ok(None),
             End::Result(result) if self.puts.is_empty() => result.map(Some),
             _ => Err(Error::invalid(
-                "`resolve` ends a task as done: give it `()`, `Outcome::value` or `Outcome::result`; \
-                 `bury` buries a task, and only a claim can end with puts or otherwise",
+                "`resolve` ends a task as done: give it `()`, `Outcome::done`, `Outcome::value` or \
+                 `Outcome::result`; `bury` buries a task; other outcomes and `and_put` need a claim",
             )),
         }
     }

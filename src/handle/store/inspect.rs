@@ -46,7 +46,8 @@ impl<M: Mode> Store<M> {
     /// Up to `capacity` events wait in the subscription. While it is full, further events are
     /// dropped for this subscription and counted: a slow subscriber delays no other call. Events do
     /// not survive the process. This call does not block. Through a connection it blocks until the
-    /// owner has answered, and the events end when the connection breaks.
+    /// owner has answered, and the events end when the connection breaks. An async handle asks the owner at
+    /// once, and the events begin before its ticket is answered.
     /// [`Events::delivered`] tells a reader when it has seen all events up to some moment.
     ///
     /// The cost of a change whose event no subscription wants does not grow with the number of

@@ -73,8 +73,9 @@ impl<T, M: Mode> Query<'_, T, M> {
 
 impl<T, M: Mode> Admin<'_, T, M> {
     /// Ends a task that no session has taken, whatever its state, as [`Claim::end`](crate::Claim::end) would
-    /// with the same outcome: `()`, [`Outcome::value`](crate::Outcome::value) or
-    /// [`Outcome::result`](crate::Outcome::result). For the work that somebody has done by hand.
+    /// with the same outcome: `()`, [`Outcome::done`](crate::Outcome::done),
+    /// [`Outcome::value`](crate::Outcome::value) or [`Outcome::result`](crate::Outcome::result). For work
+    /// that was done by hand.
     ///
     /// Its end is [`Ending::Done`], and it is kept if the tube
     /// [keeps](crate::TubeOptions::keep_done) what is done. Once this returns, it survives what an
@@ -83,8 +84,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`NotReady`](crate::Error::NotReady): a session has
     /// taken the task ([`revoke`](crate::Admin::revoke) ends the claim), or it is done;
-    /// [`Invalid`](crate::Error::Invalid): the result is larger than a body may be, or the outcome is none
-    /// of a task that is done; [`Codec`](crate::Error::Codec): JSON cannot hold the value;
+    /// [`Invalid`](crate::Error::Invalid): the result is larger than a body may be, or the outcome
+    /// does not end the task as done; [`Codec`](crate::Error::Codec): JSON cannot hold the value;
     /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the task is done when the
     /// storage works again, or perhaps not if the process ends before that.
