@@ -20,7 +20,7 @@ pub struct Pair {
     pub owner: Store,
     pub remote: Store,
     pub tube: Tube,
-    clock: ManualClock,
+    pub clock: ManualClock,
     disk: Arc<Disk>,
     pub served: Served,
     pub folder: TempDir,

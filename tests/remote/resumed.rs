@@ -81,6 +81,7 @@ fn session_stands_if_the_connection_breaks_before_its_ticket_is_awaited() {
         settle(&pair);
         let resumed = ticket.wait().unwrap();
         drop(session);
+        pair.clock.advance(GRACE * 2);
         assert_stands(&pair, &resumed);
     });
 }
