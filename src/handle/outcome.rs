@@ -3,6 +3,7 @@
 mod call;
 mod end;
 mod into;
+mod resolve;
 
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ pub struct Query<'a, T: 'static = Bytes, M: Mode = Blocking> {
 /// ```
 #[must_use = "this view does nothing by itself; call one of its methods"]
 pub struct Admin<'a, T: 'static = Bytes, M: Mode = Blocking> {
-    pub(super) tube: &'a Tube<T, M>,
+    pub(in crate::handle) tube: &'a Tube<T, M>,
 }
 
 /// The schedules of a tube, which are stored with [`Tube::schedule`]. From [`Tube::schedules`].
