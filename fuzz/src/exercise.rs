@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use tubewell::expert::{LastFailure, Restore};
-use tubewell::{Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, ManualClock, Outcome, Page, Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update};
+use tubewell::{
+    Claim, Cursor, Durability, Ending, Error, EventKind, FIFO, Filter, ManualClock, Outcome, Page,
+    Result, Store, TaskInfo, TaskState, Tube, TubeOptions, Update,
+};
 
 use crate::disk::Disk;
 use crate::history::{HISTORY, TAGS, entry, failure, options, result};
