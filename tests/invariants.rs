@@ -4,11 +4,14 @@
 
 #[path = "common/size.rs"]
 mod size;
+#[path = "common/sources.rs"]
+mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use size::Size;
+use sources::before_tests;
 
 struct Source {
     path: String,
@@ -34,9 +37,7 @@ fn sources(folder: &str) -> Vec<Source> {
 }
 
 fn code_of(text: &str) -> Vec<String> {
-    // What precedes the test module, which is the last one. Other items of tests may stand anywhere.
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let code = code.split("#[cfg(all(test").next().unwrap_or_default();
+    let code = before_tests(text);
     code.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
 }
 

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use crate::sources::before_tests;
+
 /// The path of a module: `crate::core::state` is `["core", "state"]`.
 pub type Module = Vec<String>;
 
@@ -151,10 +153,8 @@ fn split_use(code: &str) -> Option<(&str, &str)> {
 
 /// The code of a file without its test module, comments and texts.
 fn code_of(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-    let text = text.split("#[cfg(all(test").next().unwrap_or_default();
     let mut code = String::new();
-    for line in text.lines() {
+    for line in before_tests(text).lines() {
         let line = line.replace("\\\"", "");
         let mut is_text = false;
         let mut kept = String::new();

@@ -5,6 +5,8 @@
 
 mod cycles;
 mod imports;
+#[path = "../common/sources.rs"]
+mod sources;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +16,7 @@ use imports::Crate;
 
 /// The folders of `src/` from the bottom up, as ARCHITECTURE.md has them. A folder imports from itself and
 /// from those before it.
-const ROOMS: [&str; 13] = [
+const FOLDERS: [&str; 13] = [
     "base",
     "values",
     "text",
@@ -37,7 +39,7 @@ fn library_has_no_import_cycle() {
 
 #[test]
 fn imports_go_down_only() {
-    let level = |module: &[String]| ROOMS.iter().position(|room| *room == module[0]).unwrap();
+    let level = |module: &[String]| FOLDERS.iter().position(|it| *it == module[0]).unwrap();
     let up: Vec<String> = Crate::read("src")
         .edges()
         .iter()
@@ -47,22 +49,22 @@ fn imports_go_down_only() {
     assert!(up.is_empty(), "these import from a folder above theirs:\n{}", up.join("\n"));
 }
 
-/// Each room says in its first lines what it is. Nothing else stands beside them.
+/// Each folder says in its first lines what it is. Nothing else stands beside them.
 #[test]
-fn library_has_its_rooms_and_a_root() {
+fn library_has_its_folders_and_a_root() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let names = fs::read_dir(root.join("src")).unwrap().map(|entry| entry.unwrap().file_name());
     let found: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
-    let expected = ROOMS.into_iter().chain(["lib.rs"]).map(str::to_owned).collect();
+    let expected = FOLDERS.into_iter().chain(["lib.rs"]).map(str::to_owned).collect();
     assert_eq!(found, expected);
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let mut rest = architecture.as_str();
-    for room in ROOMS {
-        let text = fs::read_to_string(root.join("src").join(room).join("mod.rs")).unwrap();
+    for folder in FOLDERS {
+        let text = fs::read_to_string(root.join("src").join(folder).join("mod.rs")).unwrap();
         let head = text.lines().take_while(|line| line.starts_with("//!")).count();
-        assert!(head >= 4, "src/{room}/mod.rs does not say what it is");
-        let row = format!("\n| `{room}/` |");
-        let at = rest.find(&row).unwrap_or_else(|| panic!("no row of {room} in its order"));
+        assert!(head >= 4, "src/{folder}/mod.rs does not say what it is");
+        let row = format!("\n| `{folder}/` |");
+        let at = rest.find(&row).unwrap_or_else(|| panic!("no row of {folder} in its order"));
         rest = &rest[at + row.len()..];
     }
 }

@@ -2,11 +2,6 @@
 //!
 //! `u32` length of what follows · `u8` version · `u8` kind · `u64` number · body; integers are little-endian.
 
-#[cfg(test)]
-mod tests;
-
-use crate::secure::{self, Opener};
-
 /// The version of the protocol that this crate speaks.
 pub(crate) const VERSION: u8 = 1;
 /// The oldest version that this crate speaks.
@@ -50,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn new(byte: u8) -> Option<Kind> {
+    pub(crate) fn new(byte: u8) -> Option<Kind> {
         Some(match byte {
             1 => Kind::Hello,
             2 => Kind::Welcome,
@@ -74,6 +69,43 @@ pub(crate) struct Frame<'a> {
     pub(crate) kind: Kind,
     pub(crate) number: u64,
     pub(crate) body: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The frame at the beginning of these bytes, and its length, if it is there as a whole. The body may have up to
+    /// `limit` bytes. A frame that is refused is refused before its body has arrived.
+    pub(crate) fn read(
+        bytes: &'a [u8],
+        limit: usize,
+    ) -> Result<Option<(Frame<'a>, usize)>, Malformed> {
+        let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length < HEAD {
+            return Err(Malformed::TooShort { length: length as u64 });
+        }
+        if length - HEAD > limit {
+            return Err(Malformed::TooLong { length: length as u64, limit: limit as u64 });
+        }
+        let Some((&[version, byte], _)) = rest.split_first_chunk::<2>() else { return Ok(None) };
+        let kind = Kind::new(byte);
+        // The layout of these is the same in all versions.
+        let any_version = matches!(kind, Some(Kind::Hello | Kind::Refused | Kind::Handshake));
+        if !any_version && !(OLDEST..=VERSION).contains(&version) {
+            return Err(Malformed::Version { version });
+        }
+        let Some(kind) = kind else { return Err(Malformed::Kind { kind: byte }) };
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        let rest = frame.get(2..).unwrap_or_default();
+        let Some((number, body)) = rest.split_first_chunk::<8>() else { return Ok(None) };
+        Ok(Some((Frame { kind, number: u64::from_le_bytes(*number), body }, 4 + length)))
+    }
+}
+
+/// The kind of the frame at the beginning of these bytes and the length of its body, as soon as they have arrived.
+pub(crate) fn peek(bytes: &[u8]) -> Option<(Kind, usize)> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let kind = rest.get(1).copied().and_then(Kind::new)?;
+    Some((kind, (u32::from_le_bytes(*length) as usize).checked_sub(HEAD)?))
 }
 
 /// Why bytes are not a frame.
@@ -119,123 +151,4 @@ pub(crate) fn put_count(out: &mut Vec<u8>, number: u64, count: u64) {
 /// Reads the body of a `Seen`.
 pub(crate) fn count(body: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(body.try_into().ok()?))
-}
-
-/// The capacity that an empty input keeps for its next frame.
-const KEPT: usize = 4096;
-/// A longer body is read alone, into memory of its length.
-const LONG: usize = 64 * 1024;
-
-/// Bytes that have arrived and are not yet taken as frames.
-#[derive(Debug, Default)]
-pub(crate) struct Input {
-    bytes: Vec<u8>,
-    /// How many of them are taken.
-    taken: usize,
-    /// What arrives are records.
-    opener: Option<Opener>,
-    /// What was added last is no record.
-    broken: Option<Malformed>,
-}
-
-impl Input {
-    /// Adds bytes that have arrived.
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
-        self.discard_taken();
-        match &mut self.opener {
-            None => self.bytes.extend_from_slice(bytes),
-            Some(opener) if self.broken.is_none() => {
-                self.broken = opener.open(bytes, &mut self.bytes).err();
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// From now on, what arrives are records.
-    pub(crate) fn open_with(&mut self, opener: Opener) {
-        self.opener = Some(opener);
-    }
-
-    /// Bytes that have arrived and are not taken.
-    pub(crate) fn waiting(&self) -> usize {
-        self.bytes.len().saturating_sub(self.taken)
-    }
-
-    /// Takes the next frame, if it is there as a whole. The body may have up to `limit` bytes. A frame that is
-    /// refused is refused before its body has arrived.
-    ///
-    /// After an error the input is useless: the connection must be closed.
-    pub(crate) fn next(&mut self, limit: usize) -> Result<Option<Frame<'_>>, Malformed> {
-        let broken = self.broken;
-        match self.take(limit) {
-            Ok(None) => broken.map_or(Ok(None), Err),
-            taken => taken,
-        }
-    }
-
-    fn take(&mut self, limit: usize) -> Result<Option<Frame<'_>>, Malformed> {
-        let rest = self.bytes.get(self.taken..).unwrap_or_default();
-        let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length < HEAD {
-            return Err(Malformed::TooShort { length: length as u64 });
-        }
-        if length - HEAD > limit {
-            return Err(Malformed::TooLong { length: length as u64, limit: limit as u64 });
-        }
-        let Some((&[version, byte], _)) = rest.split_first_chunk::<2>() else { return Ok(None) };
-        let kind = Kind::new(byte);
-        // The layout of these is the same in all versions.
-        let any_version = matches!(kind, Some(Kind::Hello | Kind::Refused | Kind::Handshake));
-        if !any_version && !(OLDEST..=VERSION).contains(&version) {
-            return Err(Malformed::Version { version });
-        }
-        let Some(kind) = kind else { return Err(Malformed::Kind { kind: byte }) };
-        let Some(frame) = rest.get(..length) else { return Ok(None) };
-        let rest = frame.get(2..).unwrap_or_default();
-        let Some((number, body)) = rest.split_first_chunk::<8>() else { return Ok(None) };
-        self.taken += 4 + length;
-        Ok(Some(Frame { kind, number: u64::from_le_bytes(*number), body }))
-    }
-
-    /// The kind of the next frame and the length of its body, as soon as they have arrived.
-    pub(crate) fn peek(&self) -> Option<(Kind, usize)> {
-        let (length, rest) = self.bytes.get(self.taken..)?.split_first_chunk::<4>()?;
-        let kind = rest.get(1).copied().and_then(Kind::new)?;
-        Some((kind, (u32::from_le_bytes(*length) as usize).checked_sub(HEAD)?))
-    }
-
-    /// If the next frame is a long one, takes the memory for all of it at once, and returns how many of its bytes
-    /// have not arrived: `add` must not be given more. The caller has checked its length.
-    pub(crate) fn make_room(&mut self) -> Option<usize> {
-        let (_, body) = self.peek().filter(|(_, body)| *body > LONG)?;
-        self.discard_taken();
-        let missing = (EMPTY + body).saturating_sub(self.bytes.len());
-        if self.opener.is_none() {
-            self.bytes.reserve_exact(missing);
-            return Some(missing);
-        }
-        // The record that has the last of them may hold more, and most of it may be there.
-        self.bytes.reserve_exact(missing + secure::CONTENT);
-        Some(missing + secure::OVERHEAD)
-    }
-
-    /// Bytes held.
-    #[cfg(test)]
-    pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.opener.as_ref().map_or(0, Opener::capacity)
-    }
-
-    /// Gives memory of taken frames back.
-    pub(crate) fn discard_taken(&mut self) {
-        self.opener.iter_mut().for_each(Opener::shrink);
-        if self.taken == 0 {
-            return;
-        }
-        self.bytes.drain(..self.taken.min(self.bytes.len()));
-        self.taken = 0;
-        if self.bytes.len() <= KEPT && self.bytes.capacity() > KEPT {
-            self.bytes.shrink_to(KEPT);
-        }
-    }
 }

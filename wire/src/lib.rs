@@ -69,6 +69,7 @@ mod clock;
 mod error;
 mod frame;
 mod hello;
+mod input;
 mod limits;
 mod os;
 mod outbox;

@@ -1,7 +1,8 @@
 //! The client's side of the hello: bytes in, bytes out. No I/O.
 
-use crate::frame::{Frame, Input, Kind, OLDEST, VERSION};
+use crate::frame::{Frame, Kind, OLDEST, VERSION};
 use crate::hello::{HELLO_HEAD, Hello, Reason, Refusal, Welcome};
+use crate::input::Input;
 use crate::limits::HELLO_BODY;
 use crate::secure::{Begun, Failed, Key, Sealer};
 use crate::{Address, WireError};

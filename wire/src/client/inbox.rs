@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::buffer::Buffer;
 use super::slot::Slot;
 use crate::error::CallError;
-use crate::frame::Input;
+use crate::input::Input;
 use crate::os::{Events, Poll, Token};
 use crate::socket::Socket;
 use crate::sync::Arc;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::greeting::Greeting;
 use super::handler::Handler;
 use super::options::ClientOptions;
-use crate::frame::Input;
+use crate::input::Input;
 use crate::limits::HELLO_BODY;
 use crate::os::blocking::TcpStream;
 #[cfg(unix)]

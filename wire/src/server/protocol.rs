@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::frame::{self, Frame, Input, Kind, Malformed, NO_CALL};
+use crate::frame::{self, Frame, Kind, Malformed, NO_CALL};
 use crate::hello::{HELLO_HEAD, Hello, Reason, Refusal, Welcome};
+use crate::input::Input;
 use crate::limits::{HELLO_BODY, Limits};
 use crate::secure::{self, Failed, Key, Keys, Sealer};
 

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::frame::{count, put, put_count};
 
 #[test]
 fn frames_arrive_in_any_pieces() {
