@@ -167,9 +167,7 @@ impl<M: Mode> Session<M> {
     /// [`SessionEnded`](crate::Error::SessionEnded).
     pub fn resume_claim(&self, token: &ClaimToken) -> M::Answer<Claim<Bytes, M>> {
         let Session(session, _) = self;
-        let (handle, guard) = (session.handle.clone(), Some(session.clone()));
-        let claim = take::resume_claim(handle, session.id, guard, token.clone());
-        M::begin(async move { claim.await.map(Claim::with_mode) })
+        take::resume_claim::<M>(&session.handle, session.id, Some(session.clone()), token)
     }
 
     /// Ends the session now, without a grace, even if it has other handles.

@@ -1,4 +1,4 @@
-//! The store: its tubes and sessions, and its close.
+//! The store: its tubes, and its close.
 
 mod connect;
 mod inspect;
@@ -6,6 +6,7 @@ mod keys;
 mod labels;
 mod limits;
 mod options;
+mod sessions;
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
@@ -19,18 +20,15 @@ use crate::connection::Request;
 use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
 use crate::core::verb::{Begin, InStore};
 use crate::core::{Config, Core, FILE, MEMORY, TubeHead};
+use crate::handle::call;
 use crate::handle::mode::Call;
-use crate::handle::session::Session;
-use crate::handle::store_handle::{SessionGuard, StoreHandle};
+use crate::handle::store_handle::StoreHandle;
 use crate::handle::tube::take_any;
-use crate::handle::{call, take};
 use crate::runtime::StoreInner;
 use crate::runtime::open_store::{LocalHandle, OpenStore, Threads};
 use crate::storage::Engine;
-use crate::values::owner::check_label;
 use crate::{
-    Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, OwnerInfo, Result, SessionId, Tube,
-    TubeInfo, TubeOptions,
+    Async, Blocking, Bytes, Claim, Mode, OwnerInfo, Result, SessionId, Tube, TubeInfo, TubeOptions,
 };
 
 pub use connect::{ConnectOptions, connect};
@@ -92,12 +90,12 @@ impl<M: Mode> Store<M> {
     /// A name is any text of 1 to 255 bytes without control characters. Once this returns, the tube
     /// survives a killed process and a power cut. The call blocks for a flush if the tube is new; it may
     /// block for space in the write buffer, as every change. [`find_tube`](Store::find_tube) does neither. The
-    /// claims of the handle belong to the store's own session; [`Session::tube`] returns a handle for
-    /// others.
+    /// claims of the handle belong to the store's own session; [`Session::tube`](crate::Session::tube) returns a
+    /// handle for others.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid) for another name; [`InTransaction`](Error::InTransaction);
-    /// [`OwnerBusy`](Error::OwnerBusy): other processes have created as many tubes as they may.
+    /// [`Invalid`](crate::Error::Invalid) for another name; [`InTransaction`](crate::Error::InTransaction);
+    /// [`OwnerBusy`](crate::Error::OwnerBusy): other processes have created as many tubes as they may.
     /// Nothing was created.
     ///
     /// # Example
@@ -123,11 +121,11 @@ impl<M: Mode> Store<M> {
     /// blocks for a flush, unless the tube has these options already.
     ///
     /// # Errors
-    /// [`TubeDiffers`](Error::TubeDiffers): the tube has another driver, or another value of an option
-    /// that no alter changes. [`DriverUnknown`](Error::DriverUnknown), for a new tube or if an option is
+    /// [`TubeDiffers`](crate::Error::TubeDiffers): the tube has another driver, or another value of an option
+    /// that no alter changes. [`DriverUnknown`](crate::Error::DriverUnknown), for a new tube or if an option is
     /// named;
-    /// [`Unsupported`](Error::Unsupported) for an option that the driver does not have;
-    /// [`Invalid`](Error::Invalid) for a value outside its limits, or a name as in [`tube`](Store::tube).
+    /// [`Unsupported`](crate::Error::Unsupported) for an option that the driver does not have;
+    /// [`Invalid`](crate::Error::Invalid) for a value outside its limits, or a name as in [`tube`](Store::tube).
     /// Nothing was created, and an existing tube did not change.
     ///
     /// # Example: at every start of a program
@@ -153,7 +151,7 @@ impl<M: Mode> Store<M> {
     /// Creates a tube. As [`open_tube`](Store::open_tube), but fails if there is one of this name.
     ///
     /// # Errors
-    /// [`TubeExists`](Error::TubeExists), and the others of [`open_tube`](Store::open_tube) but
+    /// [`TubeExists`](crate::Error::TubeExists), and the others of [`open_tube`](Store::open_tube) but
     /// `TubeDiffers`. Nothing was created.
     ///
     /// # Example
@@ -176,8 +174,8 @@ impl<M: Mode> Store<M> {
     /// name is misspelt. Writes nothing and does not block.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound), which names a tube with a similar name;
-    /// [`Closed`](Error::Closed).
+    /// [`TubeNotFound`](crate::Error::TubeNotFound), which names a tube with a similar name;
+    /// [`Closed`](crate::Error::Closed).
     ///
     /// # Example
     /// ```
@@ -197,21 +195,21 @@ impl<M: Mode> Store<M> {
     /// All tubes, by name, with their options and the number of waiters. Does not block.
     ///
     /// # Errors
-    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
-    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
     pub fn tubes(&self) -> M::Answer<Vec<TubeInfo>> {
         self.make(Tubes {})
     }
 
-    /// The sessions that have tasks or have [described](Session::describe) themselves, and those
+    /// The sessions that have tasks or have [described](crate::Session::describe) themselves, and those
     /// that have [parked](Claim::park) a claim which stands. By label, those without a label first.
     ///
     /// A session is listed as long as it has a claim, however long it has made no call. Does not block. The
     /// cost grows with the number of claims.
     ///
     /// # Errors
-    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
-    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
     ///
     /// # Example
     /// ```
@@ -238,8 +236,8 @@ impl<M: Mode> Store<M> {
     /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
     ///
     /// # Errors
-    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
-    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
     ///
     /// # Example
     /// ```
@@ -258,11 +256,11 @@ impl<M: Mode> Store<M> {
     ///
     /// Once this returns, the tube does not come back after a killed process or a power cut. The
     /// call blocks for a flush, however many tasks there were. The rows of the tasks are
-    /// removed later, in steps. Handles of the tube return [`TubeDropped`](Error::TubeDropped),
+    /// removed later, in steps. Handles of the tube return [`TubeDropped`](crate::Error::TubeDropped),
     /// even if a new tube has the name.
     ///
     /// # Errors
-    /// [`TubeNotFound`](Error::TubeNotFound); [`TubeBusy`](Error::TubeBusy) while a task is taken,
+    /// [`TubeNotFound`](crate::Error::TubeNotFound); [`TubeBusy`](crate::Error::TubeBusy) while a task is taken,
     /// or a take or a put waits. The tube stays.
     ///
     /// # Example
@@ -282,10 +280,10 @@ impl<M: Mode> Store<M> {
     /// Takes the next task of the first of these tubes that has one, in the given order, or waits
     /// in all of them. The taker has one place in the order of arrival for all tubes. As
     /// [`Tube::take`] otherwise. The claim belongs to the store's own session; see
-    /// [`Session::take_any`] for others.
+    /// [`Session::take_any`](crate::Session::take_any) for others.
     ///
     /// # Errors
-    /// Those of [`Tube::take`]; [`Invalid`](Error::Invalid) for no tube, or for tubes of two
+    /// Those of [`Tube::take`]; [`Invalid`](crate::Error::Invalid) for no tube, or for tubes of two
     /// stores.
     ///
     /// # Example: urgent tasks first
@@ -317,8 +315,8 @@ impl<M: Mode> Store<M> {
     /// is awaited.
     ///
     /// # Errors
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown): the flush failed; the store tries it again by
-    /// itself. [`Unavailable`](Error::Unavailable), [`Closed`](Error::Closed): nothing was flushed.
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the store tries it again by
+    /// itself. [`Unavailable`](crate::Error::Unavailable), [`Closed`](crate::Error::Closed): nothing was flushed.
     ///
     /// # Example: a barrier
     /// ```
@@ -375,7 +373,7 @@ impl<M: Mode> Store<M> {
     /// Closes the store for every handle (graceful shutdown).
     ///
     /// Changes of written and relaxed tubes are flushed. Every waiter gets
-    /// [`Closed`](Error::Closed). Tasks that are taken are ready at the next open. Once this
+    /// [`Closed`](crate::Error::Closed). Tasks that are taken are ready at the next open. Once this
     /// returns, another process may open the file. The call blocks for the last flush, for
     /// callbacks that run, and, if the file is large and mostly empty, for the return of its free
     /// space to the file system, where that takes an estimated 50 ms at most.
@@ -403,101 +401,6 @@ impl<M: Mode> Store<M> {
     #[doc(alias = "graceful shutdown")]
     pub fn close(&self) -> M::Answer<()> {
         M::either(self.handle.clone(), |handle| handle.close(), call::close)
-    }
-
-    /// Begins a session, an owner of claims. Its end releases them; see [`Session`]. Does not block.
-    ///
-    /// The label is what people know the session by: the name of a worker, a host, a client.
-    /// [`Query::owner`](crate::Query::owner), events and errors show it. Labels need not be unique, and
-    /// the store derives no rights from them. A session with an empty label has none.
-    ///
-    /// # Errors
-    /// [`Invalid`](Error::Invalid) for a label of more than 255 bytes, and through a
-    /// [connection](crate::connect) that has no room for the session: 239 sessions fit with labels of
-    /// any length, and 3852 without labels, beside the connection's own one.
-    /// [`Closed`](Error::Closed). No session was begun.
-    ///
-    /// # Example
-    /// ```
-    /// use tubewell::Store;
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.tube("jobs")?;
-    /// let id = jobs.put("work")?.id;
-    /// let worker = store.session("worker-3")?;
-    /// let claim = worker.tube(&jobs)?.try_take()?.unwrap();
-    /// assert_eq!(jobs.query().owner(id)?.unwrap().label.as_deref(), Some("worker-3"));
-    /// # drop(claim);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn session(&self, label: impl Into<Arc<str>>) -> M::Answer<Session<M>> {
-        let label = label.into();
-        let begun = check_label(&label).and_then(|()| {
-            let label = Some(label).filter(|label| !label.is_empty());
-            let id = SessionId::random();
-            self.handle.begin_session(id, label.as_ref())?;
-            Ok(Session::new(SessionGuard::new(self.handle.clone(), id)))
-        });
-        M::answer(begun)
-    }
-
-    /// Returns another handle of a session that has handles, or whose last handle was dropped no
-    /// longer ago than its grace. The grace is canceled. Writes nothing and does not block.
-    ///
-    /// # Errors
-    /// [`SessionUnknown`](Error::SessionUnknown): the session has ended, and its tasks have been
-    /// released. [`Invalid`](Error::Invalid) for the store's own session, which ends with the
-    /// store, and through a connection that has no room for the session.
-    /// [`NotConnected`](Error::NotConnected), [`OutcomeUnknown`](Error::OutcomeUnknown): the owner does not
-    /// answer the connection; there is no handle. [`Closed`](Error::Closed).
-    ///
-    /// # Example: a client that reconnects
-    /// ```
-    /// # use std::time::Duration;
-    /// use tubewell::Store;
-    ///
-    /// let store = Store::options().session_grace(Duration::from_secs(60)).open_in_memory()?;
-    /// let jobs = store.tube("jobs")?;
-    /// jobs.put("one")?;
-    ///
-    /// let client = store.session("client")?;
-    /// let id = client.id();
-    /// let task = client.tube(&jobs)?.try_take()?.unwrap().detach();
-    /// drop(client); // the connection broke; the task is still taken
-    ///
-    /// let client = store.resume_session(id)?;
-    /// client.tube(&jobs)?.claimed(task.info.id)?.ack()?;
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn resume_session(&self, id: SessionId) -> M::Answer<Session<M>> {
-        if id == self.handle.own_session() {
-            let refused = Error::invalid("the store's own session cannot be resumed or ended");
-            return M::answer(Err(refused));
-        }
-        let handle = self.handle.clone();
-        M::begin(async move {
-            handle.clone().resume_session(id).await?;
-            Ok(Session::new(SessionGuard::new(handle, id)))
-        })
-    }
-
-    /// Takes up a parked claim again, for the store's own session; see
-    /// [`Session::resume_claim`] for others. The claim then lasts until the time that
-    /// [`park`](Claim::park) gave it, and can be renewed, parked again and ended as any other.
-    ///
-    /// Changes memory only, and does not block; it reads the body from the file. If the process
-    /// dies, the claim is parked again, until the same time.
-    ///
-    /// # Errors
-    /// [`NotTaken`](Error::NotTaken): the time of the claim has elapsed, it was revoked, its task
-    /// was removed or buried, or a session has resumed it. [`TubeNotFound`](Error::TubeNotFound).
-    /// [`Corrupt`](Error::Corrupt): the body is damaged, and the task was buried.
-    /// [`NotConnected`](Error::NotConnected), [`OutcomeUnknown`](Error::OutcomeUnknown): the owner does not
-    /// answer the connection. After the latter, the claim may have ended. [`Closed`](Error::Closed).
-    pub fn resume_claim(&self, token: &ClaimToken) -> M::Answer<Claim<Bytes, M>> {
-        let (handle, session) = (self.handle.clone(), self.handle.own_session());
-        let claim = take::resume_claim(handle, session, None, token.clone());
-        M::begin(async move { claim.await.map(Claim::with_mode) })
     }
 
     /// A handle of the same store whose calls return a [`Ticket`](crate::Ticket) and block no thread, as do those of
@@ -546,10 +449,10 @@ impl Store {
     ///
     /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`]
     /// before the tubes are loaded. Without it, puts and takes of its tubes return
-    /// [`DriverUnknown`](Error::DriverUnknown); their delays and ttls elapse as usual.
+    /// [`DriverUnknown`](crate::Error::DriverUnknown); their delays and ttls elapse as usual.
     ///
     /// # Errors
-    /// [`DriverExists`](Error::DriverExists); [`Invalid`](Error::Invalid) if a tube was created
+    /// [`DriverExists`](crate::Error::DriverExists); [`Invalid`](crate::Error::Invalid) if a tube was created
     /// with a driver of this name and other traits, or for a name that a tube must not have.
     /// Nothing changed.
     ///
@@ -596,8 +499,8 @@ impl Store {
     /// and its commits; call it on a blocking thread of an async runtime.
     ///
     /// # Errors
-    /// [`Unavailable`](Error::Unavailable), [`Stopped`](Error::Stopped), [`Closed`](Error::Closed).
-    /// Through a connection, [`OwnerBusy`](Error::OwnerBusy).
+    /// [`Unavailable`](crate::Error::Unavailable), [`Stopped`](crate::Error::Stopped), [`Closed`](crate::Error::Closed).
+    /// Through a connection, [`OwnerBusy`](crate::Error::OwnerBusy).
     pub fn catch_up(&self) -> Result<()> {
         self.catch_up_with(|_| {})
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
 
-use crate::base::park::yield_once;
 use crate::connection::{Connection, Request};
 use crate::core::list::DescribeHeld;
 use crate::core::verb::{Begin, Limits, Named};
@@ -135,15 +134,7 @@ impl StoreHandle {
     /// Ends a session, whatever handles it has.
     pub(crate) async fn end_session(self, id: SessionId) -> Result<()> {
         match self {
-            StoreHandle::Here(store) => {
-                let mut ended = store.end_session_step(id);
-                while store.is_ending(id)? {
-                    // Other tasks of this executor get their turn before the next step.
-                    yield_once().await;
-                    ended = ended.and(store.end_session_step(id));
-                }
-                ended
-            }
+            StoreHandle::Here(store) => store.end_session(id).await,
             StoreHandle::Remote(owner) => owner.end_session(id).await,
         }
     }

@@ -21,7 +21,7 @@ use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::runtime::StoreInner;
 use crate::runtime::open_store::LocalHandle;
 use crate::values::body::Coder;
-use crate::{Bytes, Claim, ClaimToken, Error, Result, SessionId};
+use crate::{Bytes, Claim, ClaimToken, Error, Mode, Result, SessionId};
 
 pub(crate) use counted::{CountedTake, counted};
 
@@ -302,20 +302,25 @@ pub(crate) fn deadline(handle: &LocalHandle, timeout: Option<Duration>) -> Optio
 }
 
 /// Gives a parked claim to a session.
-pub(crate) async fn resume_claim(
-    handle: StoreHandle,
+pub(crate) fn resume_claim<M: Mode>(
+    handle: &StoreHandle,
     session: SessionId,
     guard: Option<Arc<SessionGuard>>,
-    token: ClaimToken,
-) -> Result<Claim> {
-    let claim = match &handle {
+    token: &ClaimToken,
+) -> M::Answer<Claim<Bytes, M>> {
+    match handle {
+        StoreHandle::Here(store) => {
+            M::answer(resume_claim_here(store, session, guard, token).map(Claim::with_mode))
+        }
         StoreHandle::Remote(owner) => {
             let grants = owner.request_grants(&Request::ResumeClaim(session, token.clone()));
-            remote_claims(owner, guard, grants.await?).next()
+            let (owner, id) = (owner.clone(), token.id);
+            M::begin(async move {
+                let claim = remote_claims(&owner, guard, grants.await?).next();
+                claim.map(Claim::with_mode).ok_or(Error::NotTaken { id })
+            })
         }
-        StoreHandle::Here(store) => return resume_claim_here(store, session, guard, &token),
-    };
-    claim.ok_or(Error::NotTaken { id: token.id })
+    }
 }
 
 /// As [`resume_claim`], in this process.

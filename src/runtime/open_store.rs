@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tubewell_wire::Server;
 
+use crate::base::park::yield_once;
 use crate::base::signal::Signal;
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, JoinHandle, ThreadId};
@@ -113,23 +114,16 @@ impl LocalHandle {
         self.inner()?.run(call)
     }
 
-    /// Ends a session, whatever handles it has. In steps, so that other calls get the lock in between.
-    pub(crate) fn end_session(&self, id: SessionId) -> Result<()> {
-        let mut ended = self.end_session_step(id);
-        while self.is_ending(id)? {
-            ended = ended.and(self.end_session_step(id));
+    /// Ends a session, whatever handles it has. In steps, so that other calls get the lock in between, and
+    /// other tasks of an executor their turn.
+    pub(crate) async fn end_session(&self, id: SessionId) -> Result<()> {
+        let end = |core: &mut Core| core.end_session_for_good(id);
+        let mut ended = self.run(end);
+        while self.inner()?.run(|core| core.has_ended(id)) {
+            yield_once().await;
+            ended = ended.and(self.run(end));
         }
         ended
-    }
-
-    /// The first or a further step of the end of a session.
-    pub(crate) fn end_session_step(&self, id: SessionId) -> Result<()> {
-        self.run(|core| core.end_session_for_good(id))
-    }
-
-    /// Whether an end of a session needs further steps.
-    pub(crate) fn is_ending(&self, id: SessionId) -> Result<bool> {
-        Ok(self.inner()?.run(|core| core.has_ended(id)))
     }
 
     /// Buries a task whose body cannot be read.

@@ -9,6 +9,7 @@ use tubewell_wire::{Answering, Reply};
 use super::answers::{Recipient, later, refused};
 use super::shares::{Permit, Share, Shares};
 use super::subscriptions::Subscriptions;
+use crate::base::park::block_on;
 use crate::base::sync::{Mutex, thread};
 use crate::base::user_code::panic_to_error;
 use crate::connection::encode_value;
@@ -146,7 +147,7 @@ impl Peer {
     pub(super) fn end_session(&self, id: SessionId) -> Result<()> {
         self.check_not_own(id)?;
         self.forget_session(id);
-        self.store.end_session(id)
+        block_on(self.store.end_session(id))
     }
 
     fn check_not_own(&self, id: SessionId) -> Result<()> {
