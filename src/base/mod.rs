@@ -1,8 +1,8 @@
-//! What everything else stands on: locks and threads, clocks, durations and moments, random numbers, the
+//! Tools that all other folders use: locks and threads, clocks, durations and moments, random numbers, the
 //! encoding of rows, flags that wake waiters, and calls into code of the application.
 //!
 //! It knows nothing of tasks. Only [`clock`] reads a clock, and only [`sync`] names locks and threads: with
-//! the hidden feature `_shuttle` they are those of the schedule explorer. All other folders use it.
+//! the hidden feature `_shuttle` they are those of the schedule explorer.
 
 pub(crate) mod clock;
 pub(crate) mod codec;

@@ -13,7 +13,9 @@ use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner};
 use super::leadership::{next_task, request_commit_now};
 use crate::Result;
 use crate::base::clock::TimeDriven;
+use crate::base::micros::duration;
 use crate::base::sync::MutexGuard;
+use crate::base::user_code::catch_panic;
 use crate::commit::WriteBuffer;
 use crate::core::{Core, FILE, MEMORY};
 use crate::storage::FailureCause;
@@ -41,7 +43,7 @@ impl StoreInner {
             }
             let now = core.now.running;
             let due = core.next_due();
-            let sleep = crate::base::micros::duration(due.saturating_sub(now)).min(MAX_SLEEP);
+            let sleep = duration(due.saturating_sub(now)).min(MAX_SLEEP);
             if !sleep.is_zero() {
                 core.sweeper_wakes_at = now.saturating_add(crate::base::micros::micros_ceil(sleep));
                 self.sweeper.wait_for(&mut core, sleep);
@@ -79,7 +81,7 @@ impl StoreInner {
         };
         while self.sweep_step() {
             let swept = self.lock().swept;
-            crate::base::user_code::catch_panic(|| progress(swept - before));
+            catch_panic(|| progress(swept - before));
         }
         if !self.lock().has_ends_to_tell() {
             if self.lock().has_invisible_changes() {

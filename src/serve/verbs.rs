@@ -11,6 +11,7 @@ use crate::connection::Mode;
 use crate::core::list::with_verb;
 use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb};
 use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
+use crate::handle::call::decide_verb;
 use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result};
 
@@ -122,9 +123,7 @@ async fn make_once_free<V: Begin>(
     verb: V,
 ) -> Reply {
     let on = V::On::as_ref(&on);
-    match crate::handle::call::decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits())
-        .await
-    {
+    match decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits()).await {
         Ok(decided) => {
             let decided = begun::<V>(decided);
             if decided.answer.is_err() {

@@ -34,6 +34,7 @@ use super::journal_record::encode_record;
 use super::medium::{FlushOf, Medium};
 use super::overlay::Overlay;
 use crate::Error;
+use crate::base::codec;
 use crate::base::random::random_u64;
 use crate::base::sync::{InnerMutex, Mutex};
 
@@ -374,13 +375,13 @@ pub(super) const CHECKPOINT_KEY: &[u8] = b"journal";
 
 pub(super) fn encode_checkpoint(checkpoint: Checkpointed) -> Value {
     let Checkpointed { number, salt } = checkpoint;
-    crate::base::codec::encode_row(&(number, salt.unwrap_or_default()))
+    codec::encode_row(&(number, salt.unwrap_or_default()))
 }
 
 pub(super) fn decode_checkpoint(row: Option<&[u8]>) -> Result<Checkpointed, Error> {
     let Some(row) = row else { return Ok(Checkpointed::default()) };
     // The bound keeps a forged row from making the numbers overflow.
-    crate::base::codec::decode_row(row)
+    codec::decode_row(row)
         .map(|(number, salt)| Checkpointed { number, salt: Some(salt) })
         .filter(|found| found.number <= u64::MAX / 2)
         .ok_or_else(|| Error::corrupt("the row \"journal\" of \"meta\" cannot be decoded"))

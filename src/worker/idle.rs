@@ -7,7 +7,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use crate::base::signal::{Signal, raised, unless_raised};
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, MutexGuard};
 
 pub(super) struct Idle(Mutex<State>);
 
@@ -76,7 +76,7 @@ impl Idle {
     }
 }
 
-fn raise_if_idle(state: crate::base::sync::MutexGuard<'_, State>) {
+fn raise_if_idle(state: MutexGuard<'_, State>) {
     let changed = (state.busy == 0).then(|| state.changed.clone());
     drop(state);
     if let Some(changed) = changed {

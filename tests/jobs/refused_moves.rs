@@ -4,8 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::Duration;
 
-use tubewell::driver::{Draft, Driver, Traits};
-use tubewell::driver::{FIFO, LIMFIFOTTL, UTUBE, UTUBETTL};
+use tubewell::driver::{Draft, Driver, FIFO, LIMFIFOTTL, Traits, UTUBE, UTUBETTL};
 use tubewell::{Ending, Error, Filter, Keep, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};

@@ -4,6 +4,7 @@ use tubewell_drivers::{NEVER, Row};
 
 use super::rows::paused_names;
 use crate::Limit;
+use crate::base::codec;
 use crate::base::micros::duration;
 use crate::values::limit::PausedSubQueue;
 
@@ -17,12 +18,12 @@ pub(crate) fn read_limits(rows: &[Row], now: u64) -> (Vec<Limit>, Vec<StoredPaus
     for (key, value) in rows {
         if let Some(name) = key.strip_prefix(b"limit/") {
             let name = String::from_utf8_lossy(name).into_owned();
-            match crate::base::codec::decode_row(value) {
+            match codec::decode_row(value) {
                 Some(most) => limits.push(Limit { name, most, taken: 0 }),
                 None => lost.push(format!("the limit {name:?}")),
             }
         } else if key.starts_with(b"paused/") {
-            match (paused_names(key), crate::base::codec::decode_row::<u64>(value)) {
+            match (paused_names(key), codec::decode_row::<u64>(value)) {
                 (Some((tube, sub)), Some(until)) if until > now => {
                     let resumes_in = (until != NEVER).then(|| duration(until - now));
                     let paused = PausedSubQueue { name: sub.to_owned(), resumes_in };

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Reads, Row, Table, TubeTotals, Value, keys};
 
+use crate::base::codec;
 use crate::core::state::Definition;
 use crate::storage::Engine;
 use crate::{Error, Result};
@@ -70,13 +71,12 @@ pub(in crate::core) fn purge_key(space: u32) -> Vec<u8> {
 
 /// Encodes a row of the catalog.
 pub(in crate::core) fn encode(row: &impl Encode) -> Value {
-    crate::base::codec::encode_row(row)
+    codec::encode_row(row)
 }
 
 /// Decodes a row of the catalog; `what` names it in the error.
 pub(crate) fn decode<T: Decode<()>>(what: &str, row: &Value) -> Result<T> {
-    crate::base::codec::decode_row(row)
-        .ok_or_else(|| Error::corrupt(format!("{what} cannot be read")))
+    codec::decode_row(row).ok_or_else(|| Error::corrupt(format!("{what} cannot be read")))
 }
 
 /// The totals of all tubes in the file, and the spaces to purge, as of one commit.
@@ -129,7 +129,7 @@ pub(crate) fn read_catalog(rows: &[Row]) -> (Vec<Definition>, Vec<u32>, Vec<Stri
     let (mut tubes, mut purges, mut lost) = (Vec::new(), Vec::new(), Vec::new());
     for (key, value) in rows {
         if let Some(name) = key.strip_prefix(b"tube/") {
-            match crate::base::codec::decode_row::<Definition>(value) {
+            match codec::decode_row::<Definition>(value) {
                 Some(definition) => tubes.push(definition),
                 None => lost.push(format!("the definition of tube {:?}", text(name))),
             }
@@ -149,7 +149,7 @@ pub(crate) fn read_header<R: Reads<Error = Error>>(rows: &mut R) -> Result<Optio
     let Some(row) = rows.get(Table::Meta, HEADER)? else {
         return Ok(None);
     };
-    let found: u32 = crate::base::codec::decode_prefix(&row)
+    let found: u32 = codec::decode_prefix(&row)
         .ok_or_else(|| Error::corrupt("the store's header cannot be read"))?;
     if found > FORMAT {
         return Err(Error::NewerFormat { what: "format", found, supported: FORMAT });

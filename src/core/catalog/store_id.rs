@@ -4,6 +4,7 @@ use tubewell_drivers::{Reads, Table};
 
 use super::rows::encode;
 use crate::Result;
+use crate::base::codec;
 use crate::base::random::random_id;
 use crate::core::state::{Core, Decided, FILE};
 use crate::core::wire::{Input, Malformed, Wire};
@@ -31,7 +32,7 @@ impl Core {
     pub(crate) fn store_id(&mut self) -> Result<Decided<StoreId>> {
         self.check_open()?;
         let row = self.buffers[FILE].get(Table::Meta, ID)?;
-        if let Some(id) = row.as_ref().and_then(|row| crate::base::codec::decode_row(row)) {
+        if let Some(id) = row.as_ref().and_then(|row| codec::decode_row(row)) {
             return Ok(Decided { answer: StoreId(id), wait: None });
         }
         let id = random_id();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Found, Header, Position, Reads, RecurRule, Shelf, Table};
 
 use super::moments::LATE;
+use crate::base::codec;
 use crate::core::catalog::encode;
 use crate::core::state::{Core, FILE, MEMORY, SAME_CLOCK};
 use crate::core::verbs::found_position;
@@ -31,7 +32,7 @@ impl Core {
     pub(in crate::core) fn load_alignment(&mut self) -> Result<()> {
         let row = self.buffers[FILE].get(Table::Meta, ALIGNED)?;
         // A damaged row does not prevent an open: the schedules are looked at once more.
-        let as_of = row.map(|row| crate::base::codec::decode_row(&row).unwrap_or(u64::MAX));
+        let as_of = row.map(|row| codec::decode_row(&row).unwrap_or(u64::MAX));
         self.alignment.as_of[FILE] = as_of.unwrap_or_default();
         Ok(())
     }

@@ -11,8 +11,7 @@ use crate::base::micros::{duration, micros_ceil};
 use crate::base::moment::{Moments, micros_of};
 use crate::options::check_max_attempts;
 use crate::values::put::Encoded;
-use crate::values::schedule::Recurrence;
-use crate::values::schedule::{Restored, Terms};
+use crate::values::schedule::{Recurrence, Restored, Terms};
 use crate::{Error, Missed, OnKey, Overlap, Reschedule, Result, Schedule};
 
 /// The longest number of a run, with its hyphen.

@@ -17,8 +17,9 @@ use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait, check_size};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::wire::wire_struct;
-use crate::values::step::{Step, StepKind};
-use crate::values::step::{check_step_name, named_twice, number as step_number, too_many_steps};
+use crate::values::step::{
+    Step, StepKind, check_step_name, named_twice, number as step_number, too_many_steps,
+};
 use crate::{Error, EventKind, OnKey, Receipt, Result, TaskState};
 
 /// How many bytes of steps an answer has, unless a single one has more.
