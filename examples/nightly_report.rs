@@ -19,15 +19,12 @@ fn open(clock: &ManualClock, path: &std::path::Path) -> tubewell::Result<(Store,
     let store = Store::options().clock(clock).open(path)?;
     let options = TubeOptions::new().max_attempts(3);
     let reports = store.open_tube("reports", options)?;
-    reports.schedule(
-        Schedule::cron("30 2 * * *", "Europe/Berlin")
-            .key("report")
-            // After a month, only the newest report is made.
-            .missed(Missed::Latest(1))
-            // A report that takes longer than a day is not made twice at the same time.
-            .overlap(Overlap::Skip)
-            .put(Put::new("sales").ttr(Duration::from_secs(3600))),
-    )?;
+    let nightly = Schedule::cron("report", "30 2 * * *", "Europe/Berlin")
+        // After a month, only the newest report is made.
+        .missed(Missed::Latest(1))
+        // A report that takes longer than a day is not made twice at the same time.
+        .overlap(Overlap::Skip);
+    reports.schedule(nightly, Put::new("sales").ttr(Duration::from_secs(3600)))?;
     Ok((store, reports))
 }
 

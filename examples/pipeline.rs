@@ -49,8 +49,8 @@ impl Office {
             is_full: AtomicBool::new(true),
             store,
         };
-        let hourly = Schedule::every(MINUTE * 60).key("report").overlap(Overlap::Skip);
-        office.reports.schedule(hourly.put("report"))?;
+        let hourly = Schedule::every("report", MINUTE * 60).overlap(Overlap::Skip);
+        office.reports.schedule(hourly, "report")?;
         Ok(Arc::new(office))
     }
 

@@ -431,7 +431,7 @@ pub use values::owner::{Owner, OwnerInfo};
 pub use values::policy::{Backoff, Counting, Keep};
 pub use values::put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};
 pub use values::rate::Rate;
-pub use values::schedule::{Missed, Overlap, Reschedule, Schedule, ScheduleInfo};
+pub use values::schedule::{Missed, Overlap, Schedule, ScheduleInfo};
 pub use values::session_id::SessionId;
 pub use values::statistics::{Statistics, TaskCounts};
 pub use values::task::{Cursor, Progress, Receipt, Task, TaskInfo};

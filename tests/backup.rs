@@ -176,7 +176,7 @@ fn compact_completes_when_progress_callback_panics() {
     tube.put("kept").unwrap();
     drop((tube, store));
     let (before, after) =
-        Store::options().compact_with(&path, |_, _| panic!("a defect of the caller")).unwrap();
+        Store::options().compact(&path, |_, _| panic!("a defect of the caller")).unwrap();
     assert!(after < before, "{after} bytes of {before}");
     let store = Store::open(&path).unwrap();
     assert_eq!(store.verify().unwrap(), [""; 0]);

@@ -42,11 +42,11 @@ fn schedules_that_are_not_due_wake_no_thread() {
         let key = format!("k{n}");
         #[cfg(feature = "cron")]
         if n.is_multiple_of(2) {
-            return Schedule::cron("0 9 * * *", "UTC").starting(later).key(key);
+            return Schedule::cron(key, "0 9 * * *", "UTC").starting(later);
         }
-        Schedule::every(HOUR).starting(later).key(key)
+        Schedule::every(key, HOUR).starting(later)
     };
-    let tickets: Vec<_> = (0..10_000).map(|n| deferred.schedule(schedule(n))).collect();
+    let tickets: Vec<_> = (0..10_000).map(|n| deferred.schedule(schedule(n), "")).collect();
     for ticket in tickets {
         ticket.wait().unwrap();
     }

@@ -124,9 +124,8 @@ fn tubes_and_statistics_are_json_objects() {
 fn schedules_and_their_runs_are_json_objects() {
     let (store, clock) = store();
     let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
-    let hourly =
-        Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new("hi").priority(2));
-    tube.schedule(hourly.times(9)).unwrap();
+    let hourly = Schedule::every("hourly", Duration::from_secs(3600)).times(9);
+    tube.schedule(hourly, Put::new("hi").priority(2)).unwrap();
     clock.advance(Duration::ZERO);
     let text = concat!(
         r#"{"items":[{"id":0,"key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,

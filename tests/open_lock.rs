@@ -83,7 +83,7 @@ fn compact_waits_for_a_lock_that_is_released_soon() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap().join("store");
     make_store(&path);
-    open_while_locked(&path, || Store::options().compact(&path)).unwrap();
+    open_while_locked(&path, || Store::options().compact(&path, |_, _| {})).unwrap();
 }
 
 #[test]

@@ -412,7 +412,7 @@ fn what_needs_a_closed_file_is_refused_while_the_store_is_served() {
     let _remote = connect(served.url()).unwrap();
     for refused in [
         Store::open(&file).map(drop),
-        Store::options().compact(&file).map(drop),
+        Store::options().compact(&file, |_, _| {}).map(drop),
         Store::options().read_tubes(&file).map(drop),
         Store::options().salvage(&file, |_| Ok(())),
     ] {

@@ -42,8 +42,8 @@ fn store_schedules(path: &Path, report: &mut Report) -> Outcome {
     let far = SystemTime::now() + DAY * 365;
     let start = Instant::now();
     for n in 0..SCHEDULES {
-        let daily = Schedule::every(DAY).key(format!("s{n}"));
-        tube.schedule(daily.starting(far + Duration::from_millis(n)).put(body(n, BODY)))?;
+        let daily = Schedule::every(format!("s{n}"), DAY);
+        tube.schedule(daily.starting(far + Duration::from_millis(n)), body(n, BODY))?;
     }
     let rate = SCHEDULES as f64 / start.elapsed().as_secs_f64();
     report.note("schedules stored, relaxed, 1 caller", rate, "schedules/s");

@@ -207,7 +207,8 @@ Examples:
 
 pub const RESCHEDULE: &str = "\
 A new interval counts from the moment of the last run. If the schedule is in
-another tube, it moves to this one.
+another tube, it moves to this one. What the runs put is changed first, with a
+commit of its own: then a time that is refused leaves it changed.
 
 Examples:
   tubewell reschedule mail report --every 12h

@@ -184,7 +184,7 @@ impl<'a> ScheduleRecord<'a> {
             times: info.times,
             missed: Some(info.missed.to_string()),
             within: seconds(info.within),
-            overlap: Some(info.overlap.as_str().into()),
+            overlap: Some(info.overlap.to_string().into()),
             priority: info.priority,
             ttl: info.ttl.map(Time::new),
             ttr: info.ttr.map(Time::new),

@@ -22,7 +22,7 @@ pub struct StepRecord<'a> {
 impl StepRecord<'_> {
     pub fn new(step: &Step) -> StepRecord<'_> {
         let (value, value_base64) = text_and_base64(&step.value);
-        let kind = step.kind.as_str().into();
+        let kind = step.kind.to_string().into();
         StepRecord { name: step.name.as_str().into(), kind, value, value_base64 }
     }
 

@@ -169,7 +169,7 @@ fn label(builder: &mut HistoryBuilder) {
         claim.step("one", || Ok::<_, Error>(result(claim.id()))).unwrap();
         end(claim);
     }
-    tube.schedule(Schedule::every(Duration::from_secs(3600)).key("hourly").put("new")).unwrap();
+    tube.schedule(Schedule::every("hourly", Duration::from_secs(3600)), "new").unwrap();
 }
 
 /// In each tube: acks one task, leaves one claimed, buries one, and parks the claim on one.

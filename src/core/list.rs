@@ -16,7 +16,7 @@ pub(crate) use crate::core::gates::{Pause, PauseUntil};
 pub(crate) use crate::core::limits::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};
 pub(crate) use crate::core::parents::{AddParents, Children, Join, Parents, RemoveParents};
 pub(crate) use crate::core::schedules::{
-    ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule,
+    ChangeSchedule, FindSchedule, ListSchedules, RemoveSchedule, SetSchedule,
 };
 use crate::core::state::ClaimKey;
 pub(crate) use crate::core::verbs::{
@@ -97,7 +97,7 @@ verbs! {
     in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
         FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
     in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children,
-        ClaimOf, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, Forget, Groups,
+        ClaimOf, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, FindSchedule, Forget, Groups,
         HistoryOf, InfoOf, IsTimed, Kick, List, ListBodies, ListSchedules, Log, OwnerOf,
         Parents, Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady,
         PutAndWait, PutMany, PutOrWait, PutTask, RemoveParents, RemoveSchedule, RemoveTags,

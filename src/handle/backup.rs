@@ -155,7 +155,7 @@ mod tests {
         let tube = assert_has_ended_tasks(&store);
         tube.admin().truncate().unwrap();
         store.close().unwrap();
-        Store::options().compact(&copy).unwrap();
+        Store::options().compact(&copy, |_, _| {}).unwrap();
         let store = Store::open(&copy).unwrap();
         let mut rows = store.inner().stable_snapshot().unwrap();
         for table in Table::ALL.into_iter().filter(|table| *table != Table::Meta) {

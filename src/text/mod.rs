@@ -11,6 +11,7 @@ mod by_text;
 mod dates;
 pub(crate) mod durations;
 mod escaped;
+mod names;
 mod policies;
 mod schedules;
 #[cfg(test)]
@@ -19,167 +20,17 @@ mod testing;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use crate::values::step::StepKind;
-use crate::{Durability, Error, EventKind, OnParent, Result, SessionId, TaskState};
+use crate::{Durability, Error, Result, SessionId};
 use durations::{durability_time, durability_time_text};
 
 /// The longest part of a rejected text that an error repeats, in characters.
 const QUOTED_MAX: usize = 40;
-
-/// The value whose name is `text`.
-fn named<T: Copy>(text: &str, of: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<T> {
-    all.iter().copied().find(|value| name(*value) == text).ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|value| name(*value)).collect();
-        Error::invalid(format!("{} is not {of}; use one of {}", quoted(text), names.join(", ")))
-    })
-}
 
 /// The text in quotes, cut off if it is long.
 pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),
-    }
-}
-
-const STATES: [TaskState; 7] = [
-    TaskState::Ready,
-    TaskState::Taken,
-    TaskState::Delayed,
-    TaskState::Blocked,
-    TaskState::Buried,
-    TaskState::Done,
-    TaskState::Recurring,
-];
-
-impl Display for TaskState {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for TaskState {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<TaskState> {
-        named(text, "a state", &STATES, TaskState::as_str)
-    }
-}
-
-const EVENT_KINDS: [EventKind; 29] = [
-    EventKind::Put,
-    EventKind::Replace,
-    EventKind::Take,
-    EventKind::Ack,
-    EventKind::Release,
-    EventKind::Revoke,
-    EventKind::Touch,
-    EventKind::Checkpoint,
-    EventKind::Progress,
-    EventKind::Fail,
-    EventKind::Snooze,
-    EventKind::Lost,
-    EventKind::Bury,
-    EventKind::Kick,
-    EventKind::Delete,
-    EventKind::Ttl,
-    EventKind::Ttr,
-    EventKind::Delay,
-    EventKind::Block,
-    EventKind::Unblock,
-    EventKind::Resolve,
-    EventKind::Forget,
-    EventKind::Schedule,
-    EventKind::Spawn,
-    EventKind::Advance,
-    EventKind::Move,
-    EventKind::Update,
-    EventKind::Log,
-    EventKind::Step,
-];
-
-impl EventKind {
-    /// The name of the kind: `put`, `replace`, `take`, `ack`, `release`, `revoke`, `touch`,
-    /// `checkpoint`, `progress`, `fail`, `snooze`, `lost`, `bury`, `kick`, `delete`, `ttl`, `ttr`,
-    /// `delay`, `block`, `unblock`, `resolve`, `forget`, `schedule`, `spawn`, `advance`, `move`,
-    /// `update`, `log` or `step`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventKind::Put => "put",
-            EventKind::Replace => "replace",
-            EventKind::Take => "take",
-            EventKind::Ack => "ack",
-            EventKind::Release => "release",
-            EventKind::Revoke => "revoke",
-            EventKind::Touch => "touch",
-            EventKind::Checkpoint => "checkpoint",
-            EventKind::Progress => "progress",
-            EventKind::Fail => "fail",
-            EventKind::Snooze => "snooze",
-            EventKind::Lost => "lost",
-            EventKind::Bury => "bury",
-            EventKind::Kick => "kick",
-            EventKind::Delete => "delete",
-            EventKind::Ttl => "ttl",
-            EventKind::Ttr => "ttr",
-            EventKind::Delay => "delay",
-            EventKind::Block => "block",
-            EventKind::Unblock => "unblock",
-            EventKind::Resolve => "resolve",
-            EventKind::Forget => "forget",
-            EventKind::Schedule => "schedule",
-            EventKind::Spawn => "spawn",
-            EventKind::Advance => "advance",
-            EventKind::Move => "move",
-            EventKind::Update => "update",
-            EventKind::Log => "log",
-            EventKind::Step => "step",
-        }
-    }
-}
-
-impl Display for EventKind {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for EventKind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<EventKind> {
-        named(text, "an event kind", &EVENT_KINDS, EventKind::as_str)
-    }
-}
-
-impl Display for StepKind {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for StepKind {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<StepKind> {
-        named(text, "a kind of step", &StepKind::ALL, StepKind::as_str)
-    }
-}
-
-const ON_PARENTS: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
-
-impl Display for OnParent {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for OnParent {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<OnParent> {
-        named(text, "a rule for parents", &ON_PARENTS, OnParent::as_str)
     }
 }
 
@@ -247,33 +98,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_and_event_kinds_are_parsed_from_their_names_only() {
-        STATES.into_iter().for_each(assert_round_trip);
-        EVENT_KINDS.into_iter().for_each(assert_round_trip);
-        StepKind::ALL.into_iter().for_each(assert_round_trip);
-        assert_invalid::<TaskState>(&["", "Ready", "r", "ready ", "gone"]);
-        assert_invalid::<EventKind>(&["", "PUT", "puts"]);
-        assert_eq!(format!("{:>8}|{:<8}", TaskState::Ready, EventKind::Ack), "   ready|ack     ");
-        let error = "gone".parse::<TaskState>().unwrap_err();
-        let text = r#""gone" is not a state; use one of ready, taken, delayed, blocked, buried, done, recurring"#;
-        assert_eq!(error.to_string(), text);
-    }
-
-    /// The text of a name is stored by applications.
-    #[test]
-    fn names_of_states_and_event_kinds_stay_the_same() {
-        let states: Vec<&str> = STATES.into_iter().map(TaskState::as_str).collect();
-        assert_eq!(states.join(" "), "ready taken delayed blocked buried done recurring");
-        let kinds: Vec<&str> = EVENT_KINDS.into_iter().map(EventKind::as_str).collect();
-        let names = "put replace take ack release revoke touch checkpoint progress fail snooze lost \
-             bury kick delete ttl ttr delay block unblock resolve forget schedule spawn advance move \
-             update log step";
-        assert_eq!(kinds.join(" "), names);
-        let kinds = StepKind::ALL.map(StepKind::as_str);
-        assert_eq!(kinds.join(" "), "value spawned sleep join");
-    }
-
-    #[test]
     fn durability_is_written_with_the_largest_whole_unit() {
         let text = |max_delay| Durability::Relaxed { max_delay }.to_string();
         assert_eq!(Durability::Flush.to_string(), "flush");
@@ -325,7 +149,7 @@ mod tests {
         /// Parsing never panics.
         #[test]
         fn every_text_is_rejected_or_parsed(text in any::<String>()) {
-            let _ = (text.parse::<Durability>(), text.parse::<SessionId>(), text.parse::<TaskState>());
+            let _ = (text.parse::<Durability>(), text.parse::<SessionId>());
         }
     }
 }

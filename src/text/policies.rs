@@ -4,65 +4,9 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{durations, named, quoted};
+use super::{durations, quoted};
 use crate::values::policy::LONGEST_BACKOFF;
-use crate::{Backoff, Counting, Error, Keep, OnKey, Rate, Result};
-
-const COUNTINGS: [Counting; 3] = [Counting::Lazily, Counting::Written, Counting::Flushed];
-
-impl Counting {
-    /// The name of the counting: `lazily`, `written` or `flushed`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Counting::Lazily => "lazily",
-            Counting::Written => "written",
-            Counting::Flushed => "flushed",
-        }
-    }
-}
-
-impl Display for Counting {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Counting {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Counting> {
-        named(text, "a counting", &COUNTINGS, Counting::as_str)
-    }
-}
-
-const ON_KEYS: [OnKey; 3] = [OnKey::Reject, OnKey::Keep, OnKey::Replace];
-
-impl OnKey {
-    /// The name: `reject`, `keep` or `replace`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnKey::Reject => "reject",
-            OnKey::Keep => "keep",
-            OnKey::Replace => "replace",
-        }
-    }
-}
-
-impl Display for OnKey {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for OnKey {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<OnKey> {
-        named(text, "an answer to a key in use", &ON_KEYS, OnKey::as_str)
-    }
-}
+use crate::{Backoff, Error, Keep, Rate, Result};
 
 impl Display for Backoff {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -228,6 +172,7 @@ mod tests {
 
     use super::super::testing::{assert_invalid, assert_round_trip, duration};
     use super::*;
+    use crate::{Counting, OnKey};
 
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(86_400);
@@ -270,9 +215,6 @@ mod tests {
             assert_eq!(rate.to_string(), text);
             assert_eq!(text.parse(), Ok(rate));
         }
-        assert_eq!(COUNTINGS.map(Counting::as_str), ["lazily", "written", "flushed"]);
-        assert_eq!(ON_KEYS.map(OnKey::as_str), ["reject", "keep", "replace"]);
-        COUNTINGS.into_iter().for_each(assert_round_trip);
         assert_eq!(format!("{:>8}|{:<8}|", Counting::Lazily, Keep::new()), "  lazily|all     |");
     }
 

@@ -3,11 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use super::{durations, named, quoted};
+use super::{durations, quoted};
 use crate::values::schedule::Recurrence;
-use crate::{Error, Missed, Overlap, Result};
-
-const OVERLAPS: [Overlap; 2] = [Overlap::Allow, Overlap::Skip];
+use crate::{Error, Missed, Result};
 
 impl Display for Recurrence {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -52,31 +50,6 @@ impl FromStr for Missed {
     }
 }
 
-impl Overlap {
-    /// The name of the rule: `allow` or `skip`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Overlap::Allow => "allow",
-            Overlap::Skip => "skip",
-        }
-    }
-}
-
-impl Display for Overlap {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Overlap {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Overlap> {
-        named(text, "a rule for runs that overlap", &OVERLAPS, Overlap::as_str)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -86,12 +59,10 @@ mod tests {
 
     #[test]
     fn rules_of_schedules_have_texts() {
-        OVERLAPS.into_iter().for_each(assert_round_trip);
         for missed in [Missed::All, Missed::Skip, Missed::Latest(1), Missed::Latest(100)] {
             assert_round_trip(missed);
         }
         assert_invalid::<Missed>(&["", "0", "101", "+1", "01", "All", "latest"]);
-        assert_invalid::<Overlap>(&["", "Allow", "no"]);
         let every = Recurrence::Every(Duration::from_secs(3600));
         assert_eq!(every.to_string(), "every 1h");
         let (expression, zone) = ("0 9 * * *".to_owned(), "UTC".to_owned());

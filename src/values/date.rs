@@ -29,7 +29,7 @@ const LAST_DAY: u32 = 2_932_896;
 /// use tubewell::expert::Date;
 ///
 /// let date: Date = "2026-11-23".parse()?;
-/// assert_eq!((date.year(), date.month(), date.day()), (2026, 11, 23));
+/// assert_eq!(date.year_month_day(), (2026, 11, 23));
 /// assert_eq!(date.plus_days(8).to_string(), "2026-12-01");
 /// assert_eq!(Date::of(date.begin() + Duration::from_secs(86_399)), date);
 /// assert!(date > Date::of(UNIX_EPOCH));
@@ -72,22 +72,13 @@ impl Date {
         system_time(begin_of(self.days))
     }
 
-    /// The year.
+    /// The year, the month from 1 to 12, and the day of the month from 1 on, as [`new`](Date::new) takes
+    /// them.
     #[must_use]
-    pub fn year(self) -> u32 {
-        self.civil().year().unsigned_abs().into()
-    }
-
-    /// The month, from 1 to 12.
-    #[must_use]
-    pub fn month(self) -> u32 {
-        self.civil().month().unsigned_abs().into()
-    }
-
-    /// The day of the month, from 1 on.
-    #[must_use]
-    pub fn day(self) -> u32 {
-        self.civil().day().unsigned_abs().into()
+    pub fn year_month_day(self) -> (u32, u32, u32) {
+        let date = self.civil();
+        let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
+        (date.year().unsigned_abs().into(), month.into(), day.into())
     }
 
     /// The date so many days later, or earlier if the number is negative. Not before 1970, and not after
@@ -154,7 +145,7 @@ mod tests {
             for (month, length) in (1..).zip(months) {
                 for day in 1..=length {
                     assert_eq!(Date::new(year, month, day), Ok(date));
-                    assert_eq!((date.year(), date.month(), date.day()), (year, month, day));
+                    assert_eq!(date.year_month_day(), (year, month, day));
                     date = date.plus_days(1);
                 }
                 assert!(Date::new(year, month, length + 1).is_err());

@@ -32,16 +32,6 @@ pub enum OnParent {
 }
 
 impl OnParent {
-    /// The name of the rule.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OnParent::Wait => "wait",
-            OnParent::Release => "release",
-            OnParent::Bury => "bury",
-        }
-    }
-
     /// The rule of a stored task.
     pub(crate) fn of(header: &Header) -> OnParent {
         match header.more.as_ref().map_or(0, |more| more.on_parent) {

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::values::put::{Encoded, of_bytes};
-use crate::{Bytes, Error, IntoPut, Result};
+use crate::{Error, Result};
 
 /// When the runs of a schedule are.
 ///
@@ -60,12 +59,15 @@ pub enum Overlap {
     Skip,
 }
 
-/// A schedule to be stored with [`Tube::schedule`](crate::Tube::schedule): when its runs are, and what
-/// each of them puts.
+/// A schedule: its key, when its runs are, and what happens to runs that are late.
 ///
-/// A schedule has a [`key`](Schedule::key), by which it is changed and removed. Each run is a task of
-/// its own, with the key of the schedule, a hyphen and the number of the run as its key: `report-1`.
-/// If another task has that key, the run has none.
+/// [`Tube::schedule`](crate::Tube::schedule) stores it, with the task that each of its runs puts. What the
+/// schedule does not name then has its default. [`Schedules::change`](crate::Schedules::change) changes a
+/// stored schedule, and only what the schedule names.
+///
+/// The key is a name of 1 to 4071 bytes that no other task and no other schedule of the store has. Each run
+/// is a task of its own, with the key of the schedule, a hyphen and the number of the run as its key:
+/// `report-1`. If another task has that key, the run has none.
 ///
 /// # Example: a report each night, and a clean-up every ten minutes
 /// ```
@@ -77,10 +79,9 @@ pub enum Overlap {
 /// let jobs = store.tube("jobs")?;
 /// let day = Duration::from_secs(86_400);
 /// let three = UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 3 * 3600);
-/// let report = Schedule::every(day).key("report").starting(three).put("report");
-/// jobs.schedule(report)?;
-/// let tidy = Schedule::every(Duration::from_secs(600)).key("tidy").overlap(Overlap::Skip);
-/// jobs.schedule(tidy.put(Put::new("tidy").max_attempts(3)))?;
+/// jobs.schedule(Schedule::every("report", day).starting(three), "report")?;
+/// let tidy = Schedule::every("tidy", Duration::from_secs(600)).overlap(Overlap::Skip);
+/// jobs.schedule(tidy, Put::new("tidy").max_attempts(3))?;
 ///
 /// clock.advance(Duration::from_secs(3 * 3600));
 /// let tasks = jobs.take_many(10, Duration::ZERO)?;
@@ -89,24 +90,17 @@ pub enum Overlap {
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[must_use = "a schedule is not stored until a tube schedules it"]
+#[must_use = "a schedule does nothing until a tube stores it, or changes one by it"]
 #[doc(alias = "cron")]
 #[doc(alias = "periodic")]
-pub struct Schedule<P = &'static str> {
-    pub(crate) terms: Terms,
-    pub(crate) put: P,
-}
-
-/// When a schedule has runs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Terms {
-    pub(crate) recurrence: Recurrence,
-    pub(crate) key: Option<String>,
+pub struct Schedule {
+    pub(crate) key: String,
+    pub(crate) recurrence: Option<Recurrence>,
     pub(crate) starting: Option<SystemTime>,
-    pub(crate) times: Option<u64>,
-    pub(crate) missed: Missed,
-    pub(crate) within: Option<Duration>,
-    pub(crate) overlap: Overlap,
+    pub(crate) times: Option<Option<u64>>,
+    pub(crate) missed: Option<Missed>,
+    pub(crate) within: Option<Option<Duration>>,
+    pub(crate) overlap: Option<Overlap>,
     pub(crate) restored: Option<Restored>,
 }
 
@@ -122,9 +116,12 @@ impl Schedule {
     /// Runs that follow each other after this time, at least a millisecond. Each moment is counted
     /// from the one before, not from when its run was put, so that they do not drift. Rounded up to
     /// microseconds.
+    ///
+    /// A changed interval counts from the moment of the last run that was due; if none was, the first run
+    /// stays where it is. So does a run that is due and waits for space.
     #[doc(alias = "interval")]
-    pub fn every(interval: Duration) -> Schedule {
-        Schedule::new(Recurrence::Every(interval))
+    pub fn every(key: impl Into<String>, interval: Duration) -> Schedule {
+        Schedule { recurrence: Some(Recurrence::Every(interval)), ..Schedule::of(key) }
     }
 
     /// Runs at the moments that a cron expression names, in a time zone: `"0 9 * * 1-5"` in
@@ -135,12 +132,14 @@ impl Schedule {
     /// needs to match one of them. [`Tube::schedule`](crate::Tube::schedule) refuses an expression or
     /// a time zone that it does not know.
     ///
-    /// The moments go by the wall clock, as [`Put::not_before`](crate::Put::not_before) does. When the clocks go forward, a
-    /// run in the hour or the day that is left out comes right after it. When they go back, a run in
-    /// the hour that comes twice is there once. An expression with a wildcard or a step in the field
-    /// of the second, the minute or the hour is an interval instead: it has no run for the hour that
-    /// is left out, and runs in both of the hours that come twice. An open store notices within 30
+    /// The moments go by the wall clock, as [`Put::not_before`](crate::Put::not_before) does. When the
+    /// clocks go forward, a run in the hour or the day that is left out comes right after it. When they go
+    /// back, a run in the hour that comes twice is there once. An expression with a wildcard or a step in
+    /// the field of the second, the minute or the hour is an interval instead: it has no run for the hour
+    /// that is left out, and runs in both of the hours that come twice. An open store notices within 30
     /// seconds that its clock was set.
+    ///
+    /// A changed expression holds from now on. A run that is due and waits for space keeps its moment.
     ///
     /// # Example
     /// ```
@@ -148,94 +147,83 @@ impl Schedule {
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.tube("jobs")?;
-    /// let report = Schedule::cron("0 9 * * 1-5", "UTC").key("report").put("report");
-    /// jobs.schedule(report)?;
-    /// assert!(jobs.schedule(Schedule::cron("61 * * * *", "UTC").key("x")).is_err());
+    /// jobs.schedule(Schedule::cron("report", "0 9 * * 1-5", "UTC"), "report")?;
+    /// assert!(jobs.schedule(Schedule::cron("x", "61 * * * *", "UTC"), "x").is_err());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[cfg(feature = "cron")]
     #[cfg_attr(docsrs, doc(cfg(feature = "cron")))]
-    pub fn cron(expression: impl Into<String>, zone: impl Into<String>) -> Schedule {
+    pub fn cron(
+        key: impl Into<String>,
+        expression: impl Into<String>,
+        zone: impl Into<String>,
+    ) -> Schedule {
         let (expression, zone) = (expression.into(), zone.into());
-        Schedule::new(Recurrence::Cron { expression, zone })
+        let recurrence = Recurrence::Cron { expression, zone };
+        Schedule { recurrence: Some(recurrence), ..Schedule::of(key) }
     }
 
-    fn new(recurrence: Recurrence) -> Schedule {
-        let terms = Terms {
-            recurrence,
-            key: None,
+    /// The schedule with this key, with its runs as they are: for
+    /// [`Schedules::change`](crate::Schedules::change). [`Tube::schedule`](crate::Tube::schedule) refuses
+    /// it, since it does not say when the runs are.
+    pub fn of(key: impl Into<String>) -> Schedule {
+        Schedule {
+            key: key.into(),
+            recurrence: None,
             starting: None,
             times: None,
-            missed: Missed::default(),
+            missed: None,
             within: None,
-            overlap: Overlap::default(),
+            overlap: None,
             restored: None,
-        };
-        Schedule { terms, put: "" }
-    }
-}
-
-impl<P> Schedule<P> {
-    /// The key: a name of 1 to 4071 bytes that no other task and no other schedule of the store has. It
-    /// must be given.
-    pub fn key(mut self, key: impl Into<String>) -> Schedule<P> {
-        self.terms.key = Some(key.into());
-        self
+        }
     }
 
     /// The moment of the first run, by the wall clock as it is when the schedule is stored. Default:
     /// now, and for a cron expression the next moment that it names.
     ///
     /// If it has passed, the runs are where they would be if the schedule had begun then, and the first
-    /// one is the next of them. A schedule that is stored already has begun: it keeps its moments.
+    /// one is the next of them. [`Tube::schedule`](crate::Tube::schedule) of a schedule that is stored
+    /// already keeps its moments; [`change`](crate::Schedules::change) takes this moment for the next run.
     #[doc(alias = "offset")]
-    pub fn starting(mut self, moment: SystemTime) -> Schedule<P> {
-        self.terms.starting = Some(moment);
+    pub fn starting(mut self, moment: SystemTime) -> Schedule {
+        self.starting = Some(moment);
         self
     }
 
-    /// After how many runs the schedule ends. Default: never. Above zero. Runs that are left out do
-    /// not count. A schedule that has ended is removed, and its key is free.
-    pub fn times(mut self, runs: u64) -> Schedule<P> {
-        self.terms.times = Some(runs);
+    /// After how many runs the schedule ends, with those that it has put already; `None`, the default, for
+    /// never. Above zero. Runs that are left out do not count. A schedule that has ended is removed, and
+    /// its key is free.
+    pub fn times(mut self, runs: impl Into<Option<u64>>) -> Schedule {
+        self.times = Some(runs.into());
         self
     }
 
     /// Which missed runs are made up for. Default: [`Missed::Latest(1)`](Missed::Latest).
     #[doc(alias = "catch up")]
     #[doc(alias = "misfire")]
-    pub fn missed(mut self, missed: Missed) -> Schedule<P> {
-        self.terms.missed = missed;
+    pub fn missed(mut self, missed: Missed) -> Schedule {
+        self.missed = Some(missed);
         self
     }
 
-    /// How late a run may be: one that is later is left out. Default: without a limit.
+    /// How late a run may be: one that is later is left out. `None`, the default, is without a limit.
     #[doc(alias = "grace")]
-    pub fn within(mut self, time: Duration) -> Schedule<P> {
-        self.terms.within = Some(time);
+    pub fn within(mut self, time: impl Into<Option<Duration>>) -> Schedule {
+        self.within = Some(time.into());
         self
     }
 
     /// What happens if the last run is not over when the next one is due. Default:
     /// [`Overlap::Allow`].
-    pub fn overlap(mut self, overlap: Overlap) -> Schedule<P> {
-        self.terms.overlap = overlap;
+    pub fn overlap(mut self, overlap: Overlap) -> Schedule {
+        self.overlap = Some(overlap);
         self
     }
 
-    /// What each run puts: the body and the options of its task, as [`Tube::put`](crate::Tube::put)
-    /// takes them. Default: an empty text. A run cannot have a key of its own, parents, or a moment
-    /// before which it is not ready.
-    pub fn put<Q>(self, task: Q) -> Schedule<Q> {
-        Schedule { terms: self.terms, put: task }
-    }
-
-    pub(crate) fn try_map<Q>(self, with: impl FnOnce(P) -> Result<Q>) -> Result<Schedule<Q>> {
-        Ok(Schedule { terms: self.terms, put: with(self.put)? })
-    }
-
     /// Marks it as a schedule of another store, to be put back as it was: with its id there, if that is
-    /// to stay, and its counts of runs and of skipped runs. Default: it is a new one.
+    /// to stay, and its counts of runs and of skipped runs. Default: it is a new one. Only for
+    /// [`Tube::schedule`](crate::Tube::schedule).
     ///
     /// Its [`starting`](Schedule::starting) is then the moment of its next run, also if that has
     /// passed. A run is not put within a minute after the last restore of an id, unless a task was
@@ -250,142 +238,20 @@ impl<P> Schedule<P> {
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.tube("jobs")?;
-    /// let hourly = Schedule::every(Duration::from_secs(3600)).key("hourly");
-    /// jobs.schedule(hourly.restored(17, 4, 1))?;
-    /// let stored = &jobs.schedules().list(None, 10)?.items[0];
+    /// let hourly = Schedule::every("hourly", Duration::from_secs(3600));
+    /// jobs.schedule(hourly.restored(17, 4, 1), "tick")?;
+    /// let stored = jobs.schedules().get("hourly")?.unwrap();
     /// assert_eq!((stored.id, stored.runs, stored.skipped), (17, 4, 1));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn restored(mut self, id: impl Into<Option<u64>>, runs: u64, skipped: u64) -> Schedule<P> {
-        self.terms.restored = Some(Restored { id: id.into(), runs, skipped });
+    pub fn restored(mut self, id: impl Into<Option<u64>>, runs: u64, skipped: u64) -> Schedule {
+        self.restored = Some(Restored { id: id.into(), runs, skipped });
         self
     }
 }
 
-/// What [`Schedules::change`](crate::Schedules::change) changes of a schedule. What is left out stays as
-/// it is, and so does the count of its runs.
-///
-/// # Example
-/// See [`Schedules::change`](crate::Schedules::change).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[must_use = "nothing is changed until a tube reschedules a schedule"]
-pub struct Reschedule {
-    pub(crate) recurrence: Option<Recurrence>,
-    pub(crate) starting: Option<SystemTime>,
-    pub(crate) times: Option<Option<u64>>,
-    pub(crate) missed: Option<Missed>,
-    pub(crate) within: Option<Option<Duration>>,
-    pub(crate) overlap: Option<Overlap>,
-    pub(crate) put: Option<Encoded>,
-    pub(crate) body: Option<Vec<u8>>,
-    pub(crate) priority: Option<u32>,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) tags: Option<Vec<String>>,
-}
-
-impl Reschedule {
-    /// Changes nothing.
-    pub fn new() -> Reschedule {
-        Reschedule::default()
-    }
-
-    /// A new interval. It counts from the moment of the last run that was due; if none was, the first
-    /// run stays where it is. So does a run that is due and waits for space.
-    pub fn every(mut self, interval: Duration) -> Reschedule {
-        self.recurrence = Some(Recurrence::Every(interval));
-        self
-    }
-
-    /// A new cron expression and its time zone, from now on. A run that is due and waits for space
-    /// keeps its moment. See [`Schedule::cron`].
-    #[cfg(feature = "cron")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "cron")))]
-    pub fn cron(mut self, expression: impl Into<String>, zone: impl Into<String>) -> Reschedule {
-        let (expression, zone) = (expression.into(), zone.into());
-        self.recurrence = Some(Recurrence::Cron { expression, zone });
-        self
-    }
-
-    /// The moment of the next run. See [`Schedule::starting`].
-    pub fn starting(mut self, moment: SystemTime) -> Reschedule {
-        self.starting = Some(moment);
-        self
-    }
-
-    /// After how many runs the schedule ends, with those that it has put already; `None` for never.
-    pub fn times(mut self, runs: impl Into<Option<u64>>) -> Reschedule {
-        self.times = Some(runs.into());
-        self
-    }
-
-    /// Which missed runs are made up for.
-    pub fn missed(mut self, missed: Missed) -> Reschedule {
-        self.missed = Some(missed);
-        self
-    }
-
-    /// How late a run may be; `None` without a limit.
-    pub fn within(mut self, time: impl Into<Option<Duration>>) -> Reschedule {
-        self.within = Some(time.into());
-        self
-    }
-
-    /// What happens if the last run is not over when the next one is due.
-    pub fn overlap(mut self, overlap: Overlap) -> Reschedule {
-        self.overlap = Some(overlap);
-        self
-    }
-
-    /// What each further run puts: the body, as bytes also in a typed tube, and all options of its task.
-    pub fn put(mut self, task: impl IntoPut<Bytes>) -> Reschedule {
-        self.put = Some(of_bytes(task));
-        self
-    }
-
-    /// The body of further runs, as bytes also in a typed tube.
-    #[doc(alias = "payload")]
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Reschedule {
-        self.body = Some(body.into());
-        self
-    }
-
-    /// The priority of further runs; 0 is the most urgent. Timed drivers only.
-    pub fn priority(mut self, priority: u32) -> Reschedule {
-        self.priority = Some(priority);
-        self
-    }
-
-    /// How often each further run is attempted. Above zero.
-    #[doc(alias = "retries")]
-    pub fn max_attempts(mut self, limit: u32) -> Reschedule {
-        self.max_attempts = Some(limit);
-        self
-    }
-
-    /// The tags of further runs, in place of the tags so far: up to 32, as in
-    /// [`Put::tag`](crate::Put::tag). None removes all. Runs that were put keep theirs.
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    /// use tubewell::{Put, Reschedule, Schedule, Store};
-    ///
-    /// let store = Store::in_memory()?;
-    /// let jobs = store.tube("jobs")?;
-    /// let hour = Duration::from_secs(3600);
-    /// jobs.schedule(Schedule::every(hour).key("report").put(Put::new("x").tag("draft")))?;
-    /// jobs.schedules().change("report", Reschedule::new().tags(["checked", "ann"]))?;
-    /// assert_eq!(jobs.schedules().list(None, 9)?.items[0].tags, ["checked", "ann"]);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    #[doc(alias = "label")]
-    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Reschedule {
-        self.tags = Some(tags.into_iter().map(Into::into).collect());
-        self
-    }
-}
-
-/// A stored schedule; from [`Schedules::list`](crate::Schedules::list).
+/// A stored schedule; from [`Schedules::get`](crate::Schedules::get) and
+/// [`Schedules::list`](crate::Schedules::list).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -22,20 +22,6 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    pub(crate) const ALL: [StepKind; 4] =
-        [StepKind::Value, StepKind::Spawned, StepKind::Sleep, StepKind::Join];
-
-    /// The name of the kind.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StepKind::Value => "value",
-            StepKind::Spawned => "spawned",
-            StepKind::Sleep => "sleep",
-            StepKind::Join => "join",
-        }
-    }
-
     /// The kind in a row.
     pub(crate) fn byte(self) -> u8 {
         match self {
@@ -47,7 +33,7 @@ impl StepKind {
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<StepKind> {
-        StepKind::ALL.into_iter().find(|kind| kind.byte() == byte)
+        StepKind::NAMED.iter().copied().find(|kind| kind.byte() == byte)
     }
 }
 

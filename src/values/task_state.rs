@@ -64,20 +64,6 @@ impl TaskState {
         }
     }
 
-    /// The name of the state.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaskState::Ready => "ready",
-            TaskState::Taken => "taken",
-            TaskState::Delayed => "delayed",
-            TaskState::Blocked => "blocked",
-            TaskState::Buried => "buried",
-            TaskState::Done => "done",
-            TaskState::Recurring => "recurring",
-        }
-    }
-
     /// The state as one character, as in Tarantool's queue; `#` for a blocked task and `*` for a
     /// schedule, which it does not have.
     #[must_use]

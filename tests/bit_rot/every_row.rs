@@ -71,7 +71,7 @@ pub fn fill(
         record(changed.commit, &tasks, None);
     }
     let first = UNIX_EPOCH + CLOCK_START + LONG;
-    tube.schedule(Schedule::every(LONG).starting(first).key("monthly").put("run")).unwrap();
+    tube.schedule(Schedule::every("monthly", LONG).starting(first), "run").unwrap();
 }
 
 fn draft<'a>(tube: &Tube, nth: u64, body: &'a [u8]) -> Put<&'a [u8]> {

@@ -12,8 +12,8 @@ fn held_due_work_begins_with_the_first_catch_up() {
     for unscheduled in [false, true] {
         let file = StoreFile::new();
         let run = file.open();
-        let schedule = Schedule::every(HOUR).key("R").missed(Missed::All);
-        run.tube.schedule(schedule.put(Put::new("run"))).unwrap();
+        let schedule = Schedule::every("R", HOUR).missed(Missed::All);
+        run.tube.schedule(schedule, Put::new("run")).unwrap();
         run.put("delayed", |put| put.delay(HOUR));
         run.close();
         file.advance(HOUR * 199);

@@ -110,7 +110,7 @@ fn delays_ttls_and_pauses_go_on_after_a_wrong_clock() {
 #[test]
 fn interval_goes_on_after_a_wrong_clock() {
     for wrong in WrongClock::all() {
-        let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes()).unwrap());
+        let file = wrong.pass(|run| _ = run.tube.schedule(every_ten_minutes(), "run").unwrap());
         let run = file.open();
         let runs = |run: &Run| run.tube.schedules().list(None, 1).unwrap().items[0].runs;
         let last = runs(&run);
@@ -130,7 +130,7 @@ fn salvage_gives_the_next_run_of_an_interval_by_the_clock_as_it_is() {
     let file = StoreFile::new();
     file.advance(DAY * 2);
     let run = file.open();
-    run.tube.schedule(every_ten_minutes()).unwrap();
+    run.tube.schedule(every_ten_minutes(), "run").unwrap();
     file.advance(Duration::ZERO);
     run.close();
     file.clock.set_wall(START);
@@ -146,8 +146,8 @@ fn salvage_gives_the_next_run_of_an_interval_by_the_clock_as_it_is() {
     assert_eq!(found, [(std::time::UNIX_EPOCH + START + MINUTE * 10, MINUTE * 10)]);
 }
 
-fn every_ten_minutes() -> tubewell::Schedule<Put<&'static str>> {
-    tubewell::Schedule::every(MINUTE * 10).key("R").put(Put::new("run"))
+fn every_ten_minutes() -> tubewell::Schedule {
+    tubewell::Schedule::every("R", MINUTE * 10)
 }
 
 /// The first open after the clock was set back counts no time, and says so; those after it count all.
@@ -189,12 +189,12 @@ fn clock_report_says_that_an_open_store_does_not_trust_the_clock() {
 
 #[cfg(feature = "cron")]
 mod cron {
-    use tubewell::{Missed, Reschedule, Schedule};
+    use tubewell::{Missed, Schedule};
 
     use super::*;
 
-    fn cron(expression: &str) -> Schedule<Put<&'static str>> {
-        Schedule::cron(expression, "UTC").key("R").put(Put::new("run"))
+    fn cron(expression: &str) -> Schedule {
+        Schedule::cron("R", expression, "UTC")
     }
 
     fn runs(run: &Run) -> u64 {
@@ -212,7 +212,8 @@ mod cron {
     fn recurrence_goes_on_from_the_clock_as_it_is() {
         for (expression, period) in [("*/10 * * * *", MINUTE * 10), ("0 */2 * * *", HOUR * 2)] {
             for wrong in WrongClock::all() {
-                let file = wrong.pass(|run| _ = run.tube.schedule(cron(expression)).unwrap());
+                let file =
+                    wrong.pass(|run| _ = run.tube.schedule(cron(expression), "run").unwrap());
                 let run = file.open();
                 let last = runs(&run);
                 let midnight = START + YEAR * 2;
@@ -242,7 +243,7 @@ mod cron {
             let file = StoreFile::new();
             file.advance(HOUR * 9 - until_nine);
             let run = file.open();
-            run.tube.schedule(cron("0 9 * * *")).unwrap();
+            run.tube.schedule(cron("0 9 * * *"), "run").unwrap();
             let right = START + file.clock.now();
             file.clock.set_wall(right + ahead);
             file.advance(Duration::ZERO);
@@ -263,7 +264,7 @@ mod cron {
         for wrong in [Duration::ZERO, START - DAY * 40] {
             let file = StoreFile::new();
             let run = file.open();
-            run.tube.schedule(cron("0 * * * *").missed(Missed::All)).unwrap();
+            run.tube.schedule(cron("0 * * * *").missed(Missed::All), "run").unwrap();
             file.advance(HOUR * 10);
             assert_eq!(runs(&run), 10);
             let set = file.clock.now();
@@ -286,14 +287,14 @@ mod cron {
         let file = StoreFile::new();
         let run = file.open();
         let begin = std::time::UNIX_EPOCH + START + DAY * 3 + MINUTE;
-        run.tube.schedule(cron("0 9 * * *").starting(begin)).unwrap();
+        run.tube.schedule(cron("0 9 * * *").starting(begin), "run").unwrap();
         let first = START + DAY * 3 + HOUR * 9;
         assert_eq!(next(&run), first);
         file.advance(DAY);
         file.clock.set_wall(START - DAY * 2);
         file.advance(Duration::ZERO);
         assert_eq!((runs(&run), next(&run)), (0, first));
-        run.tube.schedules().change("R", Reschedule::new().starting(begin - DAY)).unwrap();
+        run.tube.schedules().change(Schedule::of("R").starting(begin - DAY)).unwrap();
         file.clock.set_wall(START - DAY * 4);
         file.advance(Duration::ZERO);
         assert_eq!((runs(&run), next(&run)), (0, first - DAY));
@@ -307,12 +308,12 @@ mod cron {
             let file = StoreFile::new();
             file.clock.set_wall(START + DAY * 2 + HOUR);
             let run = file.open();
-            run.tube.schedule(cron("0 9 * * *")).unwrap();
+            run.tube.schedule(cron("0 9 * * *"), "run").unwrap();
             run.close();
             file.clock.set_wall(START + HOUR);
             let run = file.open();
             if store_again {
-                run.tube.schedule(cron("0 9 * * *")).unwrap();
+                run.tube.schedule(cron("0 9 * * *"), "run").unwrap();
             }
             assert_eq!(next(&run), START + HOUR * 9);
             file.advance(HOUR * 8);
@@ -336,8 +337,8 @@ mod cron {
             .collect();
         for (n, tube) in tubes.iter().enumerate().filter(|(n, _)| n % 4 < 2) {
             for of_tube in 0..=n % 4 * 9 {
-                let schedule = Schedule::cron("0 * * * *", "UTC").key(format!("{n}-{of_tube}"));
-                tube.schedule(schedule.put(Put::new("run"))).unwrap();
+                let schedule = Schedule::cron(format!("{n}-{of_tube}"), "0 * * * *", "UTC");
+                tube.schedule(schedule, Put::new("run")).unwrap();
             }
         }
         file.clock.set_wall(START + DAY);

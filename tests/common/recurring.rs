@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tubewell::{Missed, Overlap, Reschedule, Schedule};
+use tubewell::{Missed, Overlap, Put, Receipt, Result, Schedule, Tube};
 
 use super::rng::Rng;
 
@@ -82,17 +82,17 @@ impl Model {
         self.schedules.insert(key, schedule);
     }
 
-    /// Gives a schedule another rule, tube and, if there are any, tags. False if there is none.
-    pub fn reschedule(
-        &mut self,
-        key: &str,
-        rule: Rule,
-        (tags, tube): (Option<Vec<String>>, usize),
-    ) -> bool {
+    /// Changes a schedule, which goes on in this tube. False if there is none.
+    pub fn change(&mut self, key: &str, change: Change, tube: usize) -> bool {
         let Some(known) = self.schedules.get_mut(key) else { return false };
-        (known.next, known.fired) = known.moments_with(rule, self.now);
-        (known.rule, known.tube) = (rule, tube);
-        known.tags = tags.unwrap_or_else(|| known.tags.clone());
+        match change {
+            Change::Rule(rule) => {
+                (known.next, known.fired) = known.moments_with(rule, self.now);
+                known.rule = rule;
+            }
+            Change::Tags(tags) => known.tags = tags,
+        }
+        known.tube = tube;
         true
     }
 
@@ -193,21 +193,11 @@ impl Rule {
         }
     }
 
-    pub fn schedule(self) -> Schedule {
+    pub fn schedule(self, key: &str) -> Schedule {
         match self {
-            Rule::Every(interval) => Schedule::every(Duration::from_micros(interval)),
+            Rule::Every(interval) => Schedule::every(key, Duration::from_micros(interval)),
             #[cfg(feature = "cron")]
-            Rule::Cron(_) => Schedule::cron(self.expression(), "UTC"),
-            #[cfg(not(feature = "cron"))]
-            Rule::Cron(_) => unreachable!(),
-        }
-    }
-
-    fn reschedule(self) -> Reschedule {
-        match self {
-            Rule::Every(interval) => Reschedule::new().every(Duration::from_micros(interval)),
-            #[cfg(feature = "cron")]
-            Rule::Cron(_) => Reschedule::new().cron(self.expression(), "UTC"),
+            Rule::Cron(_) => Schedule::cron(key, self.expression(), "UTC"),
             #[cfg(not(feature = "cron"))]
             Rule::Cron(_) => unreachable!(),
         }
@@ -232,7 +222,7 @@ impl Terms {
         Terms { times: times.filter(|times| *times > runs), missed, within, overlap }
     }
 
-    pub fn apply<P>(&self, schedule: Schedule<P>) -> Schedule<P> {
+    pub fn apply(&self, schedule: Schedule) -> Schedule {
         let schedule = schedule.missed(self.missed).overlap(self.overlap);
         let within = self.within.map(Duration::from_micros);
         let schedule = within.into_iter().fold(schedule, Schedule::within);
@@ -240,9 +230,27 @@ impl Terms {
     }
 }
 
-/// The change of `Model::reschedule`.
-pub fn change(rule: Rule, tags: Option<&[String]>) -> Reschedule {
-    tags.into_iter().fold(rule.reschedule(), Reschedule::tags)
+/// A change of a stored schedule: when its runs are, or the tags of their task.
+#[derive(Debug)]
+pub enum Change {
+    Rule(Rule),
+    Tags(Vec<String>),
+}
+
+impl Change {
+    pub fn draw(rng: &mut Rng, rule: Rule) -> Change {
+        if rng.below(2) == 0 { Change::Rule(rule) } else { Change::Tags(draw_tags(rng)) }
+    }
+
+    pub fn make(&self, tube: &Tube, key: &str) -> Result<Receipt> {
+        match self {
+            Change::Rule(rule) => tube.schedules().change(rule.schedule(key)),
+            Change::Tags(tags) => {
+                let put = tags.iter().fold(Put::new("changed"), |put, tag| put.tag(tag.as_str()));
+                tube.schedules().change_task(key, put)
+            }
+        }
+    }
 }
 
 pub fn draw_tags(rng: &mut Rng) -> Vec<String> {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tubewell::{FIFO, FIFOTTL, ManualClock, Overlap, Reschedule, Schedule, Store, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, ManualClock, Overlap, Schedule, Store, TubeOptions};
 
 use crate::{assert_plain_costs, flushes_and_commits, rows_edited, store_on, with_tube};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn hourly(key: &str) -> Schedule {
-    Schedule::every(HOUR).key(key).put("run")
+    Schedule::every(key, HOUR)
 }
 
 /// A schedule has its record, its place, its due and its key; with them come the header and the
@@ -20,12 +20,12 @@ fn schedule_edits_six_rows_with_one_flush() {
         tube.put("warm").unwrap();
         let mut cost = (0, 0);
         let rows = rows_edited(store, || {
-            cost = flushes_and_commits(store, || _ = tube.schedule(hourly("a")).unwrap());
+            cost = flushes_and_commits(store, || _ = tube.schedule(hourly("a"), "run").unwrap());
         });
         assert_eq!((rows, cost), (6, (1, 1)));
-        let change = || _ = tube.schedules().change("a", Reschedule::new().times(9)).unwrap();
+        let change = || _ = tube.schedules().change(Schedule::of("a").times(9)).unwrap();
         assert_eq!(rows_edited(store, change), 2);
-        let again = || _ = tube.schedule(hourly("a").times(9)).unwrap();
+        let again = || _ = tube.schedule(hourly("a").times(9), "run").unwrap();
         assert_eq!(flushes_and_commits(store, again), (0, 0), "nothing has changed");
         assert_eq!(rows_edited(store, || _ = tube.schedules().remove("a").unwrap()), 6);
     });
@@ -36,7 +36,7 @@ fn both(key: &str) -> Vec<Schedule> {
     vec![
         hourly(key),
         #[cfg(feature = "cron")]
-        Schedule::cron("0 * * * *", "UTC").key(key).put("run"),
+        Schedule::cron(key, "0 * * * *", "UTC"),
     ]
 }
 
@@ -53,7 +53,7 @@ fn run_is_one_commit_of_few_rows() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
         let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
-        tube.schedule(schedule.clone()).unwrap();
+        tube.schedule(schedule.clone(), "run").unwrap();
         clock.advance(HOUR);
         let put = tube.statistics().unwrap().tasks.ready;
         for _ in 0..3 {
@@ -78,7 +78,7 @@ fn start_after_a_month_is_one_commit_for_the_run() {
             let open = || Store::options().clock(&clock).open(dir.path().join("store")).unwrap();
             let store = open();
             let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
-            tube.schedule(schedule.clone()).unwrap();
+            tube.schedule(schedule.clone(), "run").unwrap();
             clock.advance(Duration::ZERO);
             let ready = tube.statistics().unwrap().tasks.ready;
             drop(tube);
@@ -117,8 +117,9 @@ fn many_schedules_cost_an_idle_store_nothing() {
     let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     let deferred = tube.to_async();
     let later = std::time::UNIX_EPOCH + Duration::from_secs(1_767_225_600) + HOUR * 10;
-    let tickets: Vec<_> =
-        (0..10_000).map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later))).collect();
+    let tickets: Vec<_> = (0..10_000)
+        .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later), "run"))
+        .collect();
     for ticket in tickets {
         ticket.wait().unwrap();
     }
@@ -154,7 +155,7 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
         let clock = ManualClock::new();
         let store = Store::options().clock(&clock).cache_size(0).open(&path).unwrap();
         let tube = store.find_tube("0").unwrap();
-        tube.schedule(hourly("a").overlap(Overlap::Skip)).unwrap();
+        tube.schedule(hourly("a").overlap(Overlap::Skip), "run").unwrap();
         clock.advance(Duration::ZERO);
         let mut reads = 0;
         for run in 1..4 {
@@ -178,7 +179,7 @@ fn schedules_of_another_tube_cost_a_plain_tube_nothing() {
         let other = store.create_tube("other", TubeOptions::new().driver(FIFOTTL)).unwrap();
         let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         for n in 0..50 {
-            other.schedule(hourly(&format!("k{n}")).starting(later)).unwrap();
+            other.schedule(hourly(&format!("k{n}")).starting(later), "run").unwrap();
         }
         assert_plain_costs(store, plain);
     });
@@ -196,7 +197,7 @@ fn reads_of_open_do_not_grow_with_the_number_of_schedules() {
         let deferred = tube.to_async();
         let later = std::time::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         let tickets: Vec<_> = (0..count)
-            .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later)))
+            .map(|n| deferred.schedule(hourly(&format!("k{n}")).starting(later), "run"))
             .collect();
         for ticket in tickets {
             ticket.wait().unwrap();

@@ -117,8 +117,8 @@ fn task_that_is_over_is_looked_for_in_no_tube_to_which_none_has_moved() {
             other.put("x").unwrap();
         }
         let tube = store.create_tube("work", relaxed().driver(FIFO)).unwrap();
-        let schedule = Schedule::every(Duration::from_secs(1)).key("tick").overlap(Overlap::Skip);
-        tube.schedule(schedule.put("x")).unwrap();
+        let schedule = Schedule::every("tick", Duration::from_secs(1)).overlap(Overlap::Skip);
+        tube.schedule(schedule, "x").unwrap();
         let parent = tube.put("parent").unwrap().id;
         tube.claim(parent).unwrap().ack().unwrap();
         clock.advance(Duration::from_secs(1));

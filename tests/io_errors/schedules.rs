@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use tubewell::{
-    FIFOTTL, ManualClock, Put, Reschedule, Result, Schedule, ScheduleInfo, Store, TubeOptions,
-};
+use tubewell::{FIFOTTL, ManualClock, Put, Result, Schedule, ScheduleInfo, Store, TubeOptions};
 
 use crate::disk::Disk;
 use crate::failing_call::{FailingCall, fail_with_sampled_faults};
@@ -18,24 +16,30 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 type Call = fn(&Store) -> Result<()>;
 
-const CALLS: [(&str, Call); 5] = [
+const CALLS: [(&str, Call); 6] = [
     ("schedule", |store| {
         let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
-        store.find_tube("work")?.schedule(schedule("new", 3000).starting(later)).map(drop)
+        store.find_tube("work")?.schedule(hourly("new").starting(later), body(3000)).map(drop)
     }),
-    ("stored again", |store| store.find_tube("work")?.schedule(schedule("old", 20)).map(drop)),
+    ("stored again", |store| store.find_tube("work")?.schedule(hourly("old"), body(20)).map(drop)),
     ("change of a schedule", |store| {
-        let change = Reschedule::new().every(HOUR * 2).body(vec![b'n'; 2000]).times(9);
-        store.find_tube("work")?.schedules().change("old", change).map(drop)
+        let change = Schedule::every("old", HOUR * 2).times(9);
+        store.find_tube("work")?.schedules().change(change).map(drop)
     }),
-    ("move", |store| {
-        store.find_tube("next")?.schedules().change("old", Reschedule::new()).map(drop)
+    ("change of the task of a schedule", |store| {
+        let task = Put::new(vec![b'n'; 2000]).priority(3);
+        store.find_tube("work")?.schedules().change_task("old", task).map(drop)
     }),
+    ("move", |store| store.find_tube("next")?.schedules().change(Schedule::of("old")).map(drop)),
     ("removal of a schedule", |store| store.find_tube("next")?.schedules().remove("old").map(drop)),
 ];
 
-fn schedule(key: &str, size: usize) -> Schedule<Put<Vec<u8>>> {
-    Schedule::every(HOUR).key(key).put(Put::new(vec![b's'; size]))
+fn hourly(key: &str) -> Schedule {
+    Schedule::every(key, HOUR)
+}
+
+fn body(size: usize) -> Vec<u8> {
+    vec![b's'; size]
 }
 
 /// The disk of a closed store with a schedule that has put two runs.
@@ -45,7 +49,7 @@ fn disk() -> Arc<Disk> {
     let store = open(&disk, &clock);
     let tubes = ["work", "next"]
         .map(|name| store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap());
-    tubes[0].schedule(schedule("old", 2000)).unwrap();
+    tubes[0].schedule(hourly("old"), body(2000)).unwrap();
     clock.advance(HOUR);
     drop(tubes);
     store.close().unwrap();

@@ -143,11 +143,11 @@ fn waiting_put_puts_its_task_when_there_is_space() {
 #[test]
 fn run_is_as_old_as_its_put_and_a_schedule_as_its_first() {
     for_each_driver(TIMED, |case| {
-        let hourly = |body: &str| Schedule::every(HOUR).key("hourly").put(case.draft(body));
+        let hourly = Schedule::every("hourly", HOUR);
         case.advance(1000);
-        let id = case.tube.schedule(hourly("x").starting(at(HOUR))).unwrap().id;
+        let id = case.tube.schedule(hourly.clone().starting(at(HOUR)), case.draft("x")).unwrap().id;
         case.clock.advance(HOUR);
-        case.tube.schedule(hourly("y")).unwrap();
+        case.tube.schedule(hourly, case.draft("y")).unwrap();
         let run = case.info(id + 1);
         assert_eq!(run.put_at, at(HOUR));
         assert_eq!(run.spawned_by.unwrap().moment, at(HOUR));

@@ -165,17 +165,15 @@ fn every_event_of_a_schedule_has_its_key() {
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let by_key = Events::of(&case.store, Filter::new().key("daily"), 100);
         let by_tag = Events::of(&case.store, Filter::new().tag("run"), 100);
-        let daily = |secs_between| {
-            let put = case.draft("x").tag("run");
-            Schedule::every(secs(secs_between)).key("daily").put(put)
-        };
+        let daily = |secs_between| Schedule::every("daily", secs(secs_between));
+        let put = || case.draft("x").tag("run");
         let begin = secs(1_767_225_600) + case.clock.now();
         let later = std::time::UNIX_EPOCH + begin + secs(60);
-        case.tube.schedule(daily(60).starting(later)).unwrap();
-        case.tube.schedule(daily(90)).unwrap();
-        other.schedule(daily(90)).unwrap();
+        case.tube.schedule(daily(60).starting(later), put()).unwrap();
+        case.tube.schedule(daily(90), put()).unwrap();
+        other.schedule(daily(90), put()).unwrap();
         other.schedules().remove("daily").unwrap();
-        case.tube.schedule(daily(60).starting(later).times(1)).unwrap();
+        case.tube.schedule(daily(60).starting(later).times(1), put()).unwrap();
         case.advance(60_000);
         case.store.flush().unwrap();
         let kinds = |events: &Events| -> Vec<EventKind> {

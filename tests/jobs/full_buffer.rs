@@ -49,8 +49,7 @@ impl Filled {
         taken.insert(0, tube.claim(id).unwrap());
         put_and_take(&tube).bury(Failure::new("smtp", "421")).unwrap();
         let done = put_and_take(&tube).ack().unwrap().id;
-        let hourly = Schedule::every(secs(3600)).key("hourly").put("x");
-        tube.schedule(hourly).unwrap();
+        tube.schedule(Schedule::every("hourly", secs(3600)), "x").unwrap();
         let ready = tube.put(Put::new("body").key("the key").tag("red")).unwrap().id;
         let child = tube.put(Put::new("child").after(&tube, [ready])).unwrap().id;
         Filled { disk, store, tube, ready, child, done, taken, parked }

@@ -165,7 +165,7 @@ fn backup_and_compact_keep_the_numbers() {
     stores::close(&store);
     let options = || Store::options().clock(ManualClock::at(secs(0)));
     for path in [file.path(), copy.path()] {
-        options().compact(&path).unwrap();
+        options().compact(&path, |_, _| {}).unwrap();
         let store = options().open(&path).unwrap();
         assert_eq!(cycles(&today(&store, &store.find_tube("case").unwrap())), (3, 0, 0));
         assert_sound(&store);

@@ -377,7 +377,7 @@ fn edges_of_purged_tasks_are_removed_after_a_compaction() {
         store.drop_tube("parents").unwrap();
         drop((tube, parents));
         stores::close(&store);
-        tubewell::Store::options().clock(&file.clock).compact(file.path()).unwrap();
+        tubewell::Store::options().clock(&file.clock).compact(file.path(), |_, _| {}).unwrap();
         let store = file.open();
         assert_sound(&store);
         file.clock.advance(ZERO);

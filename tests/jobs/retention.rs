@@ -248,7 +248,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
         assert_outcomes(&killed);
         stores::close(&killed);
         drop(killed);
-        Store::options().clock(&file.clock).compact(killed_file.path()).unwrap();
+        Store::options().clock(&file.clock).compact(killed_file.path(), |_, _| {}).unwrap();
         assert_outcomes(&open_copy(&file, &killed_file));
         let copy = StoreFile::new();
         store.backup(copy.path()).unwrap();

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tubewell::expert::SpawnedBy;
 use tubewell::{
     Bytes, Error, EventKind, FIFO, FIFOTTL, Filter, IntoPut, LIMFIFOTTL, MAX_KEY, Missed, OnKey,
-    Overlap, Put, Receipt, Reschedule, Schedule, ScheduleInfo, TaskState, Tube, TubeOptions,
-    UTUBETTL,
+    Overlap, Put, Receipt, Schedule, ScheduleInfo, TaskState, Tube, TubeOptions, UTUBETTL,
 };
 
 use super::not_before::{HOUR, MICRO, at};
@@ -18,12 +17,12 @@ pub const MINUTE: Duration = secs(60);
 
 /// A schedule with the key `R`.
 pub fn every(interval: Duration) -> Schedule {
-    Schedule::every(interval).key("R").put("run")
+    Schedule::every("R", interval)
 }
 
 impl Case {
-    pub fn schedule<P: IntoPut<Bytes>>(&self, schedule: Schedule<P>) -> u64 {
-        let Receipt { id, state, .. } = self.tube.schedule(schedule).unwrap();
+    pub fn schedule(&self, schedule: Schedule, task: impl IntoPut<Bytes>) -> u64 {
+        let Receipt { id, state, .. } = self.tube.schedule(schedule, task).unwrap();
         assert_eq!(state, TaskState::Recurring);
         id
     }
@@ -58,7 +57,7 @@ pub fn only_schedule(tube: &Tube) -> ScheduleInfo {
 #[test]
 fn schedule_puts_its_first_run_at_once_and_the_next_after_the_interval() {
     for_each_driver(ALL, |case| {
-        let id = case.schedule(every(MINUTE));
+        let id = case.schedule(every(MINUTE), "run");
         case.advance(0);
         let first = case.tube.try_take().unwrap().unwrap();
         assert_eq!((first.key(), first.body()), (Some("R-1"), &b"run"[..]));
@@ -76,7 +75,7 @@ fn schedule_puts_its_first_run_at_once_and_the_next_after_the_interval() {
 #[test]
 fn schedule_begins_at_its_moment() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE).starting(at(secs(10))));
+        case.schedule(every(MINUTE).starting(at(secs(10))), "run");
         assert_eq!(case.only_schedule().due_in, secs(10));
         case.clock.advance(secs(10) - MICRO);
         assert_eq!(case.work(), [""; 0]);
@@ -93,7 +92,7 @@ fn schedule_begins_at_its_moment() {
 fn moment_that_has_passed_only_aligns_the_runs() {
     for_each_driver(&[FIFO], |case| {
         case.clock.advance(HOUR);
-        case.schedule(every(HOUR).starting(at(secs(600))).missed(Missed::All));
+        case.schedule(every(HOUR).starting(at(secs(600))).missed(Missed::All), "run");
         assert_eq!(case.only_schedule().next, at(HOUR + secs(600)));
         case.advance(0);
         assert_eq!(case.work(), [""; 0]);
@@ -108,7 +107,7 @@ fn runs_have_the_options_and_the_body_of_their_schedule() {
     for_each_driver(&[UTUBETTL], |case| {
         case.tube.put(Put::new("waits").priority(5)).unwrap();
         let put = Put::new("[]").priority(1).ttl(HOUR).ttr(MINUTE).sub_queue("s").max_attempts(2);
-        case.schedule(every(HOUR).put(put.delay(secs(1))));
+        case.schedule(every(HOUR), put.delay(secs(1)));
         case.advance(0);
         let run = case.store.by_key("R-1").unwrap().unwrap();
         assert_eq!((run.state, run.priority, run.ttr), (TaskState::Delayed, 1, Some(MINUTE)));
@@ -123,8 +122,8 @@ fn runs_have_the_options_and_the_body_of_their_schedule() {
 #[test]
 fn runs_that_are_due_together_are_taken_by_priority() {
     for_each_driver(TIMED, |case| {
-        case.schedule(every(MINUTE).key("low").put(case.draft("low").priority(10)));
-        case.schedule(every(MINUTE).key("high").put(case.draft("high").priority(0)));
+        case.schedule(Schedule::every("low", MINUTE), case.draft("low").priority(10));
+        case.schedule(Schedule::every("high", MINUTE), case.draft("high").priority(0));
         case.advance(0);
         assert_eq!(case.work(), ["high-1", "low-1"]);
     });
@@ -136,12 +135,8 @@ fn schedule_is_described() {
     for_each_driver(TIMED, |case| {
         let body = case.draft("run").priority(3).max_attempts(4).ttr(MINUTE).delay(secs(2));
         let id = case.schedule(
-            every(HOUR)
-                .put(body)
-                .times(9)
-                .within(MINUTE)
-                .missed(Missed::Latest(2))
-                .overlap(Overlap::Skip),
+            every(HOUR).times(9).within(MINUTE).missed(Missed::Latest(2)).overlap(Overlap::Skip),
+            body,
         );
         let fresh = case.only_schedule();
         assert_eq!((fresh.id, fresh.key.as_str(), fresh.size), (id, "R", 3));
@@ -167,7 +162,7 @@ fn schedule_is_described() {
 #[test]
 fn runs_are_put_without_takers() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE));
+        case.schedule(every(MINUTE), "run");
         for runs in 1..=10 {
             case.advance(0);
             assert_eq!(case.only_schedule().runs, runs);
@@ -185,7 +180,7 @@ fn runs_are_put_without_takers() {
 #[test]
 fn runs_are_put_into_a_paused_tube() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE));
+        case.schedule(every(MINUTE), "run");
         case.tube.admin().pause().unwrap();
         for _ in 0..11 {
             case.clock.advance(MINUTE);
@@ -202,7 +197,7 @@ fn runs_are_put_into_a_paused_tube() {
 fn moments_of_runs_are_exact() {
     for_each_driver(&[FIFO], |case| {
         let interval = ms(1500) + MICRO;
-        case.schedule(every(interval).starting(at(ms(700))).missed(Missed::All));
+        case.schedule(every(interval).starting(at(ms(700))).missed(Missed::All), "run");
         case.clock.advance(secs(7));
         let claims = case.tube.take_many(10, ZERO).unwrap();
         let moments: Vec<_> = claims.iter().map(|claim| moment_of(case, claim.id())).collect();
@@ -220,7 +215,7 @@ fn moment_of(case: &Case, id: u64) -> std::time::SystemTime {
 fn waiting_taker_is_given_the_run_at_its_moment() {
     for_each_driver(ALL, |case| {
         let log = case.event_log();
-        let id = case.schedule(every(HOUR).starting(at(secs(5))).times(1));
+        let id = case.schedule(every(HOUR).starting(at(secs(5))).times(1), "run");
         let mut waiting = case.begin_take();
         case.clock.advance(secs(5) - MICRO);
         assert!(waiting.is_pending());
@@ -243,7 +238,7 @@ fn waiting_taker_is_given_the_run_at_its_moment() {
 #[test]
 fn schedule_ends_after_its_last_run() {
     for_each_driver(ALL, |case| {
-        let id = case.schedule(every(MINUTE).times(3));
+        let id = case.schedule(every(MINUTE).times(3), "run");
         for run in 1..=3 {
             case.advance(0);
             assert_eq!(case.work(), [format!("R-{run}")]);
@@ -265,9 +260,9 @@ fn schedule_has_the_only_task_with_its_key() {
             let key = "R".to_owned();
             assert_eq!(answer, Err(Error::KeyInUse { key, id, state }));
         };
-        in_use(case.tube.schedule(every(MINUTE)), plain, TaskState::Ready);
+        in_use(case.tube.schedule(every(MINUTE), "run"), plain, TaskState::Ready);
         case.tube.delete(plain).unwrap();
-        let id = case.schedule(every(HOUR));
+        let id = case.schedule(every(HOUR), "run");
         // Q026
         for rule in [OnKey::Reject, OnKey::Keep, OnKey::Replace] {
             let put = || case.draft("plain").key("R").on_key(rule);
@@ -284,7 +279,7 @@ fn schedule_has_the_only_task_with_its_key() {
 #[test]
 fn schedule_cannot_be_a_parent() {
     for_each_driver(ALL, |case| {
-        let id = case.schedule(every(HOUR));
+        let id = case.schedule(every(HOUR), "run");
         let by_id = case.tube.put(case.draft("child").after(&case.tube, [id]));
         let by_key = case.tube.put(case.draft("child").after_key("R"));
         let added = case.tube.admin().add_parents(case.put("x"), &case.tube, &[id]);
@@ -299,14 +294,14 @@ fn schedule_cannot_be_a_parent() {
 fn cancelled_and_deleted_schedules_are_gone() {
     for_each_driver(ALL, |case| {
         for remove in [Tube::cancel, Tube::delete] {
-            let id = case.schedule(every(MINUTE));
+            let id = case.schedule(every(MINUTE), "run");
             case.advance(0);
             assert_eq!(case.work(), ["R-1"]);
             remove(&case.tube, id).unwrap();
             case.clock.advance(HOUR);
             assert_eq!((case.work(), case.state(id)), (Vec::new(), None));
         }
-        let id = case.schedule(every(MINUTE).starting(at(HOUR * 9)));
+        let id = case.schedule(every(MINUTE).starting(at(HOUR * 9)), "run");
         let in_state = |state| case.tube.admin().delete(Filter::from(id).state(state));
         assert_eq!(in_state(TaskState::Ready), Ok(0));
         assert_eq!(in_state(TaskState::Recurring), Ok(1));
@@ -317,7 +312,7 @@ fn cancelled_and_deleted_schedules_are_gone() {
 #[test]
 fn unscheduled_schedule_puts_no_more_runs() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE));
+        case.schedule(every(MINUTE), "run");
         case.advance(0);
         case.tube.schedules().remove("R").unwrap();
         case.clock.advance(MINUTE);
@@ -330,14 +325,14 @@ fn unscheduled_schedule_puts_no_more_runs() {
             assert!(matches!(answer, Err(Error::WrongState { id: of, .. }) if of == id));
         };
         wrong(case.tube.schedules().remove("R"));
-        wrong(case.tube.schedules().change("R", Reschedule::new()));
+        wrong(case.tube.schedules().change(Schedule::of("R")));
     });
 }
 
 #[test]
 fn verbs_on_tasks_refuse_schedules() {
     for_each_driver(&[FIFOTTL, LIMFIFOTTL], |case| {
-        let id = case.schedule(every(HOUR).starting(at(HOUR)));
+        let id = case.schedule(every(HOUR).starting(at(HOUR)), "run");
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let not_ready = |answer: Result<Receipt, Error>| {
@@ -367,16 +362,16 @@ fn verbs_on_tasks_refuse_schedules() {
 fn options_that_a_schedule_cannot_have_are_refused() {
     for_each_driver(ALL, |case| {
         let invalid = |schedule: Schedule| {
-            let refused = case.tube.schedule(schedule);
+            let refused = case.tube.schedule(schedule, "run");
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         };
         let invalid_task = |task: Put<&'static str>| {
-            let refused = case.tube.schedule(every(MINUTE).put(task));
+            let refused = case.tube.schedule(every(MINUTE), task);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         };
-        invalid(Schedule::every(MINUTE));
-        invalid(every(MINUTE).key(""));
-        invalid(every(MINUTE).key("k".repeat(MAX_KEY - 24)));
+        invalid(Schedule::of("R"));
+        invalid(Schedule::every("", MINUTE));
+        invalid(Schedule::every("k".repeat(MAX_KEY - 24), MINUTE));
         invalid(every(ms(1) - MICRO));
         invalid(every(MINUTE).times(0));
         invalid(every(MINUTE).missed(Missed::Latest(0)));
@@ -387,11 +382,11 @@ fn options_that_a_schedule_cannot_have_are_refused() {
         invalid_task(Put::new("x").max_attempts(0));
         invalid(every(MINUTE).starting(at(Duration::from_secs(u64::MAX / 4))));
         if !case.timed() {
-            let delayed = every(MINUTE).put(case.draft("x").delay(secs(1)));
-            assert_unsupported(case.tube.schedule(delayed), case.driver);
+            let delayed = case.draft("x").delay(secs(1));
+            assert_unsupported(case.tube.schedule(every(MINUTE), delayed), case.driver);
         }
         assert_eq!(case.tube.schedules().list(None, 9).unwrap().items, []);
-        case.schedule(every(MINUTE).key("k".repeat(MAX_KEY - 25)));
+        case.schedule(Schedule::every("k".repeat(MAX_KEY - 25), MINUTE), "run");
         case.advance(0);
         assert_eq!(case.work(), [format!("{}-1", "k".repeat(MAX_KEY - 25))]);
     });
@@ -401,7 +396,7 @@ fn options_that_a_schedule_cannot_have_are_refused() {
 fn run_has_no_key_if_another_task_has_it() {
     for_each_driver(ALL, |case| {
         case.add(case.draft("other").key("R-1"));
-        let id = case.schedule(every(MINUTE));
+        let id = case.schedule(every(MINUTE), "run");
         case.clock.advance(MINUTE);
         let mut keys = case.work();
         keys.sort();
@@ -414,7 +409,7 @@ fn run_has_no_key_if_another_task_has_it() {
 fn runs_of_a_large_body_have_it() {
     for_each_driver(&[FIFO], |case| {
         let large = vec![7; 5000];
-        case.schedule(every(MINUTE).put(large.clone()));
+        case.schedule(every(MINUTE), large.clone());
         case.advance(0);
         let next_body = || {
             let run = case.tube.try_take().unwrap().unwrap();
@@ -423,10 +418,10 @@ fn runs_of_a_large_body_have_it() {
             body
         };
         assert_eq!(next_body(), large);
-        case.tube.schedules().change("R", Reschedule::new().body("small")).unwrap();
+        case.tube.schedules().change_task("R", "small").unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(next_body(), b"small");
-        case.tube.schedules().change("R", Reschedule::new().body(large.clone())).unwrap();
+        case.tube.schedules().change_task("R", large.clone()).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(next_body(), large);
     });
@@ -436,8 +431,8 @@ fn runs_of_a_large_body_have_it() {
 fn page_of_schedules_has_at_most_a_thousand() {
     for_each_driver(&[FIFOTTL], |case| {
         for n in 0..1001 {
-            let schedule = Schedule::every(HOUR).key(format!("{n}")).starting(at(HOUR)).put("x");
-            case.tube.schedule(schedule).unwrap();
+            let schedule = Schedule::every(format!("{n}"), HOUR).starting(at(HOUR));
+            case.tube.schedule(schedule, "x").unwrap();
         }
         let page = case.tube.schedules().list(None, usize::MAX).unwrap();
         assert_eq!(page.items.len(), 1000);

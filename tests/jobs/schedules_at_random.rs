@@ -8,7 +8,7 @@ use std::time::Duration;
 use tubewell::{Error, FIFO, Filter, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::not_before::at;
-use super::recurring::{KEYS, Model, Rule, SECOND, TAGS, Terms, change, draw_tags};
+use super::recurring::{Change, KEYS, Model, Rule, SECOND, TAGS, Terms, draw_tags};
 use super::rng::Rng;
 use super::support::{StoreFile, assert_sound};
 use crate::size::amount;
@@ -106,24 +106,24 @@ fn call(rng: &mut Rng, run: &mut Run, model: &mut Model) -> String {
             let known = model.schedules.get(key).map_or(0, |known| known.runs);
             let (terms, tags) = (Terms::draw(rng, known, SECOND), draw_tags(rng));
             let put = tags.iter().fold(Put::new("x"), |put, tag| put.tag(tag.as_str()));
-            let schedule = terms.apply(rule.schedule().key(key).put(put));
-            run.tubes()[tube].schedule(schedule).unwrap();
+            run.tubes()[tube].schedule(terms.apply(rule.schedule(key)), put).unwrap();
             model.schedule(key, rule, terms, (tags, tube));
             run.clock.advance(Duration::ZERO);
             model.catch_up();
             format!("schedule {key}: {rule:?} in {tube}")
         }
         2 => {
-            let tags = (rng.below(2) == 0).then(|| draw_tags(rng));
-            let answer = run.tubes()[tube].schedules().change(key, change(rule, tags.as_deref()));
-            if model.reschedule(key, rule, (tags, tube)) {
+            let change = Change::draw(rng, rule);
+            let text = format!("{change:?} of {key} in {tube}");
+            let answer = change.make(&run.tubes()[tube], key);
+            if model.change(key, change, tube) {
                 answer.unwrap();
             } else {
                 assert!(matches!(answer, Err(Error::KeyNotFound { .. })));
             }
             run.clock.advance(Duration::ZERO);
             model.catch_up();
-            format!("reschedule {key}: {rule:?} in {tube}")
+            text
         }
         3 if rng.below(3) == 0 => {
             let answer = run.tubes()[tube].schedules().remove(key);

@@ -21,7 +21,7 @@ const MONTH: Duration = secs(30 * 86_400);
 fn application_that_was_closed_for_a_month_starts_with_one_run() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, FIFO);
-    tube.schedule(every(MINUTE).starting(at(secs(30)))).unwrap();
+    tube.schedule(every(MINUTE).starting(at(secs(30))), "run").unwrap();
     drop(tube);
     let store = file.reopen_after(store, MONTH);
     file.tick();
@@ -39,7 +39,7 @@ fn runs_after(driver: &str, schedule: Schedule, closed_for: Duration) -> Vec<Sys
     let file = StoreFile::new();
     let (store, tube) = create(&file, driver);
     let put = draft(driver, "x");
-    tube.schedule(schedule.put(put)).unwrap();
+    tube.schedule(schedule, put).unwrap();
     drop(tube);
     let store = file.reopen_after(store, closed_for);
     file.clock.advance(ZERO);
@@ -94,7 +94,8 @@ fn runs_that_are_too_late_are_left_out() {
 fn many_missed_runs_are_all_made_up_for() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, FIFO);
-    tube.schedule(every(secs(1)).starting(at(secs(1))).missed(Missed::All).times(5000)).unwrap();
+    tube.schedule(every(secs(1)).starting(at(secs(1))).missed(Missed::All).times(5000), "run")
+        .unwrap();
     drop(tube);
     let store = file.reopen_after(store, secs(9999));
     file.tick();
@@ -110,7 +111,7 @@ fn many_missed_runs_are_all_made_up_for() {
 fn missed_runs_survive_a_kill_between_them() {
     let file = StoreFile::new();
     let (_store, tube) = create(&file, FIFO);
-    tube.schedule(every(HOUR).missed(Missed::All)).unwrap();
+    tube.schedule(every(HOUR).missed(Missed::All), "run").unwrap();
     for runs in 1..=3 {
         file.clock.advance(if runs == 1 { ZERO } else { HOUR });
         let (_killed, store) = after_a_kill(&file);
@@ -126,7 +127,7 @@ fn run_waits_for_a_second_in_a_full_tube_and_is_left_out_then() {
     let options = TubeOptions::new().capacity(1);
     for_each_driver_with(&[LIMFIFOTTL], options, |case| {
         let first = case.put("fills it");
-        case.schedule(every(HOUR));
+        case.schedule(every(HOUR), "run");
         case.advance(0);
         let waits = case.only_schedule();
         assert_eq!((waits.runs, waits.skipped, waits.due_in), (0, 0, secs(1)));
@@ -167,7 +168,7 @@ fn run_of_a_restored_schedule_waits_in_a_full_tube() {
         for_each_driver_with(&[LIMFIFOTTL], full(), |case| {
             case.put("fills it");
             case.clock.advance(HOUR);
-            case.schedule(every(HOUR).starting(at(secs(600))).restored(17, 4, 2));
+            case.schedule(every(HOUR).starting(at(secs(600))).restored(17, 4, 2), "run");
             case.clock.advance(MINUTE);
             assert_eq!(case.waiting_run(), ((4, 2), secs(600), secs(1)));
             if fits {
@@ -187,7 +188,7 @@ fn newest_of_the_missed_runs_waits_in_a_full_tube() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, LIMFIFOTTL, full());
     tube.put("fills it").unwrap();
-    tube.schedule(every(MINUTE)).unwrap();
+    tube.schedule(every(MINUTE), "run").unwrap();
     file.clock.advance(ZERO);
     assert_eq!(only_schedule(&tube).due_in, secs(1));
     drop(tube);
@@ -214,7 +215,7 @@ fn schedule_goes_on_after_a_run_that_has_waited_for_a_whole_interval() {
         let file = StoreFile::new();
         let options = TubeOptions::new().capacity(1);
         let (store, tube) = create_with(&file, LIMFIFOTTL, options);
-        tube.schedule(every(secs(1)).missed(Missed::All)).unwrap();
+        tube.schedule(every(secs(1)).missed(Missed::All), "run").unwrap();
         file.clock.advance(ZERO);
         // The second run waits, until the third one is due.
         file.clock.advance(secs(1));
@@ -247,7 +248,7 @@ fn puts_that_wait_for_space_come_before_a_run() {
         let first = case.put("first");
         let mut waiting = Box::pin(case.tube.to_async().put_timeout("waits", NO_TIMEOUT));
         poll_pending(&mut waiting, Waker::noop());
-        case.schedule(every(HOUR));
+        case.schedule(every(HOUR), "run");
         case.advance(0);
         case.tube.delete(first).unwrap();
         case.advance(0);
@@ -280,7 +281,7 @@ fn schedule_stands_still_without_its_driver() {
     let store = file.open();
     stores::owner(&store).register_driver(Own).unwrap();
     let tube = store.create_tube("case", TubeOptions::new().driver("own")).unwrap();
-    tube.schedule(every(HOUR).missed(Missed::Latest(2))).unwrap();
+    tube.schedule(every(HOUR).missed(Missed::Latest(2)), "run").unwrap();
     drop(tube);
     let store = file.reopen_after(store, HOUR * 10);
     file.tick();
@@ -300,8 +301,8 @@ fn schedule_stands_still_without_its_driver() {
 fn idle_schedule_wakes_nothing_before_its_moment() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, FIFO);
-    tube.schedule(every(HOUR).starting(at(HOUR)).overlap(Overlap::Skip)).unwrap();
-    tube.schedule(every(HOUR).key("S").starting(at(HOUR))).unwrap();
+    tube.schedule(every(HOUR).starting(at(HOUR)).overlap(Overlap::Skip), "run").unwrap();
+    tube.schedule(Schedule::every("S", HOUR).starting(at(HOUR)), "run").unwrap();
     store.flush().unwrap();
     let commits = store.counters().unwrap().commits;
     file.clock.advance(HOUR - ms(1));
@@ -316,7 +317,7 @@ fn temporary_tube_has_schedules() {
     let clock = stores::ManualClock::new();
     let store = stores::in_memory_with(Store::options().clock(&clock));
     let tube = store.create_tube("case", TubeOptions::new().temporary(true).driver(FIFO)).unwrap();
-    tube.schedule(every(MINUTE).put(Put::new("x"))).unwrap();
+    tube.schedule(every(MINUTE), Put::new("x")).unwrap();
     clock.advance(MINUTE);
     assert_eq!(work(&tube), ["R-1", "R-2"]);
     assert_sound(&store);

@@ -5,9 +5,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::expert::Recurrence;
-use tubewell::{
-    Error, FIFO, FIFOTTL, Missed, Overlap, Reschedule, Schedule, Store, TaskState, TubeOptions,
-};
+use tubewell::{Error, FIFO, FIFOTTL, Missed, Overlap, Schedule, Store, TaskState, TubeOptions};
 
 use super::files::{after_a_kill, create};
 use super::not_before::{HOUR, START, at};
@@ -18,7 +16,7 @@ use crate::stores::{self, ManualClock};
 const DAY: Duration = secs(86_400);
 
 fn cron(expression: &str, zone: &str) -> Schedule {
-    Schedule::cron(expression, zone).key("R").put("run")
+    Schedule::cron("R", expression, zone)
 }
 
 /// A store in memory whose clocks begin at this second of 1970 UTC, with a tube.
@@ -39,7 +37,7 @@ fn runs_are_put_at_the_moments_of_the_expression() {
     for_each_driver(ALL, |case| {
         let schedule = cron("0 9 * * 1-5", "Europe/Berlin");
         let put = case.draft("run");
-        let id = case.schedule(schedule.put(put));
+        let id = case.schedule(schedule, put);
         let stored = case.only_schedule();
         assert_eq!((stored.next, stored.due_in), (at(HOUR * 8), HOUR * 8));
         let (expression, zone) = ("0 9 * * 1-5".to_owned(), "Europe/Berlin".to_owned());
@@ -66,7 +64,7 @@ fn runs_are_put_at_the_moments_of_the_expression() {
 fn run_in_the_gap_of_a_day_with_23_hours_comes_once_after_it() {
     const GAP: u64 = 1_774_746_000;
     let (clock, store, tube) = store_at(GAP - 3 * 3600);
-    tube.schedule(cron("30 2 * * *", "Europe/Berlin")).unwrap();
+    tube.schedule(cron("30 2 * * *", "Europe/Berlin"), "run").unwrap();
     assert_eq!(only_schedule(&tube).next, moment(GAP));
     clock.advance(HOUR * 3 - ms(1));
     assert_eq!(work(&tube), [""; 0]);
@@ -86,8 +84,8 @@ fn run_in_the_gap_of_a_day_with_23_hours_comes_once_after_it() {
 fn schedule_goes_on_after_a_day_that_is_left_out() {
     const GAP: u64 = 1_325_239_200;
     let (clock, store, tube) = store_at(GAP - 3600);
-    tube.schedule(cron("0 9 * * *", "Pacific/Apia")).unwrap();
-    tube.schedule(cron("0 9 * * 5", "Pacific/Apia").key("F")).unwrap();
+    tube.schedule(cron("0 9 * * *", "Pacific/Apia"), "run").unwrap();
+    tube.schedule(Schedule::cron("F", "0 9 * * 5", "Pacific/Apia"), "run").unwrap();
     let next = || tube.schedules().list(None, 9).unwrap().items.into_iter().map(|it| it.next);
     assert_eq!(next().collect::<Vec<_>>(), [moment(GAP); 2]);
     clock.advance(HOUR);
@@ -104,7 +102,7 @@ fn schedule_goes_on_after_a_day_that_is_left_out() {
 fn run_in_the_fold_of_a_day_with_25_hours_comes_once() {
     const FOLD: u64 = 1_792_890_000;
     let (clock, store, tube) = store_at(FOLD - 3 * 3600);
-    tube.schedule(cron("30 2 * * *", "Europe/Berlin")).unwrap();
+    tube.schedule(cron("30 2 * * *", "Europe/Berlin"), "run").unwrap();
     assert_eq!(only_schedule(&tube).next, moment(FOLD - 1800));
     clock.advance(HOUR * 3);
     assert_eq!(work(&tube), ["R-1"]);
@@ -119,7 +117,7 @@ fn run_in_the_fold_of_a_day_with_25_hours_comes_once() {
 #[test]
 fn runs_follow_a_wall_clock_that_is_set() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
-        case.schedule(cron("0 9 * * *", "UTC"));
+        case.schedule(cron("0 9 * * *", "UTC"), "run");
         // Forward by eight hours: one is left.
         case.set_wall(HOUR * 8);
         assert_eq!(case.only_schedule().due_in, HOUR);
@@ -159,7 +157,7 @@ fn missed_moments_are_made_up_for_as_the_schedule_says() {
             let (store, tube) = create(&file, FIFO);
             let schedule = cron("0 * * * *", "UTC").missed(missed);
             let schedule = within.into_iter().fold(schedule, Schedule::within);
-            tube.schedule(schedule).unwrap();
+            tube.schedule(schedule, "run").unwrap();
             drop(tube);
             let store = file.reopen_after(store, HOUR * 9 + MINUTE * 2);
             file.tick();
@@ -183,7 +181,7 @@ fn cron_schedules_survive_a_kill_and_end() {
     let file = StoreFile::new();
     let (_store, tube) = create(&file, FIFO);
     let schedule = cron("0 * * * *", "UTC").times(3).overlap(Overlap::Skip);
-    tube.schedule(schedule).unwrap();
+    tube.schedule(schedule, "run").unwrap();
     for run in 1..=3 {
         file.clock.advance(HOUR);
         let (_killed, store) = after_a_kill(&file);
@@ -199,20 +197,20 @@ fn cron_schedules_survive_a_kill_and_end() {
 fn interval_and_expression_replace_each_other() {
     for_each_driver(ALL, |case| {
         let put = case.draft("x");
-        let id = case.schedule(Schedule::every(HOUR).key("R").put(put));
+        let id = case.schedule(Schedule::every("R", HOUR), put);
         case.advance(0);
-        let change = Reschedule::new().cron("30 * * * *", "UTC");
-        assert_eq!(case.tube.schedules().change("R", change).unwrap().id, id);
+        let change = cron("30 * * * *", "UTC");
+        assert_eq!(case.tube.schedules().change(change).unwrap().id, id);
         assert_eq!((case.only_schedule().next, case.only_schedule().runs), (at(MINUTE * 30), 1));
         case.clock.advance(MINUTE * 30);
         assert_eq!(case.only_schedule().runs, 2);
-        case.tube.schedules().change("R", Reschedule::new().every(MINUTE)).unwrap();
+        case.tube.schedules().change(Schedule::every("R", MINUTE)).unwrap();
         assert_eq!(case.only_schedule().next, at(MINUTE * 31));
         case.clock.advance(MINUTE);
         assert_eq!(case.only_schedule().runs, 3);
         assert_eq!(case.info(id).not_before, None);
-        let start = Reschedule::new().cron("0 0 * * *", "UTC").starting(at(DAY * 3 - MINUTE));
-        case.tube.schedules().change("R", start).unwrap();
+        let start = cron("0 0 * * *", "UTC").starting(at(DAY * 3 - MINUTE));
+        case.tube.schedules().change(start).unwrap();
         assert_eq!(case.only_schedule().next, at(DAY * 3));
     });
 }
@@ -221,7 +219,7 @@ fn interval_and_expression_replace_each_other() {
 fn unknown_expressions_and_zones_change_nothing() {
     for_each_driver(&[FIFO], |case| {
         let invalid = |expression: &str, zone: &str| {
-            let refused = case.tube.schedule(cron(expression, zone));
+            let refused = case.tube.schedule(cron(expression, zone), "run");
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         };
         invalid("0 25 * * *", "UTC");
@@ -230,10 +228,10 @@ fn unknown_expressions_and_zones_change_nothing() {
         invalid("0 0 30 2 *", "UTC");
         invalid(&" ".repeat(256), "UTC");
         assert_eq!(case.tube.schedules().list(None, 9).unwrap().items, []);
-        case.schedule(cron("0 9 * * *", "UTC"));
+        case.schedule(cron("0 9 * * *", "UTC"), "run");
         let before = case.only_schedule();
-        let change = Reschedule::new().cron("0 9 * * *", "Europe/Atlantis");
-        assert!(case.tube.schedules().change("R", change).is_err());
+        let change = cron("0 9 * * *", "Europe/Atlantis");
+        assert!(case.tube.schedules().change(change).is_err());
         assert_eq!(case.only_schedule(), before);
     });
 }

@@ -3,8 +3,8 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
 use tubewell::{
-    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Outcome, Overlap, Put, Reschedule, Schedule,
-    TaskState, TubeOptions,
+    Error, FIFO, FIFOTTL, LIMFIFOTTL, Missed, Outcome, Overlap, Put, Schedule, TaskState,
+    TubeOptions,
 };
 
 use super::files::{create, create_with};
@@ -18,10 +18,10 @@ use crate::stores;
 #[test]
 fn changes_concern_later_runs_only() {
     for_each_driver(TIMED, |case| {
-        case.schedule(every(MINUTE).put(case.draft("old").priority(4)));
+        case.schedule(every(MINUTE), case.draft("old").priority(4));
         case.advance(0);
-        let change = Reschedule::new().body("new").priority(2).max_attempts(3);
-        let id = case.tube.schedules().change("R", change).unwrap().id;
+        let task = case.draft("new").priority(2).max_attempts(3);
+        let id = case.tube.schedules().change_task("R", task).unwrap().id;
         case.clock.advance(MINUTE);
         let run = |key: &str| {
             let info = case.store.by_key(key).unwrap().unwrap();
@@ -35,8 +35,8 @@ fn changes_concern_later_runs_only() {
         assert_eq!(run("R-2"), (b"new".to_vec(), 2, Some(3)));
         let stored = case.only_schedule();
         assert_eq!((stored.id, stored.runs, stored.priority), (id, 2, Some(2)));
-        // A whole new task.
-        case.tube.schedules().change("R", Reschedule::new().put(case.draft("third"))).unwrap();
+        // Its options are those of the tube again.
+        case.tube.schedules().change_task("R", case.draft("third")).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!(run("R-3"), (b"third".to_vec(), 0, None));
     });
@@ -46,10 +46,10 @@ fn changes_concern_later_runs_only() {
 #[test]
 fn new_interval_counts_from_the_last_moment() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE).missed(Missed::All));
+        case.schedule(every(MINUTE).missed(Missed::All), "run");
         case.advance(0);
         assert_eq!(case.work(), ["R-1"]);
-        case.tube.schedules().change("R", Reschedule::new().every(secs(10))).unwrap();
+        case.tube.schedules().change(Schedule::every("R", secs(10))).unwrap();
         assert_eq!(case.only_schedule().next, at(secs(10)));
         case.clock.advance(MINUTE);
         assert_eq!(case.work().len(), 6);
@@ -61,20 +61,20 @@ fn change_keeps_what_it_does_not_name() {
     for_each_driver(TIMED, |case| {
         let put =
             case.draft("run").priority(3).ttl(HOUR).ttr(MINUTE).delay(secs(2)).max_attempts(4);
-        let schedule = every(MINUTE).put(put).times(9).within(HOUR).overlap(Overlap::Skip);
-        case.schedule(schedule.missed(Missed::All).starting(at(secs(5))));
+        let schedule = every(MINUTE).times(9).within(HOUR).overlap(Overlap::Skip);
+        case.schedule(schedule.missed(Missed::All).starting(at(secs(5))), put);
         let before = case.only_schedule();
-        case.tube.schedules().change("R", Reschedule::new()).unwrap();
+        case.tube.schedules().change(Schedule::of("R")).unwrap();
         assert_eq!(case.only_schedule(), before);
-        let change = Reschedule::new().times(None).within(None).overlap(Overlap::Allow);
-        case.tube.schedules().change("R", change.missed(Missed::Skip)).unwrap();
+        let change = Schedule::of("R").times(None).within(None).overlap(Overlap::Allow);
+        case.tube.schedules().change(change.missed(Missed::Skip)).unwrap();
         let mut expected = before;
         (expected.times, expected.within) = (None, None);
         (expected.missed, expected.overlap) = (Missed::Skip, Overlap::Allow);
         assert_eq!(case.only_schedule(), expected);
-        case.tube.schedules().change("R", Reschedule::new().every(HOUR)).unwrap();
+        case.tube.schedules().change(Schedule::every("R", HOUR)).unwrap();
         assert_eq!(case.only_schedule().next, at(secs(5)), "its first run stays");
-        case.tube.schedules().change("R", Reschedule::new().starting(at(MINUTE))).unwrap();
+        case.tube.schedules().change(Schedule::of("R").starting(at(MINUTE))).unwrap();
         assert_eq!(case.only_schedule().next, at(MINUTE));
     });
 }
@@ -82,14 +82,14 @@ fn change_keeps_what_it_does_not_name() {
 #[test]
 fn waiting_run_keeps_its_moment_when_the_interval_is_changed() {
     for_each_driver_with(&[LIMFIFOTTL], full(), |case| {
-        case.schedule(every(MINUTE));
+        case.schedule(every(MINUTE), "run");
         case.advance(0);
         case.clock.advance(MINUTE);
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, secs(1)), "the first run fills the tube");
         case.advance(300);
-        case.tube.schedules().change("R", Reschedule::new().every(HOUR)).unwrap();
+        case.tube.schedules().change(Schedule::every("R", HOUR)).unwrap();
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
-        case.tube.schedule(every(HOUR * 2)).unwrap();
+        case.tube.schedule(every(HOUR * 2), "run").unwrap();
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
         assert_eq!(case.work(), ["R-1"]);
         case.advance(700);
@@ -103,13 +103,13 @@ fn waiting_run_keeps_its_moment_when_the_interval_is_changed() {
 fn missed_run_is_not_lost_when_the_interval_is_changed() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFO, TubeOptions::new());
-    tube.schedule(every(MINUTE)).unwrap();
+    tube.schedule(every(MINUTE), "run").unwrap();
     file.clock.advance(ZERO);
     assert_eq!(work(&tube), ["R-1"]);
     drop(tube);
     let store = file.reopen_after(store, HOUR);
     let tube = store.find_tube("case").unwrap();
-    tube.schedule(every(HOUR * 9)).unwrap();
+    tube.schedule(every(HOUR * 9), "run").unwrap();
     file.clock.advance(ZERO);
     assert_eq!(work(&tube), ["R-2"]);
     assert_sound(&store);
@@ -119,14 +119,14 @@ fn missed_run_is_not_lost_when_the_interval_is_changed() {
 #[cfg(feature = "cron")]
 #[test]
 fn waiting_run_keeps_its_moment_when_the_expression_is_changed() {
-    let daily = |hour: u64| Schedule::cron(format!("0 {hour} * * *"), "UTC").key("R").put("run");
+    let daily = |hour: u64| Schedule::cron("R", format!("0 {hour} * * *"), "UTC");
     for_each_driver_with(&[LIMFIFOTTL], full(), |case| {
         case.put("fills it");
-        case.schedule(daily(1));
+        case.schedule(daily(1), "run");
         case.clock.advance(HOUR);
         assert_eq!(case.waiting_run(), ((0, 0), HOUR, secs(1)));
         case.advance(300);
-        case.tube.schedule(daily(9)).unwrap();
+        case.tube.schedule(daily(9), "run").unwrap();
         assert_eq!(case.waiting_run(), ((0, 0), HOUR, ms(700)));
         assert_eq!(case.work(), [""]);
         case.advance(700);
@@ -134,12 +134,48 @@ fn waiting_run_keeps_its_moment_when_the_expression_is_changed() {
         assert_eq!(case.waiting_run().1, HOUR * 9);
         // As an import stores it: the moment of the run that waited is none of the expression.
         case.tube.schedules().remove("R").unwrap();
-        case.schedule(daily(9).starting(at(HOUR)).restored(None, 3, 1));
+        case.schedule(daily(9).starting(at(HOUR)).restored(None, 3, 1), "run");
         assert_eq!((case.waiting_run().0, case.waiting_run().1), ((3, 1), HOUR));
         case.advance(0);
         let run = case.tube.try_take().unwrap().unwrap();
         assert_eq!(run.key(), Some("R-4"));
         assert_eq!(case.info(run.id()).spawned_by.unwrap().moment, at(HOUR));
+    });
+}
+
+#[test]
+fn schedule_is_found_by_its_key_from_any_tube() {
+    for_each_driver(ALL, |case| {
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
+        case.schedule(every(MINUTE).times(7), case.draft("run").tag("foo"));
+        case.add(case.draft("plain").key("plain"));
+        let found = other.schedules().get("R").unwrap();
+        assert_eq!(found, Some(case.only_schedule()));
+        assert_eq!(found.unwrap().times, Some(7));
+        for no_schedule in ["plain", "unknown"] {
+            assert_eq!(case.tube.schedules().get(no_schedule).unwrap(), None);
+        }
+        for wrong in [String::new(), "k".repeat(tubewell::MAX_KEY + 1)] {
+            let refused = case.tube.schedules().get(&wrong);
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+        }
+        case.tube.schedules().remove("R").unwrap();
+        assert_eq!(other.schedules().get("R").unwrap(), None);
+    });
+}
+
+#[test]
+fn change_of_a_task_keeps_when_its_runs_are() {
+    for_each_driver(ALL, |case| {
+        let schedule = every(MINUTE).times(9).within(HOUR).missed(Missed::All);
+        case.schedule(schedule, Put::new("run").tag("bar"));
+        case.advance(0);
+        let before = case.only_schedule();
+        case.tube.schedules().change_task("R", Put::new("longer").tag("foo")).unwrap();
+        let mut expected = before;
+        (expected.size, expected.tags) = (6, vec!["foo".to_owned()]);
+        assert_eq!(case.only_schedule(), expected);
     });
 }
 
@@ -151,16 +187,16 @@ fn schedule_moves_to_the_tube_that_reschedules_it() {
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let large = Put::new(vec![9; 3000]);
         let large = if case.sub_queued() { large.sub_queue("s") } else { large };
-        let id = case.schedule(every(MINUTE).put(large));
+        let id = case.schedule(every(MINUTE), large);
         case.advance(0);
         assert_eq!(case.work(), ["R-1"]);
-        assert_eq!(other.schedules().change("R", Reschedule::new()).unwrap().id, id);
+        assert_eq!(other.schedules().change(Schedule::of("R")).unwrap().id, id);
         case.clock.advance(MINUTE);
         assert_eq!((case.work(), work(&other)), (Vec::new(), vec!["R-2".to_owned()]));
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
         assert_eq!(other.statistics().unwrap().tasks.recurring, 1);
-        other.schedules().change("R", Reschedule::new().body("x")).unwrap();
-        assert_eq!(case.tube.schedules().change("R", Reschedule::new().body("y")).unwrap().id, id);
+        other.schedules().change_task("R", "x").unwrap();
+        assert_eq!(case.tube.schedules().change_task("R", "y").unwrap().id, id);
         case.clock.advance(MINUTE);
         assert_eq!(case.tube.try_take().unwrap().unwrap().body(), b"y");
         // From any tube.
@@ -173,12 +209,12 @@ fn schedule_moves_to_the_tube_that_reschedules_it() {
 #[test]
 fn schedule_that_is_stored_again_goes_on() {
     for_each_driver(ALL, |case| {
-        let id = case.schedule(every(MINUTE));
+        let id = case.schedule(every(MINUTE), "run");
         case.advance(0);
         case.clock.advance(secs(30));
         assert_eq!(case.work(), ["R-1"]);
-        let again = every(MINUTE).starting(at(secs(31))).put("new body");
-        assert_eq!(case.schedule(again), id);
+        let again = every(MINUTE).starting(at(secs(31)));
+        assert_eq!(case.schedule(again, "new body"), id);
         assert_eq!((case.only_schedule().runs, case.only_schedule().next), (1, at(MINUTE)));
         case.clock.advance(secs(30));
         let run = case.tube.try_take().unwrap().unwrap();
@@ -186,7 +222,7 @@ fn schedule_that_is_stored_again_goes_on() {
         // With another interval, and in another tube.
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
-        assert_eq!(other.schedule(every(HOUR)).unwrap().id, id);
+        assert_eq!(other.schedule(every(HOUR), "run").unwrap().id, id);
         assert_eq!(only_schedule(&other).next, at(MINUTE + HOUR));
         case.clock.advance(HOUR);
         assert_eq!(work(&other), ["R-3"]);
@@ -198,8 +234,8 @@ fn schedules_survive_a_close_and_a_kill() {
     let file = StoreFile::new();
     let (mut store, tube) = create(&file, FIFOTTL);
     let put = Put::new("x").priority(7).ttl(HOUR);
-    tube.schedule(every(MINUTE).put(put).times(100).missed(Missed::All)).unwrap();
-    tube.schedule(Schedule::every(HOUR).key("S")).unwrap();
+    tube.schedule(every(MINUTE).times(100).missed(Missed::All), put).unwrap();
+    tube.schedule(Schedule::every("S", HOUR), "").unwrap();
     file.tick();
     assert_eq!(work(&tube), ["S-1", "R-1"]);
     let before = tube.schedules().list(None, 9).unwrap();
@@ -218,37 +254,32 @@ fn schedules_survive_a_close_and_a_kill() {
 #[test]
 fn refused_changes_change_nothing() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE));
+        case.schedule(every(MINUTE), "run");
         case.clock.advance(MINUTE);
         case.clock.advance(MINUTE);
         let before = case.only_schedule();
-        let refused = |change: Reschedule| {
-            let refused = case.tube.schedules().change("R", change);
+        let refused = |refused: tubewell::Result<tubewell::Receipt>| {
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
             assert_eq!(case.only_schedule(), before);
         };
-        refused(Reschedule::new().times(2));
-        refused(Reschedule::new().times(0));
-        refused(Reschedule::new().every(ZERO));
-        refused(Reschedule::new().missed(Missed::Latest(0)));
-        refused(Reschedule::new().put(Put::new("x").key("k")));
-        refused(Reschedule::new().max_attempts(0));
+        let schedules = case.tube.schedules();
+        refused(schedules.change(every(MINUTE).times(2)));
+        refused(schedules.change(every(MINUTE).times(0)));
+        refused(schedules.change(every(ZERO)));
+        refused(schedules.change(every(MINUTE).missed(Missed::Latest(0))));
+        refused(schedules.change(every(MINUTE).restored(None, 7, 0)));
+        refused(schedules.change_task("R", Put::new("x").key("k")));
+        refused(schedules.change_task("R", Put::new("x").max_attempts(0)));
         if !case.timed() {
-            assert_unsupported(
-                case.tube.schedules().change("R", Reschedule::new().priority(1)),
-                case.driver,
-            );
+            assert_unsupported(schedules.change_task("R", Put::new("x").priority(1)), case.driver);
             assert_eq!(case.only_schedule(), before);
         }
         let key = "unknown".to_owned();
-        let unknown = case.tube.schedules().change("unknown", Reschedule::new());
+        let unknown = case.tube.schedules().change(Schedule::of("unknown"));
         assert_eq!(unknown, Err(Error::KeyNotFound { key }));
         let temporary = TubeOptions::new().temporary(true);
         let memory = case.store.create_tube("memory", temporary.driver(case.driver)).unwrap();
-        assert!(matches!(
-            memory.schedules().change("R", Reschedule::new()),
-            Err(Error::Invalid { .. })
-        ));
+        assert!(matches!(memory.schedules().change(Schedule::of("R")), Err(Error::Invalid { .. })));
     });
 }
 
@@ -257,7 +288,7 @@ fn run_of_a_schedule_stays_one_when_it_goes_on_or_is_replaced() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
-        let id = case.schedule(every(HOUR));
+        let id = case.schedule(every(HOUR), "run");
         case.advance(0);
         case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&other, "next")).unwrap();
         let by_key = || case.store.by_key("R-1").unwrap().unwrap().spawned_by.unwrap();
@@ -273,7 +304,7 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
         for n in 0..10 {
             let put = case.draft("x");
             let put = if case.timed() { put.priority(10 - n) } else { put };
-            case.schedule(Schedule::every(HOUR).key(format!("k{n}")).starting(at(HOUR)).put(put));
+            case.schedule(Schedule::every(format!("k{n}"), HOUR).starting(at(HOUR)), put);
         }
         let (mut after, mut found) = (None, Vec::new());
         loop {
@@ -295,15 +326,15 @@ fn pages_of_schedules_are_in_the_order_of_their_ids() {
 #[test]
 fn truncate_and_drop_remove_schedules() {
     for_each_driver(ALL, |case| {
-        case.schedule(every(MINUTE));
+        case.schedule(every(MINUTE), "run");
         case.tube.admin().truncate().unwrap();
         assert_eq!(case.tube.statistics().unwrap().tasks.recurring, 0);
-        case.schedule(every(HOUR).starting(at(HOUR)));
+        case.schedule(every(HOUR).starting(at(HOUR)), "run");
         case.clock.advance(MINUTE);
         assert_eq!(case.work(), [""; 0]);
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
-        other.schedule(Schedule::every(MINUTE).key("S")).unwrap();
+        other.schedule(Schedule::every("S", MINUTE), "").unwrap();
         drop(other);
         case.store.drop_tube("other").unwrap();
         case.clock.advance(MINUTE);
@@ -317,8 +348,8 @@ fn deferred_calls_change_schedules() {
     let store = stores::in_memory_with(tubewell::Store::options().clock(&clock));
     let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let deferred = tube.to_async().refuse_when_full();
-    let id = deferred.schedule(every(MINUTE)).wait().unwrap().id;
-    let change = deferred.schedules().change("R", Reschedule::new().times(7));
+    let id = deferred.schedule(every(MINUTE), "run").wait().unwrap().id;
+    let change = deferred.schedules().change(Schedule::of("R").times(7));
     assert_eq!(change.wait().unwrap().id, id);
     assert_eq!(only_schedule(&tube).times, Some(7));
     assert_eq!(deferred.schedules().remove("R").wait().unwrap().state, TaskState::Done);
@@ -331,19 +362,20 @@ fn deferred_calls_change_schedules() {
 fn restored_schedule_goes_on_where_it_was() {
     for_each_driver(ALL, |case| {
         case.clock.advance(HOUR);
-        let restored = || every(HOUR).starting(at(secs(600))).restored(17, 4, 2);
-        assert_eq!(case.schedule(restored().missed(Missed::Latest(1))), 17);
+        let restored =
+            |key: &str| Schedule::every(key, HOUR).starting(at(secs(600))).restored(17, 4, 2);
+        assert_eq!(case.schedule(restored("R").missed(Missed::Latest(1)), "run"), 17);
         let stored = case.only_schedule();
         assert_eq!((stored.runs, stored.skipped, stored.next), (4, 2, at(secs(600))));
         case.clock.advance(MINUTE - ms(1));
         assert_eq!(case.work(), [""; 0], "its run would have an id that may be restored");
         case.clock.advance(ms(1));
         assert_eq!(case.work(), ["R-5"], "its run that was missed is made up for");
-        let in_use = case.tube.schedule(restored());
+        let in_use = case.tube.schedule(restored("R"), "run");
         assert!(matches!(in_use, Err(Error::KeyInUse { id: 17, .. })), "{in_use:?}");
-        let used = case.tube.schedule(restored().key("S"));
+        let used = case.tube.schedule(restored("S"), "run");
         assert_eq!(used, Err(Error::IdUsed { id: 17 }));
-        assert_eq!(case.schedule(every(HOUR).key("T").restored(None, 1, 0)), 19);
+        assert_eq!(case.schedule(Schedule::every("T", HOUR).restored(None, 1, 0), "run"), 19);
     });
 }
 
@@ -352,8 +384,8 @@ fn store_with_schedules_opens_with_all_of_them() {
     let file = StoreFile::new();
     let (store, tube) = create(&file, FIFO);
     for n in 0..300 {
-        let schedule = Schedule::every(HOUR).key(format!("k{n}")).starting(at(HOUR));
-        tube.schedule(schedule).unwrap();
+        let schedule = Schedule::every(format!("k{n}"), HOUR).starting(at(HOUR));
+        tube.schedule(schedule, "").unwrap();
     }
     drop(tube);
     let store = file.reopen_after(store, HOUR);

@@ -26,7 +26,7 @@ pub fn work_on_runs(tube: &Tube, reports: &ReportWriter) {
 /// acks it.
 pub fn work_on_same_schedules(tube: &Tube, reports: &ReportWriter) {
     for schedule in same_schedules() {
-        tube.schedule(schedule).unwrap();
+        tube.schedule(schedule, "").unwrap();
     }
     reports.write("stored");
     loop {
@@ -40,10 +40,10 @@ const INTERVAL: Duration = ms(5);
 
 fn same_schedules() -> Vec<Schedule> {
     vec![
-        Schedule::every(INTERVAL).key("all").missed(Missed::All),
-        Schedule::every(INTERVAL).key("latest").missed(Missed::Latest(1)),
+        Schedule::every("all", INTERVAL).missed(Missed::All),
+        Schedule::every("latest", INTERVAL).missed(Missed::Latest(1)),
         #[cfg(feature = "cron")]
-        Schedule::cron("* * * * * *", "UTC").key("cron").missed(Missed::All),
+        Schedule::cron("cron", "* * * * * *", "UTC").missed(Missed::All),
     ]
 }
 
@@ -160,8 +160,8 @@ fn kill_neither_loses_nor_doubles_a_run() {
     let file = StoreFile::new();
     let store = stores::open(file.path());
     let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
-    let every = |key: &str| Schedule::every(Duration::from_millis(2)).key(key).put("run");
-    tube.schedule(every("R").missed(Missed::All)).unwrap();
+    let every = |key: &str| Schedule::every(key, Duration::from_millis(2));
+    tube.schedule(every("R").missed(Missed::All), "run").unwrap();
     drop(tube);
     stores::close(&store);
     let (mut rng, mut acked) = (Rng::new(3), BTreeSet::new());
@@ -200,7 +200,7 @@ fn kill_neither_loses_nor_doubles_a_run() {
         assert!(doubled.is_empty(), "runs {doubled:?} were acked, and are there again");
         // It goes on where it was.
         let next = every("R").missed(Missed::All).overlap(Overlap::Allow).restored(None, last, 0);
-        tube.schedule(next).unwrap();
+        tube.schedule(next, "run").unwrap();
         drop(tube);
         stores::close(&store);
     }

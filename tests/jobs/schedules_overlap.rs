@@ -2,7 +2,7 @@
 
 #![allow(clippy::unchecked_time_subtraction, reason = "constants of the tests")]
 
-use tubewell::{FIFO, FIFOTTL, Keep, Outcome, Overlap, Reschedule, TubeOptions};
+use tubewell::{FIFO, FIFOTTL, Keep, Outcome, Overlap, Schedule, TubeOptions};
 
 use super::files::{create, draft};
 use super::not_before::at;
@@ -13,7 +13,7 @@ use super::support::*;
 fn overlapping_run_is_left_out_until_the_last_one_is_over() {
     let keep = TubeOptions::new().keep_done(Keep::new());
     for_each_driver_with(ALL, keep, |case| {
-        case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        case.schedule(every(MINUTE).overlap(Overlap::Skip), "run");
         case.advance(0);
         case.clock.advance(MINUTE);
         let first = case.tube.try_take().unwrap().unwrap();
@@ -36,7 +36,7 @@ fn run_in_another_tube_still_overlaps() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
-        case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        case.schedule(every(MINUTE).overlap(Overlap::Skip), "run");
         case.advance(0);
         case.tube.try_take().unwrap().unwrap().end(Outcome::advance(&other, "further")).unwrap();
         case.clock.advance(MINUTE);
@@ -53,7 +53,7 @@ fn run_without_a_key_in_another_tube_still_overlaps() {
         let new_tube = |name| case.store.create_tube(name, TubeOptions::new().driver(case.driver));
         let others = ["a", "b", "c"].map(|name| new_tube(name).unwrap());
         let key_holder = case.add(case.draft("has the key").key("R-1"));
-        let id = case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        let id = case.schedule(every(MINUTE).overlap(Overlap::Skip), "run");
         case.advance(0);
         let run = case.only_schedule().last.unwrap();
         assert_eq!(case.info(run).key, None);
@@ -78,11 +78,11 @@ fn run_without_a_key_in_the_tube_that_its_schedule_has_left_still_overlaps() {
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
         let key_holder = case.add(case.draft("has the key").key("R-1"));
-        case.schedule(every(MINUTE).overlap(Overlap::Skip));
+        case.schedule(every(MINUTE).overlap(Overlap::Skip), "run");
         case.advance(0);
         let run = case.only_schedule().last.unwrap();
         assert_eq!(case.info(run).key, None);
-        other.schedules().change("R", Reschedule::new().times(9)).unwrap();
+        other.schedules().change(Schedule::of("R").times(9)).unwrap();
         case.tube.delete(key_holder).unwrap();
         case.clock.advance(MINUTE);
         assert_eq!((only_schedule(&other).runs, only_schedule(&other).skipped), (1, 1));
@@ -100,7 +100,7 @@ fn run_without_a_key_that_was_moved_before_an_open_still_overlaps() {
         let (store, tube) = create(&file, driver);
         let other = store.create_tube("other", TubeOptions::new().driver(driver)).unwrap();
         tube.put(draft(driver, "has the key").key("R-1")).unwrap();
-        tube.schedule(every(MINUTE).overlap(Overlap::Skip)).unwrap();
+        tube.schedule(every(MINUTE).overlap(Overlap::Skip), "run").unwrap();
         file.clock.advance(ZERO);
         let run = only_schedule(&tube).last.unwrap();
         assert_eq!(tube.admin().move_to(&other, run), Ok(1));

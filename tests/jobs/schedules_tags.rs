@@ -1,8 +1,7 @@
 //! Schedules whose runs have tags, a history and numbers.
 
 use tubewell::{
-    Error, EventKind, Filter, Keep, MAX_TAG, MAX_TAGS, Put, Reschedule, Schedule, TaskState,
-    TubeOptions,
+    Error, EventKind, Filter, Keep, MAX_TAG, MAX_TAGS, Schedule, TaskState, TubeOptions,
 };
 
 use super::files::{after_a_kill, create};
@@ -16,7 +15,7 @@ use crate::stores;
 impl Case {
     /// A schedule with the key `R` whose runs have these tags.
     fn schedule_tagged(&self, tags: &[&str]) -> u64 {
-        self.schedule(every(MINUTE).put(tagged_put(self.draft("run"), tags)))
+        self.schedule(every(MINUTE), tagged_put(self.draft("run"), tags))
     }
 
     /// The id and the tags of a run.
@@ -80,27 +79,22 @@ fn new_tags_of_a_schedule_concern_later_runs_only() {
         let id = case.schedule_tagged(&["old", "both"]);
         case.advance(0);
         let retag = |tags: &[&str]| {
-            let change = Reschedule::new().tags(tags.iter().copied());
-            assert_eq!(case.tube.schedules().change("R", change).unwrap().id, id);
+            let task = tagged_put(case.draft("run"), tags);
+            assert_eq!(case.tube.schedules().change_task("R", task).unwrap().id, id);
             assert_eq!(case.only_schedule().tags, tags);
         };
         retag(&["both", "new"]);
         case.next_run();
         assert_eq!(case.run(1).1, ["old", "both"]);
         assert_eq!(case.run(2).1, ["both", "new"]);
-        case.tube.schedules().change("R", Reschedule::new().body("other")).unwrap();
+        case.tube.schedules().change(Schedule::of("R").times(9)).unwrap();
         assert_eq!(case.only_schedule().tags, ["both", "new"], "they stay");
         retag(&[]);
         case.next_run();
         assert_eq!(case.run(3).1, [""; 0]);
-        // A whole new task has its own tags, or none.
-        let whole =
-            |put: Put| case.tube.schedules().change("R", Reschedule::new().put(put)).unwrap();
-        whole(case.draft("x").tag("third"));
+        retag(&["third"]);
         case.next_run();
         assert_eq!(case.run(4).1, ["third"]);
-        whole(case.draft("x"));
-        assert_eq!(case.only_schedule().tags, [""; 0]);
         let tags_of_a_run = ["both", "old"].map(|tag| tagged(&case.store, tag));
         let [first, second] = [1, 2].map(|run| case.run(run).0);
         assert_eq!(tags_of_a_run, [vec![first, second], vec![first]]);
@@ -114,8 +108,8 @@ fn tag_of_a_schedule_that_is_named_twice_is_there_once() {
         case.schedule_tagged(&["a", "a"]);
         case.advance(0);
         assert_eq!((case.only_schedule().tags, case.run(1).1), (texts(&["a"]), texts(&["a"])));
-        let change = Reschedule::new().tags(["a", "b", "b", "a"]);
-        case.tube.schedules().change("R", change).unwrap();
+        let task = tagged_put(case.draft("run"), &["a", "b", "b", "a"]);
+        case.tube.schedules().change_task("R", task).unwrap();
         case.next_run();
         assert_eq!(case.only_schedule().tags, ["a", "b"]);
         assert_eq!(case.run(2).1, ["a", "b"]);
@@ -134,7 +128,7 @@ fn schedule_that_is_stored_again_has_the_tags_of_its_new_task() {
         // In another tube.
         let other =
             case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
-        other.schedules().change("R", Reschedule::new()).unwrap();
+        other.schedules().change(Schedule::of("R")).unwrap();
         assert_eq!(only_schedule(&other).tags, ["two"]);
         case.next_run();
         assert_eq!(tagged(&case.store, "two"), [case.run(2).0, case.run(3).0]);
@@ -175,10 +169,9 @@ fn wrong_tags_of_a_schedule_change_nothing() {
         for wrong in [vec![String::new()], vec![long], many] {
             let put = wrong.iter().fold(case.draft("x"), |put, tag| put.tag(tag.as_str()));
             let answers = [
-                case.tube.schedules().change("R", Reschedule::new().tags(&wrong)),
-                case.tube.schedules().change("R", Reschedule::new().put(put.clone())),
-                case.tube.schedule(every(MINUTE).put(put.clone())),
-                case.tube.schedule(Schedule::every(MINUTE).key("S").put(put)),
+                case.tube.schedules().change_task("R", put.clone()),
+                case.tube.schedule(every(MINUTE), put.clone()),
+                case.tube.schedule(Schedule::every("S", MINUTE), put),
             ];
             for answer in answers {
                 assert!(matches!(answer, Err(Error::Invalid { .. })), "{answer:?}");
@@ -186,7 +179,8 @@ fn wrong_tags_of_a_schedule_change_nothing() {
             assert_eq!(case.only_schedule(), before);
         }
         let largest: Vec<String> = (0..MAX_TAGS).map(|n| format!("{n:0>MAX_TAG$}")).collect();
-        case.tube.schedules().change("R", Reschedule::new().tags(&largest)).unwrap();
+        let put = largest.iter().fold(case.draft("x"), |put, tag| put.tag(tag.as_str()));
+        case.tube.schedules().change_task("R", put).unwrap();
         case.advance(0);
         assert_eq!((case.only_schedule().tags, case.run(1).1), (largest.clone(), largest));
     });
@@ -221,7 +215,7 @@ fn stored_schedule_is_no_put_and_its_run_is_one() {
         assert_eq!(numbers(), (0, 0, 0));
         case.advance(0);
         assert_eq!(numbers(), (1, 0, 0));
-        case.tube.schedules().change("R", Reschedule::new().tags(["bar"])).unwrap();
+        case.tube.schedules().change_task("R", case.draft("run").tag("bar")).unwrap();
         assert_eq!(numbers(), (1, 0, 0));
         case.next_run();
         assert_eq!(numbers(), (2, 0, 0));
@@ -238,7 +232,7 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
         let file = StoreFile::new();
         let (store, tube) = create(&file, driver);
         let put = tagged_put(super::files::draft(driver, "x"), &["b", "a"]);
-        tube.schedule(every(MINUTE).put(put)).unwrap();
+        tube.schedule(every(MINUTE), put).unwrap();
         file.tick();
         let is_there = |store: &tubewell::Store| {
             let tube = store.find_tube("case").unwrap();

@@ -30,7 +30,7 @@ fn tags_of_truncated_and_dropped_tubes_are_skipped_and_then_forgotten() {
         assert_sound(&store);
         if reopen {
             stores::close(&store);
-            Store::options().clock(&file.clock).compact(file.path()).unwrap();
+            Store::options().clock(&file.clock).compact(file.path(), |_, _| {}).unwrap();
             store = file.open();
         } else {
             store.catch_up().unwrap();

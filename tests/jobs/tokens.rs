@@ -342,7 +342,7 @@ fn puts_that_are_no_puts_of_their_own_refuse_a_token() {
         let other = other(case);
         let put = || Put::new("x").idempotency_key("t");
         invalid(case.tube.admin().restore_many([Restore::new(put())]));
-        invalid(case.tube.schedule(Schedule::every(secs(1)).key("s").put(put())));
+        invalid(case.tube.schedule(Schedule::every("s", secs(1)), put()));
         let id = case.put("x");
         let claim = case.tube.try_take().unwrap().unwrap();
         invalid(claim.end(Outcome::advance(&other, put())));

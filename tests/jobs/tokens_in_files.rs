@@ -133,7 +133,7 @@ fn backup_and_compact_keep_tokens() {
     drop(tube);
     stores::close(&store);
     drop(store);
-    StoreOptions::default().compact(file.path()).unwrap();
+    StoreOptions::default().compact(file.path(), |_, _| {}).unwrap();
     for path in [file.path(), copy.path()] {
         let store = open_at(&path, &file.clock);
         assert_eq!(put(&store.find_tube("case").unwrap(), "t"), id, "{path:?}");

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::generator::{MS, moment, size, tags, task_template};
+use super::generator::{MS, moment, task_template};
 use super::reference::{Micros, Missed, NEVER};
 use super::steps::{Action, CLIENTS, KEYS, RestoredRunsTemplate, TermsTemplate};
 
@@ -15,6 +15,11 @@ pub fn schedules(tubes: usize) -> BoxedStrategy<Action> {
         2 => (0..CLIENTS, 0..tubes, key(), changed_terms(), any::<bool>()).prop_map(
             |(client, tube, key, terms, deferred)| {
                 Action::Reschedule { client, tube, key, terms, deferred }
+            }
+        ),
+        1 => (0..CLIENTS, 0..tubes, key(), task_template(), any::<bool>()).prop_map(
+            |(client, tube, key, task, deferred)| {
+                Action::ChangeTask { client, tube, key, task, deferred }
             }
         ),
         1 => (0..tubes, key(), any::<bool>()).prop_map(
@@ -46,7 +51,7 @@ fn schedule(tubes: usize) -> BoxedStrategy<Action> {
         runs,
         skipped,
     });
-    let keys = prop_oneof![30 => key().prop_map(Some), 1 => Just(None)];
+    let keys = prop_oneof![30 => key(), 1 => Just(String::new())];
     let restored = prop::option::weighted(0.1, restored);
     (0..CLIENTS, 0..tubes, keys, terms, restored, any::<bool>())
         .prop_map(|(client, tube, key, terms, restored, deferred)| Action::Schedule {
@@ -83,28 +88,13 @@ fn changed_terms() -> BoxedStrategy<TermsTemplate> {
         1 => (1..=9_u64).prop_map(|times| (None, Some(Some(times)))),
         2 => Just((None, None)),
     ];
-    let put = (
-        prop::option::weighted(0.2, task_template()),
-        prop::option::weighted(0.2, size()),
-        prop::option::weighted(0.2, 0..4_u32),
-        prop::option::weighted(0.2, 1..4_u32),
-        prop::option::weighted(0.2, tags()),
-    );
     let start = prop::option::weighted(0.2, moment());
-    (moments, start, terms(), put)
-        .prop_map(|((every, times), starting, terms, put)| {
-            let (put, size, priority, max_attempts, tags) = put;
-            TermsTemplate {
-                every,
-                starting,
-                times,
-                put,
-                size,
-                priority,
-                max_attempts,
-                tags,
-                ..terms
-            }
+    (moments, start, terms())
+        .prop_map(|((every, times), starting, terms)| TermsTemplate {
+            every,
+            starting,
+            times,
+            ..terms
         })
         .boxed()
 }

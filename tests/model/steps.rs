@@ -80,17 +80,25 @@ pub enum Action {
     Schedule {
         client: usize,
         tube: usize,
-        key: Option<String>,
+        key: String,
         terms: TermsTemplate,
         restored: Option<RestoredRunsTemplate>,
         deferred: bool,
     },
-    /// Changes the schedule with a key.
+    /// Changes when the runs of the schedule with a key are. The terms have no task.
     Reschedule {
         client: usize,
         tube: usize,
         key: String,
         terms: TermsTemplate,
+        deferred: bool,
+    },
+    /// Changes what the runs of the schedule with a key put.
+    ChangeTask {
+        client: usize,
+        tube: usize,
+        key: String,
+        task: TaskTemplate,
         deferred: bool,
     },
     Unschedule {
@@ -464,10 +472,6 @@ pub struct TermsTemplate {
     pub skips_overlap: Option<bool>,
     /// Without what a run cannot have, unless `keep_unsupported` is set.
     pub put: Option<TaskTemplate>,
-    pub size: Option<usize>,
-    pub priority: Option<u32>,
-    pub max_attempts: Option<u32>,
-    pub tags: Option<Vec<String>>,
 }
 
 /// What a schedule of another store brings along.

@@ -17,8 +17,8 @@ fn log_of(durability: Durability) -> Vec<Op> {
     let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
     let tube =
         store.create_tube("tube", TubeOptions::new().durability(durability).driver(FIFO)).unwrap();
-    tube.schedule(Schedule::every(HOUR).key("long").put(vec![b'x'; 1500])).unwrap();
-    tube.schedule(Schedule::every(HOUR).key("short").times(3).put("x")).unwrap();
+    tube.schedule(Schedule::every("long", HOUR), vec![b'x'; 1500]).unwrap();
+    tube.schedule(Schedule::every("short", HOUR).times(3), "x").unwrap();
     for round in 0..ROUNDS {
         clock.advance(HOUR);
         tube.put(format!("{round}")).unwrap();
@@ -82,8 +82,8 @@ fn catch_up_after_a_power_cut_puts_each_run_once() {
     let (clock, disk) = (ManualClock::new(), Disk::new(Medium::default(), Duration::ZERO));
     let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
     let tube = store.create_tube("tube", TubeOptions::new().driver(FIFO)).unwrap();
-    let schedule = Schedule::every(HOUR).key("long").missed(Missed::All).put("x");
-    tube.schedule(schedule).unwrap();
+    let schedule = Schedule::every("long", HOUR).missed(Missed::All);
+    tube.schedule(schedule, "x").unwrap();
     clock.advance(HOUR * ROUNDS);
     let log = disk.log();
     let mut playback = Playback::new(Medium::default(), &log, SyncMode::Reliable);

@@ -13,7 +13,7 @@ use crate::support::{
 /// A tube with a schedule whose first run is over. The next one is due in a second.
 fn scheduled(store: &Store) -> Tube {
     let tube = tube(store, FIFO);
-    tube.schedule(Schedule::every(ms(1000)).key("R").put("run")).unwrap();
+    tube.schedule(Schedule::every("R", ms(1000)), "run").unwrap();
     assert_eq!(take_run(&tube), "R-1");
     tube
 }
@@ -65,7 +65,7 @@ fn schedule_that_is_changed_beside_its_run_goes_on_with_the_next_number() {
         let store = sweeper_store();
         let tube = scheduled(&store);
         let changes = spawn_with(&tube, |tube| {
-            tube.schedules().change("R", Reschedule::new().every(ms(60_000))).map(drop)
+            tube.schedules().change(Schedule::every("R", ms(60_000))).map(drop)
         });
         pass(ms(1000));
         changes.join().unwrap().unwrap();
@@ -92,8 +92,7 @@ fn close_beside_a_run_stores_it_with_its_number_or_not_at_all() {
             let store = store.clone();
             thread::spawn(move || store.close())
         };
-        let changes =
-            spawn_with(&tube, |tube| tube.schedules().change("R", Reschedule::new().body("new")));
+        let changes = spawn_with(&tube, |tube| tube.schedules().change_task("R", "new"));
         pass(ms(1000));
         closes.join().unwrap().unwrap();
         let changed = changes.join().unwrap();

@@ -134,7 +134,8 @@ impl Simulation {
         let (tube, of, ids, rule) =
             (rng.index(3), rng.index(3), self.some_ids(rng), rng.pick(&RULES));
         let count = if rng.one_in(30) { 100 } else { 1 };
-        let put = Put::new(rule.as_str()).after(&self.world.tubes[of], ids.clone()).on_parent(rule);
+        let put =
+            Put::new(rule.to_string()).after(&self.world.tubes[of], ids.clone()).on_parent(rule);
         let answer = self.world.tubes[tube].put_many(vec![put; count]);
         let parents = self.model.open_of(&ids);
         let state = if parents.is_empty() { TaskState::Ready } else { TaskState::Blocked };
@@ -255,7 +256,7 @@ impl Simulation {
         };
         let to = rng.index(3);
         let Some(old) = found.map(|found| found.id) else {
-            let answer = self.world.tubes[to].put(Put::new(OnParent::Wait.as_str()).key(KEY));
+            let answer = self.world.tubes[to].put(Put::new(OnParent::Wait.to_string()).key(KEY));
             if let Some(receipt) = self.done("put with a key", answer) {
                 self.next = receipt.id + 1;
                 let (state, parents, rule) = (TaskState::Ready, BTreeSet::new(), OnParent::Wait);
@@ -265,7 +266,7 @@ impl Simulation {
         };
         let Some(task) = self.model.tasks.get_mut(&old) else { return };
         let is_blocked = !task.parents.is_empty();
-        let rule = task.rule.as_str();
+        let rule = task.rule.to_string();
         let answer = self.world.tubes[to].requeue(KEY, rule);
         let state = if is_blocked { TaskState::Blocked } else { TaskState::Ready };
         if let Some(receipt) = self.done("requeue", answer) {
@@ -360,7 +361,7 @@ impl Simulation {
             for state in STATES {
                 for info in tube.query().list(state, None, 10_000).unwrap().items {
                     let body = tube.query().task(info.id).unwrap().body;
-                    let rule = RULES.into_iter().find(|rule| body == rule.as_str());
+                    let rule = RULES.into_iter().find(|rule| body == rule.to_string());
                     let parents = BTreeSet::from_iter(tube.query().parents(info.id).unwrap());
                     assert_eq!(parents.len(), info.open_parents as usize);
                     let rule = rule.unwrap_or(OnParent::Wait);

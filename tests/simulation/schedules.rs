@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tubewell::{Durability, Error, FIFO, Put, Result, TaskState, TubeOptions};
 
-use crate::recurring::{KEYS, Model, Rule, SECOND, Terms, change, draw_tags};
+use crate::recurring::{Change, KEYS, Model, Rule, SECOND, Terms, draw_tags};
 use crate::rng::Rng;
 use crate::seeds::{Simulated, run_seeds};
 use crate::world::World;
@@ -127,22 +127,22 @@ impl Simulation {
         let known = self.model.schedules.get(key).map_or(0, |known| known.runs);
         let (terms, tags) = (Terms::draw(rng, known, UNIT / 4), draw_tags(rng));
         let put = tags.iter().fold(Put::new(key), |put, tag| put.tag(tag.as_str()));
-        let schedule = rule.schedule().key(key).put(put);
-        let answer = self.world.tubes[tube].schedule(terms.apply(schedule));
+        let answer = self.world.tubes[tube].schedule(terms.apply(rule.schedule(key)), put);
         if self.done("schedule", answer).is_some() {
             self.model.schedule(key, rule, terms, (tags, tube));
         }
     }
 
     fn reschedule(&mut self, rng: &mut Rng) {
-        let (key, tube, rule) = (rng.pick(&KEYS), rng.index(3), draw_rule(rng));
-        let tags = rng.one_in(2).then(|| draw_tags(rng));
-        let answer = self.world.tubes[tube].schedules().change(key, change(rule, tags.as_deref()));
+        let (key, tube) = (rng.pick(&KEYS), rng.index(3));
+        let rule = draw_rule(rng);
+        let change = Change::draw(rng, rule);
+        let answer = change.make(&self.world.tubes[tube], key);
         if matches!(answer, Err(Error::KeyNotFound { .. })) {
             return assert!(self.world.is_unsure || !self.model.schedules.contains_key(key));
         }
         if self.done("reschedule", answer).is_some() {
-            let is_known = self.model.reschedule(key, rule, (tags, tube));
+            let is_known = self.model.change(key, change, tube);
             assert!(self.world.is_unsure || is_known);
         }
     }

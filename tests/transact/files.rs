@@ -134,7 +134,7 @@ fn compact_keeps_the_own_tables() {
     store.drop_tube("work").unwrap();
     drop(work);
     store.close().unwrap();
-    let (before, after) = Store::options().compact(&path).unwrap();
+    let (before, after) = Store::options().compact(&path, |_, _| {}).unwrap();
     assert!(after < before);
     let store = Store::open(&path).unwrap();
     assert_eq!((served(&store, "ann"), store.verify().unwrap()), (1, Vec::new()));

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
-use tubewell::{Missed, Reschedule};
+use tubewell::{Missed, Put, Schedule as Terms, ScheduleInfo};
 
 use super::{priority, whole};
 use crate::{duration, moment, tube_names};
@@ -149,40 +149,43 @@ pub struct RescheduleArgs {
 }
 
 impl RescheduleArgs {
-    /// The changes without the body.
-    pub fn change(&self) -> Reschedule {
-        let mut change = Reschedule::new();
-        if let Some(interval) = self.rule.every {
-            change = change.every(interval);
-        }
-        if let Some((expression, zone)) = self.rule.cron() {
-            change = change.cron(expression, zone);
-        }
-        if let Some(moment) = self.rule.starting {
-            change = change.starting(moment);
-        }
-        if let Some(Times(times)) = self.times {
-            change = change.times(times);
-        }
-        if let Some(missed) = self.lateness.missed {
-            change = change.missed(missed);
-        }
-        if let Some(overlap) = self.lateness.overlap {
-            change = change.overlap(overlap.into());
-        }
-        if let Some(Within(time)) = self.within {
-            change = change.within(time);
-        }
-        if let Some(priority) = self.priority {
-            change = change.priority(priority);
-        }
-        if let Some(limit) = self.max_attempts {
-            change = change.max_attempts(limit);
-        }
-        if !self.tags.is_empty() || self.no_tags {
-            change = change.tags(&self.tags);
-        }
-        change
+    /// The changes of when its runs are, and of late ones; `None` if there are none.
+    pub fn terms(&self) -> Option<Terms> {
+        let key = self.key.as_str();
+        let unchanged = Terms::of(key);
+        let mut terms = match (self.rule.every, self.rule.cron()) {
+            (Some(interval), _) => Terms::every(key, interval),
+            (None, Some((expression, zone))) => Terms::cron(key, expression, zone),
+            (None, None) => unchanged.clone(),
+        };
+        terms = self.rule.starting.into_iter().fold(terms, Terms::starting);
+        terms = self.times.iter().fold(terms, |terms, times| terms.times(times.0));
+        terms = self.lateness.missed.into_iter().fold(terms, Terms::missed);
+        terms = self.within.iter().fold(terms, |terms, within| terms.within(within.0));
+        let overlap = self.lateness.overlap.map(Into::into);
+        terms = overlap.into_iter().fold(terms, Terms::overlap);
+        (terms != unchanged).then_some(terms)
+    }
+
+    pub fn changes_task(&self) -> bool {
+        let has_tags = !self.tags.is_empty() || self.no_tags;
+        has_tags || self.body.is_some() || self.priority.is_some() || self.max_attempts.is_some()
+    }
+
+    /// The task of further runs: as it was, with the changes.
+    pub fn task(&self, was: ScheduleInfo, body: Vec<u8>) -> Put {
+        let has_tags = !self.tags.is_empty() || self.no_tags;
+        let options = super::PutOptions {
+            priority: self.priority.or(was.priority),
+            ttl: was.ttl,
+            ttr: was.ttr,
+            delay: (!was.delay.is_zero()).then_some(was.delay),
+            not_before: None,
+            sub_queue: was.sub_queue,
+            max_attempts: self.max_attempts.or(was.max_attempts),
+            tags: if has_tags { self.tags.clone() } else { was.tags },
+        };
+        options.apply(Put::new(body.into()))
     }
 }
 

@@ -52,7 +52,7 @@ pub fn compact(path: &Path, cli: &Cli, output: &mut Output) -> CommandResult {
         || false,
         || {
             let bar = progress.clone();
-            StoreOptions::default().compact_with(path, move |moved, _| bar.set(moved))
+            StoreOptions::default().compact(path, move |moved, _| bar.set(moved))
         },
     );
     let (before, after) = compacted.map_err(|error| store::open_failure(path, error))?;

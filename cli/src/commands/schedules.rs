@@ -1,7 +1,7 @@
 //! `schedule`, `reschedule`, `unschedule` and `schedules`.
 
 use serde_json::json;
-use tubewell::{Error, Put, Receipt, Schedule, ScheduleInfo, Store};
+use tubewell::{Error, Put, Receipt, Schedule, ScheduleInfo, Store, TaskState};
 
 use super::put;
 use crate::args::{self, RescheduleArgs, Schedules, Unschedule};
@@ -15,15 +15,15 @@ const PAGE: usize = 500;
 
 pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> CommandResult {
     let schedule = match (args.rule.every, args.rule.cron()) {
-        (Some(interval), _) => Schedule::every(interval),
-        (None, Some((expression, zone))) => Schedule::cron(expression, zone),
+        (Some(interval), _) => Schedule::every(&args.key, interval),
+        (None, Some((expression, zone))) => Schedule::cron(&args.key, expression, zone),
         (None, None) => {
             return Err(Failure::usage("the schedule does not say when its runs are")
                 .hint("give --every DURATION, or --cron EXPRESSION"));
         }
     };
     let tube = store::tube_to_fill(store, &args.tube)?;
-    let mut schedule = schedule.key(args.key.as_str()).put(task(args)?);
+    let mut schedule = schedule;
     schedule = args.rule.starting.into_iter().fold(schedule, Schedule::starting);
     schedule = args.times.into_iter().fold(schedule, Schedule::times);
     schedule = args.lateness.missed.into_iter().fold(schedule, Schedule::missed);
@@ -31,7 +31,7 @@ pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> Co
     if let Some(overlap) = args.lateness.overlap {
         schedule = schedule.overlap(overlap.into());
     }
-    let receipt = tube.schedule(schedule)?;
+    let receipt = tube.schedule(schedule, task(args)?)?;
     // A run that is due at once is there when the command ends.
     store::catch_up_now(store)?;
     report(("stored", &args.key), &args.tube, receipt, output)
@@ -54,13 +54,37 @@ fn task(args: &args::Schedule) -> CommandResult<Put> {
 
 pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
-    let mut change = args.change();
-    if let Some(body) = &args.body {
-        change = change.body(bytes::of_argument("body", body)?);
+    let mut receipt = None;
+    if args.changes_task() {
+        let task = changed_task(store, args)?;
+        receipt = Some(tube.schedules().change_task(&args.key, task).map_err(unknown)?);
     }
-    let receipt = tube.schedules().change(&args.key, change).map_err(unknown)?;
+    let receipt = match (args.terms(), receipt) {
+        (None, Some(receipt)) => receipt,
+        (terms, _) => {
+            let terms = terms.unwrap_or_else(|| Schedule::of(&args.key));
+            tube.schedules().change(terms).map_err(unknown)?
+        }
+    };
     store::catch_up_now(store)?;
     report(("changed", &args.key), &args.tube, receipt, output)
+}
+
+/// What the runs put after the change. The call that stores it refuses a schedule that is not there.
+fn changed_task(store: &Store, args: &RescheduleArgs) -> CommandResult<Put> {
+    let key = || args.key.clone();
+    let not_found = || unknown(Error::KeyNotFound { key: key() });
+    let found = store.by_key(&args.key)?.ok_or_else(not_found)?;
+    let tube = store::tube(store, &found.tube)?;
+    let Some(was) = tube.schedules().get(&args.key)? else {
+        let wanted = TaskState::Recurring.to_string();
+        return Err(unknown(Error::WrongState { id: found.id, state: found.state, wanted }));
+    };
+    let body = match &args.body {
+        Some(body) => bytes::of_argument("body", body)?,
+        None => tube.query().task(was.id)?.body.to_vec(),
+    };
+    Ok(args.task(was, body))
 }
 
 /// Removes a schedule, in whichever tube it is.

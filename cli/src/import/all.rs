@@ -120,7 +120,8 @@ impl Import<'_> {
         };
         let (old, on_key) = (schedule.id, self.on_key());
         let key = schedule.key.clone();
-        let stored = match tube.schedule(schedule.restore(&driver, new)).wait() {
+        let (schedule, task) = schedule.restore(&driver, new);
+        let stored = match tube.schedule(schedule, task).wait() {
             Err(Error::KeyInUse { id, .. }) if on_key == OnKey::Keep => Ok(id),
             stored => stored.map(|receipt| receipt.id),
         };

@@ -24,27 +24,27 @@ pub struct ExportedSchedule {
 }
 
 impl ExportedSchedule {
-    /// The schedule for a tube of this driver. `id`: its id in the store; `None` is the next one.
-    pub fn restore(self, driver: &str, id: Option<u64>) -> Schedule<Put<Vec<u8>>> {
+    /// The schedule and its task for a tube of this driver. `id`: its id in the store; `None` is the next one.
+    pub fn restore(self, driver: &str, id: Option<u64>) -> (Schedule, Put<Vec<u8>>) {
         let mut options = self.options;
         if !is_timed(driver) {
             let PutOptions { sub_queue, max_attempts, tags, .. } = options;
             options = PutOptions { sub_queue, max_attempts, tags, ..PutOptions::default() };
         }
         let put = options.apply(Put::new(self.body));
-        self.schedule.put(put).restored(id, self.runs, self.skipped)
+        (self.schedule.restored(id, self.runs, self.skipped), put)
     }
 }
 
 pub(super) fn exported_schedule(line: ScheduleRecord<'_>) -> Result<ExportedSchedule, String> {
     let body = parse::body(line.data, line.data_base64)?;
     let schedule = match (line.every, line.cron, line.zone) {
-        (Some(seconds), None, None) => Schedule::every(time("every", seconds)?),
-        (None, Some(expression), Some(zone)) => Schedule::cron(expression, zone),
+        (Some(seconds), None, None) => Schedule::every(&*line.schedule, time("every", seconds)?),
+        (None, Some(expression), Some(zone)) => Schedule::cron(&*line.schedule, expression, zone),
         _ => return Err("a schedule has either every, or cron and zone".into()),
     };
     let next: SystemTime = moment::parse(&line.next).map_err(|why| format!("next: {why}"))?;
-    let mut schedule = schedule.key(&*line.schedule).starting(next);
+    let mut schedule = schedule.starting(next);
     schedule = line.times.into_iter().fold(schedule, Schedule::times);
     if let Some(missed) = line.missed {
         let missed: Missed = missed.parse().map_err(|why| format!("missed: {why}"))?;

@@ -135,10 +135,10 @@ fn busy() -> (Desk, Session) {
             let _task = claim.detach();
         }
     }
-    let daily = Schedule::every(Duration::from_secs(3600)).key("hourly").put("news");
+    let daily = Schedule::every("hourly", Duration::from_secs(3600));
     let first =
         std::time::UNIX_EPOCH + store.clock_report().unwrap().wall + Duration::from_secs(600);
-    news.schedule(daily.starting(first)).unwrap();
+    news.schedule(daily.starting(first), "news").unwrap();
     news.admin().pause_for(Duration::from_secs(60)).unwrap();
     (Desk::at(clock, store), worker)
 }
@@ -380,7 +380,7 @@ fn long_lists_are_read_in_parts_and_scroll() {
 #[test]
 fn each_list_of_the_overview_but_the_tubes_has_at_most_100_rows() {
     let (_clock, store) = store();
-    let hourly = Schedule::every(Duration::from_secs(3600));
+    let hourly = |key: String| Schedule::every(key, Duration::from_secs(3600));
     let session = store.session("").unwrap();
     for name in ["mail", "news"] {
         let created = store.create_tube(name, TubeOptions::new().driver(FIFOTTL)).unwrap();
@@ -390,7 +390,7 @@ fn each_list_of_the_overview_but_the_tubes_has_at_most_100_rows() {
             let failure = Failure::new(format!("group {n}"), "");
             tube.try_take().unwrap().unwrap().bury(failure).unwrap();
             let _taken = tube.try_take().unwrap().unwrap().detach();
-            tube.schedule(hourly.clone().key(format!("{name} {n}"))).unwrap();
+            tube.schedule(hourly(format!("{name} {n}")), "").unwrap();
         }
     }
     let reading = read(&store, Want::Overview, Duration::ZERO).unwrap();

@@ -51,7 +51,7 @@ fn steps(sandbox: &Sandbox, body: &str) -> Vec<Value> {
             found.map_or("none".to_owned(), |(_, text)| text.clone())
         });
         let value = if step.kind == StepKind::Spawned { Vec::new() } else { step.value };
-        json!([step.name, step.kind.as_str(), value, child])
+        json!([step.name, step.kind.to_string(), value, child])
     });
     let found = found.collect();
     assert_eq!(store.verify().unwrap(), [""; 0]);

@@ -51,8 +51,7 @@ fn hostile() -> Sandbox {
         claim.bury(Failure::new(HOSTILE, HOSTILE)).unwrap();
         tube.try_take().unwrap().unwrap().end(tubewell::Outcome::result(HOSTILE)).unwrap();
     }
-    tube.schedule(Schedule::every(Duration::from_secs(3600)).key("hourly").put(Put::new(HOSTILE)))
-        .unwrap();
+    tube.schedule(Schedule::every("hourly", Duration::from_secs(3600)), Put::new(HOSTILE)).unwrap();
     store.set_limit(HOSTILE, 5).unwrap();
     tube.admin().pause_sub_queue(HOSTILE, Duration::MAX).unwrap();
     tube.admin().log(10, HOSTILE).unwrap();

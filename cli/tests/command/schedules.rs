@@ -71,6 +71,35 @@ fn schedule_is_changed_and_removed() {
     sandbox.fails("schedule mail plain x --every 1h", 6);
 }
 
+/// The task of further runs is changed as a whole.
+#[test]
+fn options_of_runs_that_are_not_named_stay() {
+    let sandbox = Sandbox::with(&[]);
+    let options = "--ttl 2h --ttr 1m --delay 1s --max-attempts 3 --tag b --tag a --priority 7";
+    sandbox.ok(&format!("schedule mail report hello --every 1d {options}"));
+    let mut expected = schedules(&sandbox).remove(0);
+    sandbox.ok("reschedule mail report --priority 5");
+    expected["priority"] = json!(5);
+    sandbox.ok("reschedule mail report --body longer");
+    assert_eq!(sandbox.json("peek mail 0")[0]["data"], "longer");
+    sandbox.ok("reschedule mail report --max-attempts 2 --times 9");
+    (expected["max_attempts"], expected["times"]) = (json!(2), json!(9));
+    let mut stored = schedules(&sandbox).remove(0);
+    for value in [&mut stored, &mut expected] {
+        value["due_in"] = Value::Null;
+    }
+    assert_eq!(stored, expected);
+    sandbox.ok("put mail x --key plain");
+    assert!(sandbox.fails("reschedule mail plain --body x", 6).contains("it is no schedule"));
+    assert!(sandbox.fails("reschedule mail gone --body x", 3).contains("no schedule has the key"));
+    // From one tube to another one.
+    sandbox.ok("create other");
+    sandbox.ok("reschedule other report --tag c");
+    let moved = schedules(&sandbox).remove(0);
+    assert_eq!((&moved["tube"], &moved["tags"]), (&json!("other"), &json!(["c"])));
+    assert_eq!(sandbox.json("peek other 0")[0]["data"], "longer");
+}
+
 #[test]
 fn tags_of_a_schedule_are_those_of_its_runs() {
     let sandbox = Sandbox::with(&[]);
@@ -234,8 +263,8 @@ pub fn closed_for_weeks(every: Duration) -> Sandbox {
     let (sandbox, clock) = (Sandbox::at(then), tubewell::ManualClock::at(then));
     let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();
     let tube = store.find_tube("mail").unwrap();
-    let schedule = tubewell::Schedule::every(every).key("report").missed(tubewell::Missed::All);
-    tube.schedule(schedule.put("run")).unwrap();
+    let schedule = tubewell::Schedule::every("report", every).missed(tubewell::Missed::All);
+    tube.schedule(schedule, "run").unwrap();
     drop(tube);
     store.close().unwrap();
     sandbox

@@ -25,7 +25,7 @@ const PENDING_MAX: usize = 20;
 const WALL: u64 = 1_767_225_600;
 
 /// Requests that change nothing.
-const READS: [&str; 39] = [
+const READS: [&str; 40] = [
     "Request::Flush",
     "Request::CatchUp",
     "Request::Verify",
@@ -57,6 +57,7 @@ const READS: [&str; 39] = [
     "IsTimed",
     "List",
     "ListBodies",
+    "FindSchedule",
     "ListSchedules",
     "OwnerOf",
     "Parents",

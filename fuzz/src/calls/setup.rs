@@ -39,8 +39,7 @@ static EMPTY: LazyLock<Bytes> = LazyLock::new(|| {
         }
         match name {
             "kept" => {
-                let hourly = Schedule::every(3_600_000 * MS).key("hourly");
-                tube.schedule(hourly).unwrap();
+                tube.schedule(Schedule::every("hourly", 3_600_000 * MS), "").unwrap();
             }
             "queues" => drop(tube.put(Put::new("a task").key("k").tag("red")).unwrap()),
             _ => {}

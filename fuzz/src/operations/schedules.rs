@@ -2,7 +2,7 @@
 
 use arbitrary::Result;
 
-use super::{MS, SIZES, Source};
+use super::{MS, Source};
 use crate::model::reference::{Micros, Missed, NEVER};
 use crate::model::steps::{
     Action, Among, ById, CLIENTS, ClockMove, Moment, RestoredRunsTemplate, TermsTemplate,
@@ -24,19 +24,20 @@ impl Source<'_> {
                     ..self.terms()?
                 };
                 let restored = if self.once_in(8)? { Some(self.restored_runs()?) } else { None };
-                let (key, deferred) = (Some(self.key()?), self.once_in(4)?);
+                let (key, deferred) = (self.key()?, self.once_in(4)?);
                 Action::Schedule { client, tube, key, terms, restored, deferred }
             }
-            5..9 => {
+            5..8 => {
                 let (mut terms, key) = (self.terms()?, self.key()?);
                 if self.once_in(2)? {
                     let (every, times) = self.interval()?;
                     (terms.every, terms.times) = (Some(every), Some(times));
                 }
-                terms.put = self.maybe(4, Self::task_template)?;
-                terms.size = self.maybe(4, |it| it.0.choose(&SIZES).copied())?;
-                terms.priority = self.maybe(4, |it| it.0.int_in_range(0..=3))?;
                 Action::Reschedule { client, tube, key, terms, deferred: self.once_in(4)? }
+            }
+            8 => {
+                let (key, task) = (self.key()?, self.task_template()?);
+                Action::ChangeTask { client, tube, key, task, deferred: self.once_in(4)? }
             }
             9 => Action::Unschedule { tube, key: self.key()?, deferred: self.once_in(4)? },
             10 => {

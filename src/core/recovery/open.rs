@@ -316,7 +316,7 @@ mod tests {
         engine.close().unwrap();
         let refused = Error::NewerFormat { what: "format", found: FORMAT + 1, supported: FORMAT };
         assert_eq!(Store::open(&path).err(), Some(refused.clone()));
-        assert_eq!(Store::options().compact(&path).err(), Some(refused));
+        assert_eq!(Store::options().compact(&path, |_, _| {}).err(), Some(refused));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod realign;
 mod runs;
 mod verbs;
 
-pub(crate) use pages::{ListSchedules, describe_schedule};
+pub(crate) use pages::{FindSchedule, ListSchedules, describe_schedule};
 pub(crate) use verbs::{ChangeSchedule, RemoveSchedule, SetSchedule};
 
 #[cfg(all(test, feature = "cron"))]
@@ -31,8 +31,8 @@ mod tests {
         let open = || Store::options().clock(&clock).open(&path).unwrap();
         let store = open();
         let tube = store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
-        tube.schedule(Schedule::cron("0 9 * * *", "UTC").key("report").put("x")).unwrap();
-        tube.schedule(Schedule::every(DAY * 2).key("tidy").put("x")).unwrap();
+        tube.schedule(Schedule::cron("report", "0 9 * * *", "UTC"), "x").unwrap();
+        tube.schedule(Schedule::every("tidy", DAY * 2), "x").unwrap();
         store.inner().run(|core| core.config.calendar = None);
         clock.advance(DAY * 3);
         let listed = tube.schedules().list(None, 9).unwrap().items;

@@ -4,9 +4,11 @@ use tubewell_drivers::{Header, NEVER, Shelf};
 
 use crate::base::micros::duration;
 use crate::base::moment::system_time;
-use crate::core::state::{Core, Decided, missed_of, recurrence};
-use crate::core::verb::{Decide, TubeRef, verb};
-use crate::core::verbs::{Listing, begin_of_page, cursor_of_empty_page, found_position, key_of};
+use crate::core::state::{Core, Decided, check_key, missed_of, recurrence};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
+use crate::core::verbs::{
+    KeyLookUp, Keyed, Listing, begin_of_page, cursor_of_empty_page, found_position, key_of,
+};
 use crate::values::task::Cursor;
 use crate::{Overlap, Page, Result, ScheduleInfo, TaskState};
 
@@ -25,6 +27,25 @@ impl Decide for ListSchedules {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Page<ScheduleInfo>>> {
         core.schedules(number, self.after.as_ref(), self.limit).map(Decided::now)
+    }
+}
+
+verb! {
+    /// The schedule with a key, in whichever tube it is. The answer waits for the flush of its last change.
+    68 InTube Read: FindSchedule { key: Box<str> } -> Option<ScheduleInfo> {
+        fn check(&self, _: Limits) -> Result<()> {
+            check_key(&self.key)
+        }
+    }
+}
+
+impl Decide for FindSchedule {
+    fn decide(&self, core: &mut Core, _: TubeRef<'_>) -> Result<Decided<Option<ScheduleInfo>>> {
+        let KeyLookUp::Task(Keyed { number, id, found }) = core.live_key(&self.key)? else {
+            return Ok(Decided { answer: None, wait: core.wait_of_absence() });
+        };
+        let answer = core.describe_schedule(number, id, &found.record.header);
+        Ok(Decided { answer, wait: core.wait_of_last_change(number, id) })
     }
 }
 

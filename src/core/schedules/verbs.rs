@@ -56,14 +56,13 @@ impl Decide for SetSchedule {
 
 verb! {
     /// Changes a schedule by its key. If it is in another tube, it goes on in this one.
-    65 InTube Edit: ChangeSchedule { key: Box<str>, request: ScheduleRequest } -> Receipt {
+    65 InTube Edit: ChangeSchedule { key: Arc<str>, request: ScheduleRequest } -> Receipt {
         fn refusal_waits(&self) -> bool {
             true
         }
 
         fn check(&self, limits: Limits) -> Result<()> {
-            check_key(&self.key)?;
-            self.request.check(limits.max_body)
+            self.request.check_change(&self.key, limits.max_body)
         }
     }
 }
@@ -115,9 +114,7 @@ impl Core {
         key: &Arc<str>,
         request: &'a ScheduleRequest,
     ) -> Result<(Header, &'a Body)> {
-        let (Some(rule), Some(put)) = (&request.rule, &request.put) else {
-            return Err(Error::invalid("a schedule needs to say when its runs are"));
-        };
+        let (rule, put) = request.rule_and_task()?;
         let next = match (request.starting, request.restored) {
             (Some(next), Some(_)) => self.restored_moment(rule, next)?,
             (starting, _) => self.first_moment(rule, starting)?,
@@ -202,7 +199,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         self.check_one_buffer(keyed.number, number)?;
         let header = self.changed_header(number, &keyed, request, may_start)?;
-        let mut body = request.new_body();
+        let mut body = request.put.as_ref().map(|put| &put.body);
         if let Some(new) = body
             && self.has_body(&keyed, new)?
         {
@@ -284,19 +281,8 @@ impl Core {
         if let Some(put) = &request.put {
             let template = self.new_header(number, put, None)?;
             (header.priority, header.sub) = (template.priority, template.sub);
+            (header.size, header.body_checksum) = (put.body.len() as u64, put.body.checksum());
             set_template(&mut header, &mut recur, put);
-        }
-        if let Some(priority) = request.priority {
-            (recur.priority, header.priority) = (Some(priority), priority);
-        }
-        if let Some(body) = request.new_body() {
-            (header.size, header.body_checksum) = (body.len() as u64, body.checksum());
-        }
-        if let Some(limit) = request.max_attempts {
-            header.edit_more(|more| more.max_attempts = Some(limit));
-        }
-        if let Some(tags) = &request.tags {
-            recur.tags = tags.clone();
         }
         tube.check_put(&request_of_run(&header, &recur, Body::new(Vec::new())))?;
         if recur.next != next || request.rule.is_some() {

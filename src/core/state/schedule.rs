@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use tubewell_drivers::{Body, KEY_MAX, NEVER, Recur, RecurRule};
+use tubewell_drivers::{KEY_MAX, NEVER, Recur, RecurRule};
 
-use super::request::{
-    PutRequest, check_distinct_tags, check_restored_id, check_size, distinct_tags,
-};
+use super::request::{PutRequest, check_key, check_restored_id};
 use crate::base::micros::{duration, micros_ceil};
 use crate::base::moment::{Moments, micros_of};
-use crate::options::check_max_attempts;
 use crate::values::put::Encoded;
-use crate::values::schedule::{Recurrence, Restored, Terms};
-use crate::{Error, Missed, OnKey, Overlap, Reschedule, Result, Schedule};
+use crate::values::schedule::{Recurrence, Restored};
+use crate::{Error, Missed, OnKey, Overlap, Result, Schedule};
 
 /// The longest number of a run, with its hyphen.
 const NUMBER_MAX: usize = 21;
@@ -40,88 +37,88 @@ pub(crate) struct ScheduleRequest {
     pub(in crate::core) skips_overlap: Option<bool>,
     /// The body and all options of the runs.
     pub(in crate::core) put: Option<PutRequest>,
-    pub(in crate::core) body: Option<Body>,
-    pub(in crate::core) priority: Option<u32>,
-    pub(in crate::core) max_attempts: Option<u32>,
-    pub(in crate::core) tags: Option<Arc<[Arc<str>]>>,
     /// For a schedule of another store.
     pub(in crate::core) restored: Option<Restored>,
 }
 
 impl ScheduleRequest {
-    /// A schedule with its key.
-    pub(crate) fn new(schedule: Schedule<Encoded>) -> Result<(Arc<str>, ScheduleRequest)> {
-        let Schedule { terms, put } = schedule;
-        let Terms { recurrence, key, starting, times, missed, within, overlap, restored } = terms;
-        let key = key.ok_or_else(|| {
-            Error::invalid("a schedule needs a key, by which it is changed and removed")
-        })?;
-        let change = Reschedule {
-            recurrence: Some(recurrence),
-            starting,
-            times: Some(times),
-            missed: Some(missed),
-            within: Some(within),
-            overlap: Some(overlap),
-            put: Some(put),
-            ..Reschedule::new()
+    /// A schedule with its task, which is complete: what is not named has its default. With its key.
+    pub(crate) fn new(schedule: Schedule, task: Encoded) -> Result<(Arc<str>, ScheduleRequest)> {
+        let named = schedule.clone();
+        let whole = Schedule {
+            times: Some(named.times.flatten()),
+            missed: Some(named.missed.unwrap_or_default()),
+            within: Some(named.within.flatten()),
+            overlap: Some(named.overlap.unwrap_or_default()),
+            ..schedule
         };
-        let request = ScheduleRequest::change(change)?;
-        Ok((key.into(), ScheduleRequest { restored, ..request }))
+        let (key, request) = ScheduleRequest::change(whole)?;
+        Ok((key, ScheduleRequest { put: Some(PutRequest::of(task)), ..request }))
     }
 
-    /// Changes of a schedule. Checks what the request cannot tell: an interval is rounded up, and a number
-    /// of runs that is out of bounds may be another one in it.
-    pub(crate) fn change(change: Reschedule) -> Result<ScheduleRequest> {
-        change.recurrence.as_ref().map_or(Ok(()), Recurrence::check_interval)?;
-        change.missed.map_or(Ok(()), Missed::check)?;
-        Ok(ScheduleRequest {
-            rule: change.recurrence.map(rule),
-            starting: change.starting.map(micros_of),
-            times: change.times,
-            missed: change.missed.map(missed_number),
-            within: change.within.map(|within| within.map(micros_ceil)),
-            skips_overlap: change.overlap.map(|overlap| overlap == Overlap::Skip),
-            put: change.put.map(PutRequest::of),
-            body: change.body.map(Body::new),
-            priority: change.priority,
-            max_attempts: change.max_attempts,
-            tags: change.tags.map(distinct_tags),
-            restored: None,
-        })
+    /// What a schedule names, with its key. Checks what the request cannot tell: an interval is rounded
+    /// up, and a number of runs that is out of bounds may be another one in it.
+    pub(crate) fn change(named: Schedule) -> Result<(Arc<str>, ScheduleRequest)> {
+        named.recurrence.as_ref().map_or(Ok(()), Recurrence::check_interval)?;
+        named.missed.map_or(Ok(()), Missed::check)?;
+        let request = ScheduleRequest {
+            rule: named.recurrence.map(rule),
+            starting: named.starting.map(micros_of),
+            times: named.times,
+            missed: named.missed.map(missed_number),
+            within: named.within.map(|within| within.map(micros_ceil)),
+            skips_overlap: named.overlap.map(|overlap| overlap == Overlap::Skip),
+            put: None,
+            restored: named.restored,
+        };
+        Ok((named.key.into(), request))
     }
 
-    fn check_but_rule(&self, max_body: usize) -> Result<()> {
+    /// What the runs put, and nothing else.
+    pub(crate) fn change_task(task: Encoded) -> ScheduleRequest {
+        ScheduleRequest { put: Some(PutRequest::of(task)), ..ScheduleRequest::default() }
+    }
+
+    /// Checks what can be checked without the tube.
+    fn check(&self, max_body: usize) -> Result<()> {
+        let recurrence = self.rule.clone().map(recurrence);
+        recurrence.map_or(Ok(()), |recurrence| recurrence.check())?;
         self.missed.map_or(Ok(()), |missed| missed_of(missed).check())?;
         if self.times == Some(Some(0)) {
             return Err(Error::invalid("a schedule ends after at least one run, not after none"));
         }
-        check_max_attempts(self.max_attempts)?;
-        self.body.as_ref().map_or(Ok(()), |body| check_size("body", body, max_body))?;
-        self.restored.and_then(|restored| restored.id).map_or(Ok(()), check_restored_id)
+        let Some(put) = &self.put else { return Ok(()) };
+        put.check(max_body)?;
+        check_run(put)
     }
 
-    /// Checks what can be checked without the tube.
-    pub(in crate::core) fn check(&self, max_body: usize) -> Result<()> {
-        let recurrence = self.rule.clone().map(recurrence);
-        recurrence.map_or(Ok(()), |recurrence| recurrence.check())?;
-        self.check_but_rule(max_body)?;
-        if let Some(put) = &self.put {
-            put.check(max_body)?;
-            check_run(put)?;
-        }
-        self.tags.as_deref().map_or(Ok(()), check_distinct_tags)
-    }
-
-    /// As `check`, for a schedule with its key.
+    /// As `check`, for a schedule to be stored.
     pub(in crate::core) fn check_new(&self, key: &str, max_body: usize) -> Result<()> {
         check_schedule_key(key)?;
+        self.rule_and_task()?;
+        self.restored.and_then(|restored| restored.id).map_or(Ok(()), check_restored_id)?;
         self.check(max_body)
     }
 
-    /// The new body of the runs, if they get one.
-    pub(in crate::core) fn new_body(&self) -> Option<&Body> {
-        self.body.as_ref().or(self.put.as_ref().map(|put| &put.body))
+    /// As `check`, for changes of a stored schedule.
+    pub(in crate::core) fn check_change(&self, key: &str, max_body: usize) -> Result<()> {
+        check_key(key)?;
+        if self.restored.is_some() {
+            return Err(Error::invalid(
+                "a change keeps the id and the counts of a schedule; restore them when it is stored",
+            ));
+        }
+        self.check(max_body)
+    }
+
+    /// What a schedule cannot be stored without.
+    pub(in crate::core) fn rule_and_task(&self) -> Result<(&RecurRule, &PutRequest)> {
+        let both = self.rule.as_ref().zip(self.put.as_ref());
+        both.ok_or_else(|| {
+            Error::invalid(
+                "a schedule needs to say when its runs are: Schedule::every, or Schedule::cron",
+            )
+        })
     }
 }
 

@@ -161,13 +161,13 @@ impl Core {
 
     /// What an answer about a stored task waits for: the flush of its last change, or in a written
     /// tube the write of it.
-    pub(super) fn wait_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
+    pub(in crate::core) fn wait_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
         self.batch_of_last_change(number, id).or_else(|| self.write_of_change(number))
     }
 
     /// What the answer waits for that no task has a key: the flush that is under way, which may have
     /// the end of the task that had it.
-    pub(super) fn wait_of_absence(&self) -> Option<Wait> {
+    pub(in crate::core) fn wait_of_absence(&self) -> Option<Wait> {
         Some(Wait::Flush(FILE, self.buffers[FILE].batch_of_changes()?.clone()))
     }
 }

@@ -38,8 +38,7 @@ wire_enum! { TaskEnd {
 wire_struct! { PutInto { tube, name, request } at most PUT_MANY_TASKS }
 wire_struct! { UpdateRequest { priority, delay, not_before, body, tags } }
 wire_struct! { ScheduleRequest {
-    rule, starting, times, missed, within, skips_overlap, put, body, priority, max_attempts, tags,
-    restored,
+    rule, starting, times, missed, within, skips_overlap, put, restored,
 }}
 wire_struct! { Restored { id, runs, skipped } }
 wire_enum! { RecurRule { 0 => Every(interval), 1 => Cron { expression, zone } } }

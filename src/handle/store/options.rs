@@ -289,18 +289,26 @@ impl StoreOptions {
     /// proportion to the content. If it is interrupted at any moment, by a kill or a power cut, the
     /// store opens and has all its tasks.
     ///
-    /// # Errors
-    /// Those of [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
-    pub fn compact(self, path: impl AsRef<Path>) -> Result<(u64, u64)> {
-        self.compact_with(path, |_, _| {})
-    }
-
-    /// As [`compact`](StoreOptions::compact). Calls `progress` with the number of bytes written and
-    /// the largest number there may be. Its panics are ignored.
+    /// `progress` is called with the number of bytes written, and the largest number there may be. Its
+    /// panics are ignored.
     ///
     /// # Errors
-    /// Those of [`compact`](StoreOptions::compact).
-    pub fn compact_with(
+    /// Those of [`open`](StoreOptions::open); [`Io`](Error::Io) if there is no file.
+    ///
+    /// # Example
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("jobs");
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::open(&path)?;
+    /// store.tube("jobs")?.put("work")?;
+    /// store.close()?;
+    /// let (before, after) = Store::options().compact(&path, |_, _| {})?;
+    /// println!("{before} bytes, and {after} now");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn compact(
         self,
         path: impl AsRef<Path>,
         progress: impl Fn(u64, u64) + Send + Sync + 'static,

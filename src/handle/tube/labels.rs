@@ -18,7 +18,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound); [`Invalid`](crate::Error::Invalid): a tag is empty or too
     /// long, or there would be more than 32; [`NotReady`](crate::Error::NotReady): it is a schedule,
-    /// whose runs get tags by [`Reschedule::tags`](crate::Reschedule::tags). Nothing changed.
+    /// whose runs get tags by [`Schedules::change_task`](crate::Schedules::change_task). Nothing changed.
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) as in [`set_priority`](crate::Admin::set_priority).
     ///
     /// # Example

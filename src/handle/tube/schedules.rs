@@ -2,13 +2,16 @@
 
 use super::{Schedules, Tube};
 use crate::core::ScheduleRequest;
-use crate::core::list::{ChangeSchedule, ListSchedules, RemoveSchedule, SetSchedule};
+use crate::core::list::{ChangeSchedule, FindSchedule, ListSchedules, RemoveSchedule, SetSchedule};
 use crate::values::task::Cursor;
-use crate::{IntoPut, Mode, Page, Receipt, Reschedule, Result, Schedule, ScheduleInfo};
+use crate::{IntoPut, Mode, Page, Receipt, Result, Schedule, ScheduleInfo};
 
 impl<T, M: Mode> Tube<T, M> {
-    /// Stores a schedule, which puts tasks into this tube again and again, and returns its receipt: its
-    /// state is [`Recurring`](crate::TaskState::Recurring).
+    /// Stores a schedule, which puts this task into this tube again and again, and returns the receipt of
+    /// the schedule: its state is [`Recurring`](crate::TaskState::Recurring).
+    ///
+    /// Each run puts the body and the options of the task, as [`put`](Tube::put) takes them. A run cannot
+    /// have a key of its own, parents, or a moment before which it is not ready.
     ///
     /// The store puts the runs itself while it is open, also while the tube is paused. Each run is put
     /// with one commit, which also moves the schedule to its next moment: no crash loses or doubles a
@@ -17,7 +20,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// onto the disk waits for a second, and is left out and counted as skipped if it does not fit then.
     /// While the driver of the tube is not registered, the schedule stands still.
     ///
-    /// If a schedule has the key already, it is brought in line with this one, in this tube: it keeps
+    /// If a schedule has the key already, it is brought in line with this one and this task, in this tube: it keeps
     /// its id, its count of runs and, if it has the same interval or expression, its next moment. So an
     /// application may store its schedules at each start.
     ///
@@ -28,9 +31,9 @@ impl<T, M: Mode> Tube<T, M> {
     /// Once this returns, the schedule survives what a put survives. The call blocks for a flush.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): it has no key, or one of more than 4071 bytes; an
-    /// interval below a millisecond; an expression or a time zone that is not known; a task with a
-    /// key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule
+    /// [`Invalid`](crate::Error::Invalid): an empty key, or one of more than 4071 bytes; a schedule that
+    /// does not say when its runs are; an interval below a millisecond; an expression or a time zone that
+    /// is not known; a task with a key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule
     /// has the key. [`Unsupported`](crate::Error::Unsupported) for an option of the task that the
     /// driver does not have. [`DriverUnknown`](crate::Error::DriverUnknown);
     /// [`DiskFull`](crate::Error::DiskFull). Nothing changed. After
@@ -45,7 +48,7 @@ impl<T, M: Mode> Tube<T, M> {
     /// let store = Store::options().clock(&clock).open_in_memory()?;
     /// let jobs = store.tube("jobs")?;
     /// let hour = Duration::from_secs(3600);
-    /// let receipt = jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
+    /// let receipt = jobs.schedule(Schedule::every("fetch", hour), "fetch the news")?;
     /// assert_eq!(receipt.state, TaskState::Recurring);
     ///
     /// clock.advance(hour);
@@ -57,21 +60,36 @@ impl<T, M: Mode> Tube<T, M> {
     #[doc(alias = "cron")]
     #[doc(alias = "recurring")]
     #[doc(alias = "periodic")]
-    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> M::Answer<Receipt> {
-        self.make_checked(self.set_schedule(schedule))
+    pub fn schedule<P: IntoPut<T>>(&self, schedule: Schedule, task: P) -> M::Answer<Receipt> {
+        self.make_checked(self.set_schedule(schedule, task))
     }
 
-    pub(crate) fn set_schedule<P: IntoPut<T>>(&self, schedule: Schedule<P>) -> Result<SetSchedule> {
-        let encoded = schedule.try_map(|task| self.encode(task))?;
-        let (key, request) = ScheduleRequest::new(encoded)?;
+    pub(crate) fn set_schedule<P: IntoPut<T>>(
+        &self,
+        schedule: Schedule,
+        task: P,
+    ) -> Result<SetSchedule> {
+        let (key, request) = ScheduleRequest::new(schedule, self.encode(task)?)?;
         Ok(SetSchedule { key, request })
     }
 }
 
 impl<T, M: Mode> Schedules<'_, T, M> {
-    /// Changes the schedule with this key: only what `change` names. Its id and its count of runs stay. A
-    /// body of the change is bytes: in a typed tube, those that its codec makes of a value.
-    /// [`schedule`](Tube::schedule) stores a schedule with a value again.
+    /// The schedule with this key, in whichever tube it is; `None` if no schedule has it. Blocks for a flush
+    /// of changes as [`Store::by_key`](crate::Store::by_key) does, which says the tube.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::Error::Invalid): no key has so many bytes, or none.
+    /// [`Corrupt`](crate::Error::Corrupt) if the schedule is damaged.
+    ///
+    /// # Example
+    /// See [`change`](Schedules::change).
+    pub fn get(&self, key: &str) -> M::Answer<Option<ScheduleInfo>> {
+        self.tube.make(FindSchedule { key: key.into() })
+    }
+
+    /// Changes the stored schedule with the key of `named`: only what `named` names. Its id, its count of
+    /// runs, its task and all else stay.
     ///
     /// Further runs are as it says then; those that were put are not changed. A new interval counts
     /// from the moment of the last run. If the schedule is in another tube, it goes on in this one.
@@ -83,26 +101,62 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// in a tube with durability flush, no crash makes this untrue.
     /// [`WrongState`](crate::Error::WrongState): a task that is no schedule has it.
     /// [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has put as many runs
-    /// already as it is to have; or one of the two tubes is temporary.
-    /// [`Unsupported`](crate::Error::Unsupported), [`DriverUnknown`](crate::Error::DriverUnknown),
-    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    /// already as it is to have; it is to be [`restored`](Schedule::restored); or one of the two tubes is
+    /// temporary. [`Unsupported`](crate::Error::Unsupported): this tube has not the options of its task.
+    /// [`DriverUnknown`](crate::Error::DriverUnknown), [`DiskFull`](crate::Error::DiskFull). Nothing changed.
     ///
     /// # Example
     /// ```
     /// use std::time::Duration;
-    /// use tubewell::{Reschedule, Schedule, Store};
+    /// use tubewell::{Schedule, Store};
     ///
     /// let store = Store::in_memory()?;
     /// let jobs = store.tube("jobs")?;
     /// let hour = Duration::from_secs(3600);
-    /// jobs.schedule(Schedule::every(hour).key("fetch").put("fetch the news"))?;
-    /// jobs.schedules().change("fetch", Reschedule::new().every(hour / 2).times(10))?;
-    /// assert_eq!(jobs.schedules().list(None, 1)?.items[0].times, Some(10));
+    /// jobs.schedule(Schedule::every("fetch", hour).times(10), "fetch the news")?;
+    /// let schedules = jobs.schedules();
+    /// schedules.change(Schedule::every("fetch", hour / 2))?;
+    /// schedules.change(Schedule::of("fetch").within(hour))?;
+    ///
+    /// let fetch = schedules.get("fetch")?.unwrap();
+    /// assert_eq!(fetch.recurrence.to_string(), "every 30m");
+    /// assert_eq!((fetch.times, fetch.within), (Some(10), Some(hour)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn change(&self, key: &str, change: Reschedule) -> M::Answer<Receipt> {
-        let request = ScheduleRequest::change(change);
-        self.tube.make_checked(request.map(|request| ChangeSchedule { key: key.into(), request }))
+    pub fn change(&self, named: Schedule) -> M::Answer<Receipt> {
+        let change = ScheduleRequest::change(named);
+        let change = change.map(|(key, request)| ChangeSchedule { key, request });
+        self.tube.make_checked(change)
+    }
+
+    /// Changes what each further run of the schedule with this key puts: the body and all options of its
+    /// task. The runs that were put, and when the further ones are, stay as they are.
+    ///
+    /// If the schedule is in another tube, it goes on in this one. Once this returns, the change survives
+    /// what a put survives. The call blocks for a flush.
+    ///
+    /// # Errors
+    /// Those of [`change`](Schedules::change), and [`Invalid`](crate::Error::Invalid) for a task that
+    /// [`schedule`](Tube::schedule) refuses. Nothing changed.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Put, Schedule, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// jobs.schedule(Schedule::every("report", Duration::from_secs(3600)), "sales")?;
+    /// jobs.schedules().change_task("report", Put::new("sales and costs").tag("checked"))?;
+    /// assert_eq!(jobs.schedules().get("report")?.unwrap().tags, ["checked"]);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn change_task<P: IntoPut<T>>(&self, key: &str, task: P) -> M::Answer<Receipt> {
+        let change = self.tube.encode(task).map(|task| {
+            let request = ScheduleRequest::change_task(task);
+            ChangeSchedule { key: key.into(), request }
+        });
+        self.tube.make_checked(change)
     }
 
     /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
@@ -126,7 +180,7 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// [`Invalid`](crate::Error::Invalid): the cursor is of another list. Those of every call.
     ///
     /// # Example
-    /// See [`Schedule::restored`].
+    /// See [`Schedules`].
     pub fn list(
         &self,
         after: impl Into<Option<Cursor>>,

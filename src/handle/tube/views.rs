@@ -64,15 +64,15 @@ pub struct Admin<'a, T: 'static = Bytes, M: Mode = Blocking> {
 /// # Example
 /// ```
 /// use std::time::Duration;
-/// use tubewell::{Reschedule, Schedule, Store};
+/// use tubewell::{Schedule, Store};
 ///
 /// let store = Store::in_memory()?;
 /// let reports = store.tube("reports")?;
 /// let hour = Duration::from_secs(3600);
-/// reports.schedule(Schedule::every(hour).key("report").put("sales"))?;
+/// reports.schedule(Schedule::every("report", hour), "sales")?;
 ///
 /// let schedules = reports.schedules();
-/// schedules.change("report", Reschedule::new().every(hour * 24))?;
+/// schedules.change(Schedule::every("report", hour * 24))?;
 /// assert_eq!(schedules.list(None, 10)?.items[0].key, "report");
 /// schedules.remove("report")?;
 /// assert!(schedules.list(None, 10)?.items.is_empty());

@@ -77,7 +77,7 @@ fn ends(tube: usize, other: usize) -> Vec<Vec<Action>> {
     };
     let restored = |skipped_ids| {
         let restored = Some(RestoredRunsTemplate { skipped_ids, runs: 2, skipped: 1 });
-        let (client, key, deferred) = (0, Some("l".to_owned()), false);
+        let (client, key, deferred) = (0, "l".to_owned(), false);
         Action::Schedule { client, tube, key, terms: every(SECOND), restored, deferred }
     };
     let times = |times| TermsTemplate { times: Some(Some(times)), ..TermsTemplate::default() };
@@ -89,6 +89,8 @@ fn ends(tube: usize, other: usize) -> Vec<Vec<Action>> {
         vec![on(ById::Cancel)],
         vec![Action::Reopen { closed_for: ClockMove::By(0) }],
         vec![reschedule(tube, times(2)), reschedule(tube, times(3)), advance(5 * MS)],
+        vec![change_task(tube), advance(5 * MS)],
+        vec![change_task(other), advance(5 * MS), schedule(tube, every(3 * MS))],
         vec![reschedule(other, every(2 * MS)), advance(5 * MS), schedule(tube, every(3 * MS))],
         vec![reschedule(tube, starting), advance(5 * MS)],
         vec![put_with_key("k-3", OnKey::Keep), advance(5 * MS), advance(5 * MS)],
@@ -134,7 +136,8 @@ fn last_runs(tube: usize, other: usize) -> Vec<Vec<Action>> {
         vec![on(ById::Bury)],
         vec![on(ById::MoveTo { to: other })],
         vec![take.clone(), by_claim(ByClaim::Ack { deferred: false })],
-        vec![put_later(tube), take, reschedule(other, every(4 * MS)), advance(5 * MS)],
+        vec![put_later(tube), take.clone(), reschedule(other, every(4 * MS)), advance(5 * MS)],
+        vec![put_later(tube), take, change_task(other), advance(5 * MS)],
     ]
 }
 
@@ -143,14 +146,18 @@ fn every(every: Micros) -> TermsTemplate {
 }
 
 fn schedule(tube: usize, terms: TermsTemplate) -> Action {
-    let (client, key) = (0, Some("k".to_owned()));
+    let (client, key) = (0, "k".to_owned());
     Action::Schedule { client, tube, key, terms, restored: None, deferred: false }
 }
 
 fn reschedule(tube: usize, terms: TermsTemplate) -> Action {
-    let put = Some(TaskTemplate { delay: MS, ..TaskTemplate::default() });
-    let terms = TermsTemplate { put, ..terms };
     Action::Reschedule { client: 0, tube, key: "k".to_owned(), terms, deferred: false }
+}
+
+/// Its further runs have a delay.
+fn change_task(tube: usize) -> Action {
+    let task = TaskTemplate { delay: MS, ..TaskTemplate::default() };
+    Action::ChangeTask { client: 0, tube, key: "k".to_owned(), task, deferred: false }
 }
 
 fn advance(by: Micros) -> Action {

@@ -40,10 +40,6 @@ pub struct Terms {
     pub skips_overlap: Option<bool>,
     /// The body and all options of the runs.
     pub put: Option<Draft>,
-    pub data: Option<Vec<u8>>,
-    pub priority: Option<u32>,
-    pub max_attempts: Option<u32>,
-    pub tags: Option<Vec<String>>,
 }
 
 /// What a schedule of another store brings along. `has_id`: it has an id of its own.
@@ -89,11 +85,13 @@ impl Model {
     pub fn schedule(
         &mut self,
         tube: TubeNo,
-        key: Option<&str>,
+        key: &str,
         terms: &Terms,
         restored: Option<RestoredRuns>,
     ) -> Answer<(TaskNo, State)> {
-        let key = key.filter(|key| (1..=KEY_MAX).contains(&key.len())).ok_or(Refusal::Invalid)?;
+        if !(1..=KEY_MAX).contains(&key.len()) {
+            return Err(Refusal::Invalid);
+        }
         terms.check()?;
         terms.put.as_ref().map_or(Ok(()), |put| self.check_options(tube, put))?;
         match self.by_key(key) {
@@ -217,11 +215,7 @@ impl Model {
         // Runs without a priority of their own have that of the tube as it is then. The schedule shows
         // the one at its last change.
         let new = self.new_task(tube, &put);
-        let priority = if terms.put.is_some() || terms.priority.is_some() {
-            new.priority
-        } else {
-            old.priority
-        };
+        let priority = if terms.put.is_some() { new.priority } else { old.priority };
         let status = Status::Recurring(Box::new(changed));
         let task = Task { tube, priority, status, ..old.clone() };
         let (sub_queue, max_attempts) = (new.sub_queue, new.max_attempts);
@@ -352,10 +346,7 @@ impl Recur {
         self.skips_overlap = terms.skips_overlap.unwrap_or(self.skips_overlap);
         let put = terms.put.unwrap_or_else(|| self.put.clone());
         self.put = Draft {
-            data: terms.data.unwrap_or(put.data),
-            priority: terms.priority.or(put.priority),
-            max_attempts: terms.max_attempts.or(put.max_attempts),
-            tags: labels::with_tags(&[], &terms.tags.unwrap_or(put.tags)),
+            tags: labels::with_tags(&[], &put.tags),
             sub_queue: put.sub_queue.filter(|name| !name.is_empty()),
             ..put
         };

@@ -277,10 +277,13 @@ impl System {
                 self.restore_many(client, tube, &tasks, deferred);
             }
             Action::Schedule { client, tube, key, terms, restored, deferred } => {
-                self.schedule(client, tube, key.as_deref(), (&terms, restored), deferred);
+                self.schedule(client, tube, &key, (&terms, restored), deferred);
             }
             Action::Reschedule { client, tube, key, terms, deferred } => {
                 self.reschedule(client, tube, &key, &terms, deferred);
+            }
+            Action::ChangeTask { client, tube, key, task, deferred } => {
+                self.change_task(client, tube, &key, &task, deferred);
             }
             Action::Unschedule { tube, key, deferred } => self.unschedule(tube, &key, deferred),
             Action::PutBatch { client, tube, templates, count } => {

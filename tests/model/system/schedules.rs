@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tubewell::expert::Recurrence;
-use tubewell::{Overlap, Put, Receipt, Reschedule, Result, Schedule, ScheduleInfo, Tube};
+use tubewell::{Overlap, Put, Receipt, Result, Schedule, ScheduleInfo, Tube};
 
 use super::System;
 use super::convert::{
@@ -41,7 +41,7 @@ impl System {
         &mut self,
         client: usize,
         tube: usize,
-        key: Option<&str>,
+        key: &str,
         (template, restored): (&TermsTemplate, Option<RestoredRunsTemplate>),
         deferred: bool,
     ) {
@@ -54,10 +54,9 @@ impl System {
             within: Some(template.within.flatten()),
             skips_overlap: Some(template.skips_overlap.unwrap_or(false)),
             put: Some(template.put.clone().unwrap_or_default()),
-            ..TermsTemplate::default()
         };
         let (put, terms) = self.terms(&all, no);
-        let mut schedule = schedule_of(key, &terms).put(put.unwrap_or_default());
+        let (mut schedule, put) = (schedule_of(key, &terms), put.unwrap_or_default());
         let has_id = restored.is_some_and(|it| it.skipped_ids.is_some());
         let restored = restored.map(|RestoredRunsTemplate { skipped_ids, runs, skipped }| {
             let id = skipped_ids.map(|skipped| self.store.next_id().unwrap() + skipped);
@@ -65,9 +64,9 @@ impl System {
             RestoredRuns { has_id, runs, skipped }
         });
         let got = if deferred {
-            handle.to_async().schedule(schedule).wait()
+            handle.to_async().schedule(schedule, put).wait()
         } else {
-            handle.schedule(schedule)
+            handle.schedule(schedule, put)
         };
         if let Some((receipt, placed)) = agree(got, self.model.schedule(no, key, &terms, restored))
         {
@@ -84,14 +83,38 @@ impl System {
         deferred: bool,
     ) {
         let Some((handle, no, _)) = self.tube(client, tube) else { return };
-        let (put, terms) = self.terms(template, no);
-        let change = change_of(put, &terms);
+        let (_, terms) = self.terms(template, no);
+        let change = schedule_of(key, &terms);
         let got = if deferred {
-            handle.to_async().schedules().change(key, change).wait()
+            handle.to_async().schedules().change(change).wait()
         } else {
-            handle.schedules().change(key, change)
+            handle.schedules().change(change)
         };
-        let want = self.model.reschedule(no, key, &terms);
+        self.agree_on_change(got, (no, key), &terms);
+    }
+
+    pub(super) fn change_task(
+        &mut self,
+        client: usize,
+        tube: usize,
+        key: &str,
+        task: &TaskTemplate,
+        deferred: bool,
+    ) {
+        let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        let template = TermsTemplate { put: Some(task.clone()), ..TermsTemplate::default() };
+        let (put, terms) = self.terms(&template, no);
+        let put = put.unwrap_or_default();
+        let got = if deferred {
+            handle.to_async().schedules().change_task(key, put).wait()
+        } else {
+            handle.schedules().change_task(key, put)
+        };
+        self.agree_on_change(got, (no, key), &terms);
+    }
+
+    fn agree_on_change(&mut self, got: Result<Receipt>, (tube, key): (TubeNo, &str), to: &Terms) {
+        let want = self.model.reschedule(tube, key, to);
         if let Some((receipt, placed)) = agree(got, want) {
             self.record_put(receipt, placed);
         }
@@ -107,7 +130,6 @@ impl System {
 
     /// What a call says of a schedule, for the model, and the task of its runs, for the library.
     fn terms(&self, template: &TermsTemplate, tube: TubeNo) -> (Option<Put>, Terms) {
-        let driver = self.model.tubes()[&tube].driver;
         let wall = self.model.wall();
         let put = template.put.as_ref().map(|put| {
             let allowed = TaskTemplate {
@@ -129,14 +151,6 @@ impl System {
             within: template.within,
             skips_overlap: template.skips_overlap,
             put: draft,
-            data: template.size.map(|size| {
-                let mut data = format!("{}.reschedule", self.steps).into_bytes();
-                data.resize(size, b'~');
-                data
-            }),
-            priority: template.priority.filter(|_| driver.timed()),
-            max_attempts: template.max_attempts,
-            tags: template.tags.clone(),
         };
         (put, terms)
     }
@@ -236,34 +250,17 @@ impl System {
     }
 }
 
-fn schedule_of(key: Option<&str>, terms: &Terms) -> Schedule {
-    let mut schedule = Schedule::every(duration(terms.every.unwrap()));
-    schedule = key.into_iter().fold(schedule, Schedule::key);
-    let starting = terms.starting.map(library_moment);
-    schedule = starting.into_iter().fold(schedule, Schedule::starting);
-    schedule = terms.times.flatten().into_iter().fold(schedule, Schedule::times);
-    schedule = terms.missed.map(missed_of).into_iter().fold(schedule, Schedule::missed);
-    let within = terms.within.flatten().map(duration);
-    schedule = within.into_iter().fold(schedule, Schedule::within);
-    let overlap = terms.skips_overlap.map(overlap_of);
-    overlap.into_iter().fold(schedule, Schedule::overlap)
-}
-
-fn change_of(put: Option<Put>, terms: &Terms) -> Reschedule {
-    let terms = terms.clone();
-    let mut change = Reschedule::new();
-    change = terms.every.map(duration).into_iter().fold(change, Reschedule::every);
-    change = terms.starting.map(library_moment).into_iter().fold(change, Reschedule::starting);
-    change = terms.times.into_iter().fold(change, Reschedule::times);
-    change = terms.missed.map(missed_of).into_iter().fold(change, Reschedule::missed);
+/// What the terms name.
+fn schedule_of(key: &str, terms: &Terms) -> Schedule {
+    let every = terms.every.map(|every| Schedule::every(key, duration(every)));
+    let mut named = every.unwrap_or_else(|| Schedule::of(key));
+    named = terms.starting.map(library_moment).into_iter().fold(named, Schedule::starting);
+    named = terms.times.into_iter().fold(named, Schedule::times);
+    named = terms.missed.map(missed_of).into_iter().fold(named, Schedule::missed);
     let within = terms.within.map(|within| within.map(duration));
-    change = within.into_iter().fold(change, Reschedule::within);
-    change = terms.skips_overlap.map(overlap_of).into_iter().fold(change, Reschedule::overlap);
-    change = put.into_iter().fold(change, Reschedule::put);
-    change = terms.data.into_iter().fold(change, Reschedule::body);
-    change = terms.priority.into_iter().fold(change, Reschedule::priority);
-    change = terms.max_attempts.into_iter().fold(change, Reschedule::max_attempts);
-    terms.tags.into_iter().fold(change, Reschedule::tags)
+    named = within.into_iter().fold(named, Schedule::within);
+    let overlap = terms.skips_overlap.map(overlap_of);
+    overlap.into_iter().fold(named, Schedule::overlap)
 }
 
 fn overlap_of(skips: bool) -> Overlap {

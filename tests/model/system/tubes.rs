@@ -128,7 +128,7 @@ impl System {
         }
         let tube = tube.get(&self.dropped);
         let id = self.ids.values().next_back().copied().unwrap_or(0);
-        let schedule = tubewell::Schedule::every(Duration::from_secs(1)).key("k");
+        let schedule = tubewell::Schedule::every("k", Duration::from_secs(1));
         let answers = [
             tube.put("too late").map(drop),
             tube.try_take().map(drop),
@@ -161,8 +161,10 @@ impl System {
             tube.admin().remove_parents(id, None).map(drop),
             tube.query().parents(id).map(drop),
             tube.query().children(id).map(drop),
-            tube.schedule(schedule).map(drop),
-            tube.schedules().change("k", tubewell::Reschedule::new()).map(drop),
+            tube.schedule(schedule, "").map(drop),
+            tube.schedules().change(tubewell::Schedule::of("k")).map(drop),
+            tube.schedules().change_task("k", "").map(drop),
+            tube.schedules().get("k").map(drop),
             tube.schedules().remove("k").map(drop),
             tube.schedules().list(None, 1).map(drop),
             tube.admin().release(Filter::new()).map(drop),

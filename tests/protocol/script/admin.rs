@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{
-    Failure, Filter, Outcome, Put, Reschedule, Schedule, TaskState, TubeOptions, Update,
-};
+use tubewell::{Failure, Filter, Outcome, Put, Schedule, TaskState, TubeOptions, Update};
 
 use super::puts::moment;
 use super::{HOUR, MINUTE, SECOND, Script, put};
@@ -89,15 +87,18 @@ impl Script<'_> {
     pub fn schedules(&self) {
         self.about("schedules");
         let jobs = self.jobs();
-        let hourly = Schedule::every(HOUR).key("hourly").times(5).within(MINUTE);
+        let hourly = Schedule::every("hourly", HOUR).times(5).within(MINUTE);
         let task = Put::new("run").sub_queue("runs").tag("run").ttr(MINUTE).max_attempts(2);
-        self.note("schedule", jobs.schedule(hourly.starting(moment() + HOUR).put(task)));
-        let change = Reschedule::new().every(2 * HOUR).body("another run").priority(2);
-        self.note("change of a schedule", jobs.schedules().change("hourly", change));
+        self.note("schedule", jobs.schedule(hourly.starting(moment() + HOUR), task));
+        let change = Schedule::every("hourly", 2 * HOUR);
+        self.note("change of a schedule", jobs.schedules().change(change));
+        let task = Put::new("another run").priority(2).tag("run").max_attempts(2);
+        self.note("change of a task", jobs.schedules().change_task("hourly", task));
+        self.note("schedule by key", jobs.schedules().get("hourly"));
         self.note("schedules", jobs.schedules().list(None, 10));
         self.note("by_key", self.store.by_key("hourly"));
-        let minutely = Schedule::every(MINUTE).key("minutely").put(Put::new("soon").priority(0));
-        self.note("schedule", jobs.schedule(minutely));
+        let minutely = Schedule::every("minutely", MINUTE);
+        self.note("schedule", jobs.schedule(minutely, Put::new("soon").priority(0)));
         self.advance(MINUTE);
         let run = jobs.try_take().unwrap().unwrap();
         self.note("run", &run);

@@ -129,7 +129,7 @@ static VERB: Choice = Choice {
         (90, "List", &[Instead(&LIST)]),
         (34, "Revoke", &[FILTER_OF_CLAIMS, Flag, Option(&CURSOR), Count]),
         (35, "Resolve", &[Id, Option(&Body)]),
-        (36, "Schedules", &[Among(SCHEDULE_VERBS, &[0, 0, 1, 2, 3])]),
+        (36, "Schedules", &[Among(SCHEDULE_VERBS, &[0, 0, 1, 2, 3, 4])]),
         (37, "Forget", &[Id]),
         (38, "EndingOf", &[Id]),
         (39, "Groups", &[]),
@@ -245,6 +245,7 @@ const SCHEDULE_VERBS: &[Variant] = &[
     (65, "ChangeSchedule", &[Key, SCHEDULE]),
     (66, "RemoveSchedule", &[Key]),
     (97, "ListSchedules", &[Option(&CURSOR), Count]),
+    (68, "FindSchedule", &[Key]),
 ];
 
 static WAIT: Choice = Choice {

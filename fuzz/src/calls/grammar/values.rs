@@ -311,25 +311,6 @@ const SCHEDULE_TERMS: Field = All(&[
     Option(&Option(&Time)),
     Option(&Flag),
 ]);
-pub const NEW_SCHEDULE: Field = All(&[
-    SOME,
-    One(&RULE),
-    SCHEDULE_TERMS,
-    SOME,
-    RUN,
-    NONE,
-    NONE,
-    NONE,
-    NONE,
-    Option(&All(&[Option(&Id), Count, Count])),
-]);
-pub const SCHEDULE: Field = All(&[
-    Option(&One(&RULE)),
-    SCHEDULE_TERMS,
-    Option(&RUN),
-    Option(&Body),
-    Option(&Count32),
-    Option(&Count32),
-    Option(&List(&Tag)),
-    NONE,
-]);
+pub const NEW_SCHEDULE: Field =
+    All(&[SOME, One(&RULE), SCHEDULE_TERMS, SOME, RUN, Option(&All(&[Option(&Id), Count, Count]))]);
+pub const SCHEDULE: Field = All(&[Option(&One(&RULE)), SCHEDULE_TERMS, Option(&RUN), NONE]);

@@ -7,8 +7,8 @@ use tubewell_drivers::{Body, RecurRule};
 
 use crate::core::TaskEdit;
 use crate::core::list::{
-    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, EditTasks, EndTask, PutAndWait, PutMany,
-    PutOrWait, PutTask, RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, Revoke,
+    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, EditTasks, EndTask, FindSchedule, PutAndWait,
+    PutMany, PutOrWait, PutTask, RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, Revoke,
     SetSchedule, Spawn, UpdateTask, WriteStep,
 };
 use crate::core::state::{
@@ -24,8 +24,8 @@ use crate::values::restore::Restore;
 use crate::values::schedule::Restored;
 use crate::values::step::{Step, StepKind};
 use crate::{
-    Claim, Error, FIFOTTL, Failure, Filter, Missed, OnKey, Outcome, Put, Reschedule, Schedule,
-    SessionId, Store, TaskState, Tube, TubeOptions, Update,
+    Claim, Error, FIFOTTL, Failure, Filter, Missed, OnKey, Outcome, Put, Schedule, SessionId,
+    Store, TaskState, Tube, TubeOptions, Update,
 };
 
 const MAX_BODY: usize = 100;
@@ -344,71 +344,83 @@ fn schedules_are_refused_as_by_a_handle() {
     let (_store, tube) = store_and_tube();
     let second = Duration::from_secs(1);
     let work = || Put::new(b"work".to_vec());
-    let whole = || {
-        let schedule = Schedule::every(second).key("a").put(work());
-        ScheduleRequest::new(schedule).unwrap().1
-    };
-    let schedule = || Schedule::every(second).key("a").put(work());
+    let schedule = || Schedule::every("a", second);
+    let whole = || ScheduleRequest::new(schedule(), work()).unwrap().1;
     let put = |edit: fn(&mut PutRequest)| Some(request(edit));
     let restored = Restored { id: Some(u64::MAX), runs: 1, skipped: 1 };
     let cases = [
         (
-            Schedule::every(Duration::ZERO).key("a").put(work()),
+            Schedule::every("a", Duration::ZERO),
+            work(),
             ScheduleRequest { rule: Some(RecurRule::Every(0)), ..whole() },
         ),
-        (schedule().times(0), ScheduleRequest { times: Some(Some(0)), ..whole() }),
-        (schedule().missed(Missed::Latest(101)), ScheduleRequest { missed: Some(101), ..whole() }),
+        (Schedule::of("a"), work(), ScheduleRequest { rule: None, ..whole() }),
+        (schedule().times(0), work(), ScheduleRequest { times: Some(Some(0)), ..whole() }),
         (
-            schedule().put(Put::new(vec![7; 101])),
+            schedule().missed(Missed::Latest(101)),
+            work(),
+            ScheduleRequest { missed: Some(101), ..whole() },
+        ),
+        (
+            schedule(),
+            Put::new(vec![7; 101]),
             ScheduleRequest { put: put(|it| it.body = Body::new(vec![7; 101])), ..whole() },
         ),
         (
-            schedule().put(work().key("b")),
+            schedule(),
+            work().key("b"),
             ScheduleRequest { put: put(|it| it.key = Some("b".into())), ..whole() },
         ),
         (
-            schedule().put(work().on_key(OnKey::Keep)),
+            schedule(),
+            work().on_key(OnKey::Keep),
             ScheduleRequest { put: put(|it| it.on_key = OnKey::Keep), ..whole() },
         ),
         (
-            schedule().put(work().after(&tube, [1])),
+            schedule(),
+            work().after(&tube, [1]),
             ScheduleRequest { put: put(|it| it.after = Some(Box::default())), ..whole() },
         ),
         (
-            schedule().put(work().not_before(crate::base::moment::system_time(7))),
+            schedule(),
+            work().not_before(crate::base::moment::system_time(7)),
             ScheduleRequest { put: put(|it| it.not_before = Some(7)), ..whole() },
         ),
         (
             schedule().restored(u64::MAX, 1, 1),
+            work(),
             ScheduleRequest { restored: Some(restored), ..whole() },
         ),
     ];
     let key: Arc<str> = "a".into();
-    for (schedule, request) in cases {
+    for (schedule, task, request) in cases {
         let set = SetSchedule { key: key.clone(), request };
-        refused(tube.schedule(schedule), &set);
+        refused(tube.schedule(schedule, task), &set);
     }
     let set = SetSchedule { key: long(4072).into(), request: whole() };
-    refused(tube.schedule(schedule().key(long(4072))), &set);
+    refused(tube.schedule(Schedule::every(long(4072), second), work()), &set);
 
     let change = |key: &str, request| ChangeSchedule { key: key.into(), request };
-    let request = ScheduleRequest { body: Some(Body::new(vec![7; 101])), ..Default::default() };
-    let by_handle = tube.schedules().change("a", Reschedule::new().body(vec![7; 101]));
-    refused(by_handle, &change("a", request));
-    let request = ScheduleRequest { tags: Some(tags(33)), ..Default::default() };
-    let names: Vec<String> = (0..33).map(|at| at.to_string()).collect();
-    let by_handle = tube.schedules().change("a", Reschedule::new().tags(names));
-    refused(by_handle, &change("a", request));
-    let request = ScheduleRequest { max_attempts: Some(0), ..Default::default() };
-    refused(tube.schedules().change("", Reschedule::new()), &change("", request.clone()));
-    let by_handle = tube.schedules().change("a", Reschedule::new().max_attempts(0));
-    refused(by_handle, &change("a", request));
+    let of_task =
+        |edit: fn(&mut PutRequest)| ScheduleRequest { put: put(edit), ..Default::default() };
+    let large = change("a", of_task(|it| it.body = Body::new(vec![7; 101])));
+    refused(tube.schedules().change_task("a", vec![7; 101]), &large);
+    let tagged = change("a", of_task(|it| it.tags = tags(33)));
+    let task = (0..33).fold(work(), |task, at| task.tag(at.to_string()));
+    refused(tube.schedules().change_task("a", task), &tagged);
+    let never = change("a", of_task(|it| it.max_attempts = Some(0)));
+    refused(tube.schedules().change_task("a", work().max_attempts(0)), &never);
+    let restored = Some(Restored { id: None, runs: 1, skipped: 1 });
+    let counted = change("a", ScheduleRequest { restored, ..Default::default() });
+    refused(tube.schedules().change(Schedule::of("a").restored(None, 1, 1)), &counted);
+    refused(tube.schedules().change(Schedule::of("")), &change("", ScheduleRequest::default()));
+    refused(tube.schedules().get(""), &FindSchedule { key: "".into() });
     refused(tube.schedules().remove(""), &RemoveSchedule { key: "".into() });
     // What is as far below a millisecond is a millisecond in the request.
     let short = Duration::from_nanos(999_001);
-    assert!(matches!(tube.schedule(Schedule::every(short).key("a")), Err(Error::Invalid { .. })));
+    assert!(matches!(tube.schedule(Schedule::every("a", short), ""), Err(Error::Invalid { .. })));
     let none = schedule().missed(Missed::Latest(0));
-    assert!(matches!(tube.schedule(none), Err(Error::Invalid { .. })));
+    assert!(matches!(tube.schedule(none, work()), Err(Error::Invalid { .. })));
 }
 
 /// What a handle makes passes the checks of a call.
