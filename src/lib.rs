@@ -286,7 +286,7 @@
 //! * [`Statistics`] are exact and cost nothing to read. [`Store::events`] and
 //!   [`Tube::on_task_change`] deliver events. [`Claim::progress`] reports how far a task is, and
 //!   [`Store::owners`] lists the sessions that have tasks.
-//! * [`Store::verify`] checks the file, and [`StoreOptions::compact`] shrinks it. [`Store::backup`]
+//! * [`StoreAdmin::verify`](crate::expert::StoreAdmin::verify) checks the file, and [`StoreOptions::compact`] shrinks it. [`StoreAdmin::backup`](crate::expert::StoreAdmin::backup)
 //!   copies it, and [`StoreOptions::salvage`] reads what is left of a damaged file.
 //! * Each [`Error`] says what is true after it.
 //! * `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
@@ -313,7 +313,7 @@ mod text;
 mod values;
 pub mod worker;
 
-/// What a driver of your own needs; see [`Store::register_driver`].
+/// What a driver of your own needs; see [`StoreAdmin::register_driver`](crate::expert::StoreAdmin::register_driver).
 pub mod driver {
     pub use tubewell_drivers::{
         Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
@@ -324,6 +324,7 @@ pub mod expert {
     //! What few programs name: the parts of a backup, a repair and an export, the numbers of metrics, media of
     //! your own, and the types of some fields.
     //!
+    //! * **A whole store:** [`StoreAdmin`], from [`Store::admin`](crate::Store::admin).
     //! * **Other media and clocks:** [`Storage`], [`Clock`]; a driver of your own is in [`driver`](crate::driver).
     //! * **Tasks that come from elsewhere:** [`Restore`], [`SpawnedBy`], [`HistoryEntry`], [`Step`], [`LastFailure`];
     //!   a damaged file: [`Salvaged`].
@@ -334,6 +335,7 @@ pub mod expert {
     pub use crate::base::clock::Clock;
     pub use crate::events::{Callback, Delivered};
     pub use crate::handle::salvage::{Salvaged, SalvagedTube};
+    pub use crate::handle::store::StoreAdmin;
     #[cfg(feature = "redb")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
     pub use crate::handle::transact::View;

@@ -178,7 +178,7 @@ fn list_refuses_the_cursor_of_another_state() {
         let refused = tube.query().list(state, cursor.clone(), 10);
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{state}: {refused:?}");
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Any text that is a cursor lists tasks of the asked state, or is refused.
@@ -217,7 +217,7 @@ fn made_up_cursors_are_harmless() {
             }
         }
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn durability_of_tube_is_stored_and_stays() {
             assert_eq!(ready, 3 * (round as u64 + 1), "{}, {durability}", tube.name());
         }
         assert_stays(&store);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.close().unwrap();
     }
     let mut stored = BTreeMap::new();
@@ -322,7 +322,7 @@ fn store_in_memory_has_tubes_of_every_durability() {
         use_tubes(&create_tubes(&store, false).unwrap());
         assert_stays(&store);
         store.flush().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.close().unwrap();
     }
 }
@@ -377,7 +377,7 @@ fn custom_storage_keeps_tubes_of_every_durability() {
             assert_eq!(tube.statistics().unwrap().tasks.ready, 3 * (round as u64 + 1));
         }
         assert_stays(&store);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.close().unwrap();
     }
 }

@@ -53,10 +53,10 @@ fn backup_under_load_is_a_prefix_with_all_acknowledged_tasks() {
         for round in 0..4 {
             let path = dir.path().join(format!("copy {round}"));
             let before = acknowledged.load(Ordering::SeqCst);
-            store.backup(&path).unwrap();
+            store.admin().backup(&path).unwrap();
             let after = acknowledged.load(Ordering::SeqCst);
             let copy = Store::open(&path).unwrap();
-            assert_eq!(copy.verify().unwrap(), [""; 0]);
+            assert_eq!(copy.admin().verify().unwrap(), [""; 0]);
             let found = bodies(&copy, "work");
             let count = found.len() as u64;
             assert!(found.iter().copied().eq(0..count), "not a prefix");
@@ -67,7 +67,7 @@ fn backup_under_load_is_a_prefix_with_all_acknowledged_tasks() {
         }
         stop.store(true, Ordering::SeqCst);
     });
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn backup_opens_like_a_killed_store() {
     work.admin().bury(buried, None).unwrap();
     relaxed.put("not flushed").unwrap();
     memory.put("in memory").unwrap();
-    store.backup(dir.path().join("copy")).unwrap();
+    store.admin().backup(dir.path().join("copy")).unwrap();
     assert_eq!(claim.body(), b"taken");
 
     let copy = Store::options().clock(&clock).open(dir.path().join("copy")).unwrap();
-    assert_eq!(copy.verify().unwrap(), [""; 0]);
+    assert_eq!(copy.admin().verify().unwrap(), [""; 0]);
     let infos = |store: &Store| store.tubes().unwrap();
     assert_eq!(infos(&copy), infos(&store));
     let tasks = copy.find_tube("work").unwrap().statistics().unwrap().tasks;
@@ -116,10 +116,10 @@ fn backup_refuses_to_overwrite_a_file() {
     let path = dir.path().join("precious");
     std::fs::write(&path, "something else").unwrap();
     let refused = Error::FileExists { path: path.display().to_string() };
-    assert_eq!(store.backup(&path), Err(refused));
+    assert_eq!(store.admin().backup(&path), Err(refused));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else");
     assert_eq!(names(dir.path()), ["precious"]);
-    assert!(matches!(store.backup(dir.path().join("no/such/dir")), Err(Error::Io { .. })));
+    assert!(matches!(store.admin().backup(dir.path().join("no/such/dir")), Err(Error::Io { .. })));
 }
 
 #[test]
@@ -131,6 +131,7 @@ fn backup_file_gets_its_name_only_when_complete() {
     let path = dir.path().join("copy");
     let seen = Arc::new(AtomicU64::new(0));
     store
+        .admin()
         .backup_with(&path, |copied, all| {
             assert!(copied <= all && all == 20_000);
             assert!(!path.exists(), "after {copied} tasks");
@@ -144,7 +145,7 @@ fn backup_file_gets_its_name_only_when_complete() {
     // A failed backup leaves no file. Here its directory is removed during the backup.
     let sub = dir.path().join("sub");
     std::fs::create_dir(&sub).unwrap();
-    let ended = store.backup_with(sub.join("copy"), |_, _| {
+    let ended = store.admin().backup_with(sub.join("copy"), |_, _| {
         let _ = std::fs::remove_dir_all(&sub);
     });
     assert!(matches!(ended, Err(Error::Io { .. })), "{ended:?}");
@@ -157,8 +158,9 @@ fn backup_leaves_no_file_when_progress_callback_panics() {
     let store = Store::in_memory().unwrap();
     let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
     tube.put("x").unwrap();
-    let copy =
-        || store.backup_with(dir.path().join("copy"), |_, _| panic!("a defect of the caller"));
+    let copy = || {
+        store.admin().backup_with(dir.path().join("copy"), |_, _| panic!("a defect of the caller"))
+    };
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(copy)).is_err());
     assert_eq!(names(dir.path()), [""; 0]);
     tube.put("the store still works").unwrap();
@@ -179,7 +181,7 @@ fn compact_completes_when_progress_callback_panics() {
         Store::options().compact(&path, |_, _| panic!("a defect of the caller")).unwrap();
     assert!(after < before, "{after} bytes of {before}");
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(bodies_of(&store), ["kept"]);
 }
 

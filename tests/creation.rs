@@ -148,7 +148,7 @@ fn create(start: Vec<u8>) -> (Vec<Op>, usize) {
 fn assert_opens(image: &[u8], has_task: bool) {
     let store = Disk::new(image.to_vec()).open();
     let store = store.unwrap_or_else(|error| panic!("{} bytes: {error}", image.len()));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     if has_task {
         let claim = store.find_tube("work").unwrap().try_take().unwrap();
         assert_eq!(claim.unwrap().body(), b"kept");
@@ -228,6 +228,6 @@ fn file_of_a_half_created_store_opens() {
         bytes.resize(at(len), 0);
         fs::write(&path, bytes).unwrap();
         let store = Store::open(&path).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
-        assert_eq!((store.verify().unwrap().len(), store.tubes().unwrap().len()), (0, 0));
+        assert_eq!((store.admin().verify().unwrap().len(), store.tubes().unwrap().len()), (0, 0));
     }
 }

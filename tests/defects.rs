@@ -97,7 +97,7 @@ fn assert_stopped(answer: Result<()>) {
 fn assert_file_works(path: &Path) {
     let driver = PanickingDriver(Arc::default());
     let store = Store::options().clock(ManualClock::new()).driver(driver).open(path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("full").unwrap();
     assert!(tube.statistics().unwrap().tasks.total <= 1);
     tube.admin().truncate().unwrap();

@@ -25,7 +25,7 @@ fn assert_store_works(options: impl Fn() -> StoreOptions) {
         for answer in tubewell::Claim::end_many(claims, |_| Outcome::done()).unwrap() {
             answer.unwrap();
         }
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.close().unwrap();
     }
 }
@@ -90,7 +90,7 @@ fn assert_durability_works(options: &TubeOptions, store: &Store, round: u64) {
         assert_eq!(tube.try_take().unwrap().unwrap().ack().unwrap().state, TaskState::Done);
     }
     store.flush().unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn verbs_accept_any_number() {
         tube.admin().truncate().unwrap();
     }
     assert!(events.try_recv().is_some());
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn driver_name_over_255_bytes_is_rejected() {
         store.open_tube("work", options).unwrap().put("x").unwrap();
         assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, round + 1);
         for name in [String::new(), longest.clone() + "x", "x".repeat(2 << 20), "a\nb".into()] {
-            let refused = store.register_driver(NamedDriver(name.clone()));
+            let refused = store.admin().register_driver(NamedDriver(name.clone()));
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
             let refused = Store::options().driver(NamedDriver(name)).open_in_memory().map(drop);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");

@@ -52,7 +52,7 @@ fn schedules_that_are_not_due_wake_no_thread() {
     }
 
     // The sweeper wakes up every 30 seconds, and the idle work begins after five.
-    let commits = store.counters().unwrap().commits;
+    let commits = store.admin().counters().unwrap().commits;
     let (mut before, mut quiet) = (waits(), 0);
     for _ in 0..60 {
         std::thread::sleep(Duration::from_millis(500));
@@ -64,5 +64,5 @@ fn schedules_that_are_not_due_wake_no_thread() {
         }
     }
     assert_eq!(quiet, 8, "no four seconds without a wake-up: {before:?}");
-    assert_eq!((before.len(), store.counters().unwrap().commits), (3, commits));
+    assert_eq!((before.len(), store.admin().counters().unwrap().commits), (3, commits));
 }

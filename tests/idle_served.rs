@@ -38,7 +38,7 @@ fn idle_connections_wake_no_thread() {
     let store = Store::in_memory().unwrap();
     store.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let socket = ServeOptions::unix(folder.path().join("sock"));
-    let served = store.serve(socket.heartbeat(HEARTBEAT)).unwrap();
+    let served = store.admin().serve(socket.heartbeat(HEARTBEAT)).unwrap();
     let connections: Vec<Store> = (0..3).map(|_| connect(served.url()).unwrap()).collect();
     let events = connections[0].events(Filter::new(), 10).unwrap();
     // Without a claim, its heartbeats end.

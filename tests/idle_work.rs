@@ -35,7 +35,7 @@ fn reads_to_open(path: &Path) -> u64 {
     let copy = path.with_extension("killed");
     std::fs::copy(path, &copy).unwrap();
     let store = options(&ManualClock::new()).open(&copy).unwrap();
-    let reads = store.counters().unwrap().reads;
+    let reads = store.admin().counters().unwrap().reads;
     assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.total, 640);
     reads
 }
@@ -52,7 +52,7 @@ fn killed_store_opens_without_reading_the_whole_file() {
     // A debug build of the engine reads all pages once at each open.
     let most = if cfg!(debug_assertions) { size / 4096 / 2 } else { 100 };
     assert!(reads < most, "{reads} reads of a file of {size} bytes");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// A kill before the first write of a run costs the next open the reading of the journal, and of
@@ -77,9 +77,9 @@ fn idle_work_does_not_flush_a_small_store() {
     let store = options(&clock).open_in_memory().unwrap();
     store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap().put("x").unwrap();
     store.flush().unwrap();
-    let flushes = store.counters().unwrap().flushes;
+    let flushes = store.admin().counters().unwrap().flushes;
     clock.advance(SECOND * 60);
-    assert_eq!(store.counters().unwrap().flushes, flushes);
+    assert_eq!(store.admin().counters().unwrap().flushes, flushes);
 }
 
 const MIB: u64 = 1 << 20;
@@ -140,10 +140,14 @@ fn idle_work_shrinks_drained_file() {
     let after = size(&path);
     assert!(after < 3 * MIB, "{before} bytes before, {after} after");
     // The file shrinks once in an idle period.
-    let writes = store.counters().unwrap().writes;
+    let writes = store.admin().counters().unwrap().writes;
     clock.advance(SECOND * 59);
-    assert_eq!(store.counters().unwrap().writes, writes, "a second write in one idle period");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(
+        store.admin().counters().unwrap().writes,
+        writes,
+        "a second write in one idle period"
+    );
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     // The waiting take, the tasks and the claim have survived the shrink.
     tube.put("for the waiting take").unwrap();
     let Poll::Ready(Ok(served)) = waiting.poll(context) else { panic!("it got no task") };
@@ -156,7 +160,7 @@ fn idle_work_shrinks_drained_file() {
     store.close().unwrap();
     let store = options(&clock).open(&path).unwrap();
     assert_eq!(store.find_tube("few").unwrap().statistics().unwrap().tasks.buried, 1);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -168,10 +172,10 @@ fn idle_work_does_not_shrink_file_with_backlog() {
         let (store, tube) = backlog(&path, &clock, tasks);
         tube.put_many((0..bodies).map(|_| vec![1; body])).unwrap();
         store.flush().unwrap();
-        let (before, flushes) = (size(&path), store.counters().unwrap().flushes);
+        let (before, flushes) = (size(&path), store.admin().counters().unwrap().flushes);
         assert!((4 * MIB..32 * MIB).contains(&before), "{before} bytes");
         clock.advance(MINUTE * 60);
-        assert_eq!((size(&path), store.counters().unwrap().flushes), (before, flushes));
+        assert_eq!((size(&path), store.admin().counters().unwrap().flushes), (before, flushes));
     }
 }
 
@@ -188,7 +192,7 @@ fn idle_work_shrinks_file_after_truncate_and_drop_tube() {
     assert!(size(&path) > 8 * MIB);
     clock.advance(MINUTE);
     assert!(size(&path) < 3 * MIB, "{} bytes", size(&path));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -203,6 +207,7 @@ fn shrink_waits_until_backup_has_ended() {
     let before = size(&path);
     let mut steps = 0;
     store
+        .admin()
         .backup_with(folder.path().join("copy"), |_, _| {
             clock.advance(MINUTE);
             assert_eq!(size(&path), before, "pages that the backup reads were moved");
@@ -231,7 +236,7 @@ fn drained_file_shrinks_between_small_regular_commits() {
         clock.advance(SECOND / 2);
     }
     assert!(size(&path) < 3 * MIB, "{} bytes", size(&path));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -273,9 +278,9 @@ fn file_does_not_alternate_between_shrinking_and_growing() {
         store.flush().unwrap();
         let mut flushes = Vec::new();
         for _ in 0..10 {
-            let before = store.counters().unwrap().flushes;
+            let before = store.admin().counters().unwrap().flushes;
             clock.advance(SECOND * 6);
-            flushes.push(store.counters().unwrap().flushes - before);
+            flushes.push(store.admin().counters().unwrap().flushes - before);
             put_large(1);
             store.flush().unwrap();
         }
@@ -326,7 +331,7 @@ fn close_returns_the_space_of_a_drained_file() {
     close_drained(&store, &store.find_tube("work").unwrap());
     assert!(size(&path) < 4 << 20, "{} bytes", size(&path));
     let store = options(&clock).open(&path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Puts this many small tasks, acks them, and closes the store at once.

@@ -150,9 +150,9 @@ fn limits_and_pauses_of_sub_queues_are_json_objects() {
     let tube = store.create_tube("jobs", TubeOptions::new().driver(UTUBETTL)).unwrap();
     tube.admin().pause_sub_queue("example.org", Duration::from_millis(1500)).unwrap();
     tube.admin().pause_sub_queue("", Duration::MAX).unwrap();
-    store.set_limit("database", 2).unwrap();
+    store.admin().set_limit("database", 2).unwrap();
     let limit = r#"{"name":"database","most":2,"taken":0}"#;
-    assert_json::<Limit>(&store.limits().unwrap()[0], limit);
+    assert_json::<Limit>(&store.admin().limits().unwrap()[0], limit);
     let paused = tube.query().paused_sub_queues().unwrap();
     assert_json::<PausedSubQueue>(&paused[0], r#"{"name":"","resumes_in":null}"#);
     let text = r#"{"name":"example.org","resumes_in":{"secs":1,"nanos":500000000}}"#;

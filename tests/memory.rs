@@ -158,7 +158,7 @@ fn memory_stays_bounded_while_a_checkpoint_is_blocked() {
             tube.put("the first put of a run reserves ids").unwrap();
             tube
         });
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let allocated = || MEMORY.allocated() - disk.allocated();
         let before = allocated();
         disk.block_database_writes();
@@ -171,7 +171,8 @@ fn memory_stays_bounded_while_a_checkpoint_is_blocked() {
             // A commit that is too large for the journal is written to the database by its caller. It is the one
             // that is blocked then, and no caller waits for the journal.
             wait_until(|| {
-                store.counters().unwrap().journal_waits > 0 || !producers.put_once(&tubes[2])
+                store.admin().counters().unwrap().journal_waits > 0
+                    || !producers.put_once(&tubes[2])
             });
             producers.put_until_full(&tubes[2]);
             let grown = allocated().saturating_sub(before);
@@ -184,7 +185,7 @@ fn memory_stays_bounded_while_a_checkpoint_is_blocked() {
         });
         let ready = tubes.iter().map(|tube| tube.statistics().unwrap().tasks.ready).sum::<u64>();
         assert_eq!(ready, producers.accepted.into_inner());
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.close().unwrap();
     });
 }

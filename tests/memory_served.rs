@@ -31,7 +31,7 @@ fn take_of_many_large_bodies_costs_the_owner_one_answer() {
     drop((jobs, owner));
 
     let owner = open();
-    let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let served = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
     let remote = connect(served.url()).unwrap();
     let jobs = remote.find_tube("jobs").unwrap();
     let (before, filled) = (MEMORY.allocated(), MEMORY.max_allocated());

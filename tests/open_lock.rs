@@ -59,7 +59,7 @@ fn open_waits_for_a_lock_that_is_released_soon() {
     make_store(&path);
     let store = open_while_locked(&path, || Store::open(&path)).unwrap();
     assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.ready, 1);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -94,5 +94,5 @@ fn open_of_a_store_in_use_fails_and_leaves_its_owner_alone() {
     let refused = Store::open(&path).map(drop);
     assert_eq!(refused, Err(Error::InUse { path: path.display().to_string() }));
     owner.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
-    assert_eq!(owner.verify().unwrap(), [""; 0]);
+    assert_eq!(owner.admin().verify().unwrap(), [""; 0]);
 }

@@ -24,7 +24,7 @@ fn read_tubes_returns_names_and_options_and_leaves_the_file_alone() {
     assert!(matches!(read_tubes(&path), Err(Error::InUse { .. })));
     // A backup is what a kill at this moment would leave.
     let copy = dir.path().join("copy");
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     store.close().unwrap();
     for path in [path, copy] {
         let before = std::fs::read(&path).unwrap();

@@ -237,7 +237,7 @@ fn damaged_entry_of_a_history_is_lost_and_its_task_is_not() {
             entries.into_iter().map(|entry| entry.text).collect()
         };
         assert_eq!(texts(tube.query().history(0).unwrap()), texts(expected));
-        assert_eq!(other.verify().unwrap(), [""; 0]);
+        assert_eq!(other.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -272,7 +272,7 @@ fn damaged_step_is_lost_and_its_task_is_not() {
         let tube = other.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
         tube.admin().restore_many([Restore::new("x").steps(expected.clone())]).unwrap();
         assert_eq!(tube.query().steps(0).unwrap(), expected);
-        assert_eq!(other.verify().unwrap(), [""; 0]);
+        assert_eq!(other.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -322,7 +322,7 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         assert_eq!((tasks.ready, tasks.kept), (1, u64::from(keeps)));
         let answer = Ending::Done { result: Some(b"answer".to_vec()) };
         assert_eq!(tube.ending(0) == Ok(Some(answer)), keeps);
-        assert_eq!(other.verify().unwrap(), [""; 0]);
+        assert_eq!(other.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -335,7 +335,7 @@ fn limits_and_pauses_of_sub_queues_are_salvaged() {
     let options = options.sub_queue_rate(Rate::per(2, Duration::from_secs(1)));
     let tube = store.create_tube("pages", options.driver(UTUBETTL)).unwrap();
     store.create_tube("plain", TubeOptions::new().driver(UTUBETTL)).unwrap();
-    store.set_limit("database", 2).unwrap();
+    store.admin().set_limit("database", 2).unwrap();
     for (name, seconds) in [("elapsed", 1), ("example.org", 100)] {
         tube.admin().pause_sub_queue(name, Duration::from_secs(seconds)).unwrap();
     }

@@ -30,7 +30,7 @@ fn pair() -> Pair {
 
 fn pair_of(owner: Store) -> Pair {
     let folder = tempfile::tempdir().unwrap();
-    let served = owner.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    let served = owner.admin().serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
     let url = served.url().to_owned();
     Pair { remote: connect(&url).unwrap(), url, owner, _folder: folder }
 }
@@ -52,7 +52,7 @@ fn tasks_are_put_taken_and_acked_through_a_connection() {
     assert_eq!(claims.len(), 2);
     Claim::end_many(claims, |_| Outcome::done()).unwrap();
     assert!(jobs.try_take().unwrap().is_none());
-    assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+    assert_eq!(pair.owner.admin().verify().unwrap(), [""; 0]);
 }
 
 /// The path would name another file at the owner.
@@ -61,11 +61,11 @@ fn backup_to_a_path_that_is_not_utf_8_is_refused_through_a_connection() {
     use std::os::unix::ffi::OsStrExt;
     let (pair, folder) = (pair(), tempfile::tempdir().unwrap());
     let path = folder.path().join(std::ffi::OsStr::from_bytes(b"copy-\xff"));
-    match pair.remote.backup(&path) {
+    match pair.remote.admin().backup(&path) {
         Err(Error::Invalid { what }) => assert!(what.contains("not UTF-8"), "{what}"),
         other => panic!("{other:?}"),
     }
-    pair.owner.backup(&path).unwrap();
+    pair.owner.admin().backup(&path).unwrap();
     let files = std::fs::read_dir(folder.path()).unwrap();
     assert_eq!(files.count(), 1, "the backup of the owner");
 }
@@ -212,7 +212,7 @@ fn subscription_without_an_owner_is_refused() {
     pair.remote.close().unwrap();
     assert!(matches!(pair.remote.events(Filter::new(), 10), Err(Error::Closed)));
     let folder = tempfile::tempdir().unwrap();
-    let served = pair.owner.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    let served = pair.owner.admin().serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
     let options = ConnectOptions::new().timeout(Duration::from_millis(50));
     let remote = options.connect(served.url()).unwrap();
     served.stop();
@@ -330,7 +330,7 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
     let socket = || ServeOptions::unix(folder.path().join("sock"));
     let owner = Store::in_memory().unwrap();
     owner.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
-    let served = owner.serve(socket()).unwrap();
+    let served = owner.admin().serve(socket()).unwrap();
     let remote = connect(served.url()).unwrap();
 
     let named = || remote.session("l".repeat(LABEL)).map_err(|error| error.to_string());
@@ -351,7 +351,7 @@ fn session_that_does_not_fit_into_the_next_connection_is_refused() {
     }
 
     served.stop();
-    owner.serve(socket()).unwrap();
+    owner.admin().serve(socket()).unwrap();
     let claim = sessions[3851].tube(&remote.find_tube("jobs").unwrap()).unwrap().take().unwrap();
     claim.ack().unwrap();
     // A session that ends leaves room for another one.
@@ -374,7 +374,7 @@ impl Driver for Plain {
 #[test]
 fn what_only_the_owner_can_do_is_refused() {
     let pair = pair();
-    let refused = pair.remote.serve(ServeOptions::unix("unused")).unwrap_err();
+    let refused = pair.remote.admin().serve(ServeOptions::unix("unused")).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
     let with_callback = TubeOptions::new().on_task_change(|_| {});
     let refused = pair.remote.create_tube("jobs", with_callback.driver(FIFO)).unwrap_err();
@@ -382,7 +382,7 @@ fn what_only_the_owner_can_do_is_refused() {
     let jobs = pair.remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     let refused = jobs.on_task_change(None).map(drop).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
-    let refused = pair.remote.register_driver(Plain).unwrap_err();
+    let refused = pair.remote.admin().register_driver(Plain).unwrap_err();
     assert!(matches!(refused, Error::OwnerOnly { .. }), "{refused}");
 }
 
@@ -395,8 +395,8 @@ fn verify_and_backup_of_a_peer_run_at_the_owner_without_reports() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
     let report = |_: u64, _: u64| -> () { panic!("a report") };
-    assert_eq!(pair.remote.verify_with(report), Ok(Vec::new()));
-    pair.remote.backup_with(&copy, report).unwrap();
+    assert_eq!(pair.remote.admin().verify_with(report), Ok(Vec::new()));
+    pair.remote.admin().backup_with(&copy, report).unwrap();
     assert_eq!(
         Store::open(&copy).unwrap().find_tube("jobs").unwrap().statistics().unwrap().tasks.ready,
         5000
@@ -408,7 +408,7 @@ fn what_needs_a_closed_file_is_refused_while_the_store_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
     let owner = Store::open(&file).unwrap();
-    let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+    let served = owner.admin().serve(ServeOptions::unix(&socket)).unwrap();
     let _remote = connect(served.url()).unwrap();
     for refused in [
         Store::open(&file).map(drop),
@@ -425,7 +425,7 @@ fn store_closes_with_its_last_handle_although_it_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
     let owner = Store::open(&file).unwrap();
-    let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+    let served = owner.admin().serve(ServeOptions::unix(&socket)).unwrap();
     let remote = connect(served.url()).unwrap();
     let jobs = remote.create_tube("jobs", TubeOptions::new().driver(FIFO)).unwrap();
     drop(owner);
@@ -440,9 +440,10 @@ fn store_closes_with_its_last_handle_although_it_is_served() {
 fn short_secret_is_refused_on_both_sides() {
     let store = Store::in_memory().unwrap();
     let address = ([127, 0, 0, 1], 0);
-    let short = store.serve(ServeOptions::tcp(address).secret("short")).unwrap_err();
+    let short = store.admin().serve(ServeOptions::tcp(address).secret("short")).unwrap_err();
     assert!(short.to_string().contains("at least 16 bytes"), "{short}");
-    let served = store.serve(ServeOptions::tcp(address).secret("a secret of the test")).unwrap();
+    let served =
+        store.admin().serve(ServeOptions::tcp(address).secret("a secret of the test")).unwrap();
     let short = ConnectOptions::new().secret("short").connect(served.url()).unwrap_err();
     assert!(short.to_string().contains("at least 16 bytes"), "{short}");
     let options = ConnectOptions::new().secret("a secret of the test");
@@ -456,17 +457,17 @@ fn short_secret_is_refused_on_both_sides() {
 fn address_that_cannot_be_served_at_is_refused_with_its_reason() {
     let (store, folder) = (Store::in_memory().unwrap(), tempfile::tempdir().unwrap());
     let socket = |name: &str| ServeOptions::unix(folder.path().join(name));
-    let _served = store.serve(socket("sock")).unwrap();
-    let used = store.serve(socket("sock")).unwrap_err().to_string();
+    let _served = store.admin().serve(socket("sock")).unwrap();
+    let used = store.admin().serve(socket("sock")).unwrap_err().to_string();
     assert!(used.contains("is in use: a server listens there; use another address"), "{used}");
     // A program that serves no store.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let options = ServeOptions::tcp(listener.local_addr().unwrap());
-    let used = store.serve(options.secret("a secret of the test")).unwrap_err().to_string();
+    let used = store.admin().serve(options.secret("a secret of the test")).unwrap_err().to_string();
     assert!(used.contains("is in use: another process listens there"), "{used}");
     let path = folder.path().join("file");
     std::fs::write(&path, "precious").unwrap();
-    let refused = store.serve(socket("file")).unwrap_err();
+    let refused = store.admin().serve(socket("file")).unwrap_err();
     assert_eq!(refused, Error::FileExists { path: path.display().to_string() });
     assert!(!refused.is_transient());
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
@@ -478,7 +479,7 @@ fn owner_that_closes_is_reported_and_found_again() {
     let (file, socket) = (folder.path().join("store"), folder.path().join("sock"));
     let owner = Store::open(&file).unwrap();
     owner.create_tube("jobs", TubeOptions::new().driver(FIFOTTL)).unwrap();
-    let url = owner.serve(ServeOptions::unix(&socket)).unwrap().url().to_owned();
+    let url = owner.admin().serve(ServeOptions::unix(&socket)).unwrap().url().to_owned();
     let remote = connect(&url).unwrap();
     let jobs = remote.find_tube("jobs").unwrap();
     jobs.put("one").unwrap();
@@ -486,12 +487,12 @@ fn owner_that_closes_is_reported_and_found_again() {
     drop(owner);
 
     let owner = Store::open(&file).unwrap();
-    owner.serve(ServeOptions::unix(&socket)).unwrap();
+    owner.admin().serve(ServeOptions::unix(&socket)).unwrap();
     // The handles of the connection work on.
     let claim = jobs.take_timeout(HANGS_AFTER).unwrap().unwrap();
     assert_eq!(claim.body(), b"one");
     claim.ack().unwrap();
-    assert_eq!(owner.verify().unwrap(), [""; 0]);
+    assert_eq!(owner.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -516,9 +517,9 @@ fn sockets_with_long_paths_are_served_and_found() {
         let socket = folder.join("s".repeat(name_length));
         assert!(!tubewell::expert::is_socket_served(&socket));
         for _ in 0..2 {
-            let served = owner.serve(ServeOptions::unix(&socket)).unwrap();
+            let served = owner.admin().serve(ServeOptions::unix(&socket)).unwrap();
             assert!(tubewell::expert::is_socket_served(&socket));
-            let again = owner.serve(ServeOptions::unix(&socket));
+            let again = owner.admin().serve(ServeOptions::unix(&socket));
             assert!(matches!(again, Err(Error::AddressInUse { .. })), "{again:?}");
             let remote = connect(served.url()).unwrap();
             assert_eq!(remote.tubes().unwrap().len(), 0);

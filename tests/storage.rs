@@ -84,7 +84,7 @@ fn store_keeps_tasks_on_custom_storage() {
     store.close().unwrap();
     let store = open(&disk);
     assert_eq!(store.find_tube("work").unwrap().try_take().unwrap().unwrap().body(), b"kept");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn storage_failure_makes_outcome_unknown_refuses_later_calls_and_loses_nothing()
     disk.broken.store(false, Ordering::SeqCst);
     let store = open(&disk);
     let tube = store.find_tube("work").unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let claim = tube.try_take().unwrap().unwrap();
     assert_eq!((claim.id(), claim.body()), (kept.id, b"kept".as_slice()));
 }
@@ -183,7 +183,7 @@ fn store_with_damaged_body(driver: &str, bodies: &[&str], damaged: &str) -> Stor
 fn damaged_body_is_never_delivered_and_its_sub_queue_continues() {
     let store = store_with_damaged_body(UTUBE, &["bad", "good"], "bad");
     // One finding for the page, one for the task.
-    let findings = store.verify().unwrap();
+    let findings = store.admin().verify().unwrap();
     assert_eq!(findings.len(), 2);
     assert!(findings[1].contains("tube \"work\": task 0: its body"), "{findings:?}");
     let tube = store.find_tube("work").unwrap();
@@ -238,7 +238,7 @@ fn store_resumes_after_its_storage_panics() {
         std::thread::yield_now();
     }
     assert_eq!(tube.statistics().unwrap().tasks.ready, 5001);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Another process may extend the file. Regression: an assertion of the engine failed when it
@@ -259,9 +259,9 @@ fn store_resumes_after_an_external_change_of_storage_length() {
         std::thread::yield_now();
     }
     assert_eq!(tube.statistics().unwrap().tasks.ready, 5001);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
     let store = open(&disk);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 5001);
 }

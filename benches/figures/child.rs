@@ -37,7 +37,7 @@ fn open(path: &Path, cache: u64) -> Outcome {
     checked(claim.body(), BODY);
     print("open", millis(opened));
     print("first", millis(opened + first));
-    print("reads", store.counters()?.reads as f64);
+    print("reads", store.admin().counters()?.reads as f64);
     print("opened", after);
     drop(claim);
     fill_cache(&tube)?;
@@ -60,7 +60,7 @@ fn kept(path: &Path) -> Outcome {
     print("opened", after);
     let tube = store.find_tube("work")?;
     let claim = tube.try_take()?.ok_or("no ready task")?;
-    let before = store.counters()?.reads;
+    let before = store.admin().counters()?.reads;
     let (ended, time) = timed(|| {
         if tube.query().groups()?.is_empty() {
             claim.end(tubewell::Outcome::result("done"))
@@ -70,7 +70,7 @@ fn kept(path: &Path) -> Outcome {
     });
     ended?;
     print("end", millis(time));
-    print("reads", (store.counters()?.reads - before) as f64);
+    print("reads", (store.admin().counters()?.reads - before) as f64);
     store.close()?;
     Ok(())
 }

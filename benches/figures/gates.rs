@@ -61,13 +61,13 @@ fn finish(setting: &Setting, report: &mut Report) -> Outcome {
     for n in 0..100 {
         work.put(body(n, BODY))?;
         let claim = work.try_take()?.ok_or("no ready task")?;
-        let before = store.counters()?.flushes;
+        let before = store.admin().counters()?.flushes;
         let mut finish = tubewell::Outcome::done();
         for mail in 0..3 {
             finish = finish.and_put(&mails, body(3 * n + mail, BODY));
         }
         claim.end(finish)?;
-        flushes.push((store.counters()?.flushes - before) as f64);
+        flushes.push((store.admin().counters()?.flushes - before) as f64);
     }
     store.close()?;
     let count = report.spread("flushes of an end with three puts", &flushes, "");

@@ -38,9 +38,9 @@ impl Activity {
     /// finished its idle work.
     pub fn of_idle(store: &Store, seconds: u64) -> Outcome<Activity> {
         std::thread::sleep(IDLE_WORK);
-        let (counters, (wakes, nanos)) = (store.counters()?, thread_activity());
+        let (counters, (wakes, nanos)) = (store.admin().counters()?, thread_activity());
         std::thread::sleep(Duration::from_secs(seconds));
-        let (later, (woken, used)) = (store.counters()?, thread_activity());
+        let (later, (woken, used)) = (store.admin().counters()?, thread_activity());
         Ok(Activity {
             // One wake-up is that of this thread. Reading the counters wakes no thread.
             wakes: woken - wakes - 1.0,

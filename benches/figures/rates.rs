@@ -162,10 +162,10 @@ fn run(setting: &Setting, case: &mut Case) -> Outcome {
     let put = work.put(case.callers)?;
     let drain = work.drain(case.callers)?;
     tube.admin().truncate()?;
-    let before = (store.counters()?.flushes, tube.statistics()?.calls.ack);
+    let before = (store.admin().counters()?.flushes, tube.statistics()?.calls.ack);
     let cycle = work.cycle(case.callers)?;
     let cycles = tube.statistics()?.calls.ack - before.1;
-    case.flushes = (store.counters()?.flushes - before.0) as f64 / cycles.max(1) as f64;
+    case.flushes = (store.admin().counters()?.flushes - before.0) as f64 / cycles.max(1) as f64;
     case.rates.push([put, drain, cycle]);
     Ok(store.close()?)
 }

@@ -39,7 +39,7 @@ fn served(
     let store = Store::open(folder.join("store"))?;
     let options = TubeOptions::new().durability(durability);
     let tube = store.create_tube("work", options.driver(FIFO))?;
-    let served = store.serve(ServeOptions::unix(folder.join("socket")))?;
+    let served = store.admin().serve(ServeOptions::unix(folder.join("socket")))?;
     let remote = (0..connections).map(|_| connect(served.url())?.find_tube("work"));
     let remote = remote.collect::<tubewell::Result<_>>()?;
     Ok((store, tube, remote))

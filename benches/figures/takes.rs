@@ -67,7 +67,7 @@ fn take_while_writing(
     monitor: &Arc<Monitor>,
 ) -> Outcome<Times> {
     let stop = AtomicBool::new(false);
-    let writes = store.counters()?.writes;
+    let writes = store.admin().counters()?.writes;
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let (tube, stop) = (tube, &stop);
@@ -96,7 +96,7 @@ fn take_while_writing(
             Ok(std::mem::take(&mut times))
         })();
         stop.store(true, Ordering::Relaxed);
-        let writes = store.counters()?.writes - writes;
+        let writes = store.admin().counters()?.writes - writes;
         assert!(writes > 10, "the writers wrote {writes} times; {monitor:?}");
         outcome
     })

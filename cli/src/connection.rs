@@ -36,7 +36,7 @@ impl Serving {
 
 /// Serves the store at a unix socket.
 pub fn serve_unix(store: &Store, socket: &Path) -> Result<Serving> {
-    store.serve(ServeOptions::unix(socket)).map(Serving)
+    store.admin().serve(ServeOptions::unix(socket)).map(Serving)
 }
 
 /// Serves the store at a TCP port.
@@ -47,7 +47,7 @@ pub fn serve_tcp(
     any_interface: bool,
 ) -> Result<Serving> {
     let options = ServeOptions::tcp(address).secret(secret).any_interface(any_interface);
-    store.serve(options).map(Serving)
+    store.admin().serve(options).map(Serving)
 }
 
 /// Whether only the process that owns the store can make the call that has failed so.

@@ -94,5 +94,5 @@ impl Follower {
 
 /// Asks the owner for a number that it has in memory, to learn whether it answers.
 pub fn ask(store: &Store) -> tubewell::Result<()> {
-    store.next_id().map(drop)
+    store.admin().next_id().map(drop)
 }

@@ -355,9 +355,9 @@ started, get SIGTERM, after 5 seconds SIGKILL. The attempt has failed, also if
 work is told to stop.
 
 Any number of processes can work if one serves the store (`tubewell serve`, or
-`Store::serve` in an application). Otherwise the store is in use while work runs:
-no other process can open it, CMD neither, and without --once, work waits until
-a delayed task is ready.
+`StoreAdmin::serve` in an application). Otherwise the store is in use while work
+runs: no other process can open it, CMD neither, and without --once, work waits
+until a delayed task is ready.
 
 Ctrl-C or SIGTERM: no new command starts, running commands finish. A second
 signal: running commands get SIGTERM, after 5 seconds SIGKILL, and their tasks
@@ -592,7 +592,7 @@ Without --follow, the next event is printed, and those that came with it. With
 The exit code is 3 if there was none.
 
 What another process does is seen if it serves the store: an application with
-`Store::serve`, or `tubewell serve`. Otherwise there are only delays, ttls and
+`StoreAdmin::serve`, or `tubewell serve`. Otherwise there are only delays, ttls and
 schedules that fall due.
 
 Examples:

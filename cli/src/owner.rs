@@ -101,7 +101,7 @@ pub fn connect(
              --trust-user names by its id; if they ask for a secret, --secret-file names the file that has it"
         }),
         error => Failure::new(Exit::Missing, error.to_string()).hint(
-            "the owner of the store must serve it there: `Store::serve`, or `tubewell serve`",
+            "the owner of the store must serve it there: `StoreAdmin::serve`, or `tubewell serve`",
         ),
     })
 }
@@ -119,7 +119,7 @@ pub fn in_use(path: &Path) -> Failure {
     }
     failure.hint(
         "end it, wait with --patience 10s, or let it serve the store, and this command goes through \
-         it: `Store::serve` in its code, or `tubewell serve`; if it serves at another address, \
+         it: `StoreAdmin::serve` in its code, or `tubewell serve`; if it serves at another address, \
          give --connect unix:PATH",
     )
 }

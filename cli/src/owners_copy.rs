@@ -17,7 +17,7 @@ impl OwnersCopy {
         name.push(format!(".export-{}", std::process::id()));
         let copy = OwnersCopy(PathBuf::from(name));
         let progress = Progress::unknown_length("copying");
-        let made = owner.backup(&copy.0);
+        let made = owner.admin().backup(&copy.0);
         progress.end();
         made.map_err(|error| {
             let is_corrupt = matches!(error, Error::Corrupt { .. });

@@ -120,7 +120,7 @@ pub fn open_file(path: &Path, cli: &Cli, is_enough: impl Fn() -> bool) -> Comman
     };
     let store = retry_in_use(cli, is_enough, || options().open(path));
     let store = store.map_err(|error| open_failure(path, error))?;
-    let clocks = store.clock_report()?;
+    let clocks = store.admin().clock_report()?;
     if let Some(wall) = clocks.untrusted {
         note(&untrusted_clock(wall.saturating_sub(clocks.timeline)));
     }
@@ -139,7 +139,7 @@ fn owner_of(path: &Path, cli: &Cli) -> CommandResult<Option<Store>> {
 
 /// Says that the owner of a store does not trust its wall clock.
 fn note_owners_clock(store: &Store) -> tubewell::Result<()> {
-    let clocks = store.clock_report()?;
+    let clocks = store.admin().clock_report()?;
     if let Some(wall) = clocks.untrusted {
         note(&format!(
             "the wall clock is {} ahead of the time of the store, whose owner does not trust it: delays \
@@ -153,7 +153,7 @@ fn note_owners_clock(store: &Store) -> tubewell::Result<()> {
 
 /// The wall clock, as far as the store trusts it: the times that it shows are of this clock.
 pub fn now(store: &Store) -> tubewell::Result<SystemTime> {
-    let clocks = store.clock_report()?;
+    let clocks = store.admin().clock_report()?;
     Ok(UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline))
 }
 
@@ -185,7 +185,7 @@ pub fn catch_up(store: &Store) -> CommandResult {
 pub fn catch_up_now(store: &Store) -> CommandResult {
     let progress = OnceCell::new();
     let began = Progress::hidden();
-    store.catch_up_with(|done| {
+    store.admin().catch_up_with(|done| {
         if began.elapsed() >= SLOW {
             progress.get_or_init(|| Progress::count("applying what fell due")).set(done);
         }
@@ -455,19 +455,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let owner = Store::in_memory().unwrap();
         owner.create_tube("mail", TubeOptions::new().driver(FIFO)).unwrap().put("one").unwrap();
-        let served = owner.serve(ServeOptions::unix(directory.path().join("socket"))).unwrap();
+        let served =
+            owner.admin().serve(ServeOptions::unix(directory.path().join("socket"))).unwrap();
         let store = tubewell::connect(served.url()).unwrap();
         assert_eq!(store.tubes().unwrap().len(), 1);
         assert_eq!(counted_tubes(&store).unwrap()[0].1.tasks.ready, 1);
-        assert_eq!(store.next_id().unwrap(), 1);
-        assert_eq!(store.limits().unwrap(), []);
+        assert_eq!(store.admin().next_id().unwrap(), 1);
+        assert_eq!(store.admin().limits().unwrap(), []);
 
         // Calls return an error at once, where those of a connection that is lost wait for a new one.
         store.close().unwrap();
         assert!(store.tubes().is_err());
         assert!(counted_tubes(&store).is_err());
-        assert!(store.next_id().is_err());
-        assert!(store.limits().is_err());
+        assert!(store.admin().next_id().is_err());
+        assert!(store.admin().limits().is_err());
         let failure = unknown_tube(&store, "mial");
         assert!(!failure.message.contains("not found"), "{}", failure.message);
     }

@@ -24,7 +24,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
     for (run, durability) in [Durability::relaxed(), Durability::Flush].into_iter().enumerate() {
         let options = options(&clock).durability(durability);
         let Ok(store) = options.open_on(Box::new(disk.share())) else { return };
-        let _ = store.verify();
+        let _ = store.admin().verify();
         resume_claims(&store, run, oracle);
         if run == 0 {
             read_labels(&store, oracle);
@@ -41,7 +41,7 @@ pub fn exercise_store(disk: &Disk, oracle: Oracle) {
             }
         }
         clock.advance(Duration::from_secs(4000));
-        let _ = store.verify();
+        let _ = store.admin().verify();
         let _ = store.close();
     }
 }

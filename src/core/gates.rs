@@ -217,11 +217,11 @@ mod tests {
                     core.now.timeline += 1_000_000;
                     core.now.running += 1_000_000;
                 });
-                assert_eq!(store.verify().unwrap(), [""; 0]);
+                assert_eq!(store.admin().verify().unwrap(), [""; 0]);
                 let later = later(&tube).map(|claim| claim.id());
                 let Poll::Ready(Ok(first)) = poll() else { panic!("it still waits") };
                 assert!(later.is_none_or(|later| later > first.id()), "{later:?}");
-                assert_eq!(store.verify().unwrap(), [""; 0]);
+                assert_eq!(store.admin().verify().unwrap(), [""; 0]);
             }
         }
     }

@@ -198,6 +198,6 @@ mod tests {
         }
         let expected = [said(EventKind::Ack, "a", None), said(EventKind::Fail, "b", Some("smtp"))];
         assert_eq!(seen, expected);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use crate::connection::Request;
 use crate::core::{HEADER, stored_totals};
+use crate::handle::store::StoreAdmin;
 use crate::handle::store_handle::StoreHandle;
 use crate::storage::copy_to;
-use crate::{Error, Result, Store};
+use crate::{Error, Result};
 
-impl Store {
+impl StoreAdmin<'_> {
     /// Copies the store into a new file while the store is in use.
     ///
     /// The copy is a store in the state of one moment after the call began. It has everything that
@@ -32,7 +33,7 @@ impl Store {
     /// Through a connection, [`Invalid`](crate::Error::Invalid): the path must be UTF-8; and
     /// [`OwnerBusy`](crate::Error::OwnerBusy).
     /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
-    /// [`flush`](Store::flush). After an error there is no file of this name, with one exception:
+    /// [`flush`](crate::Store::flush). After an error there is no file of this name, with one exception:
     /// if an `Io` error names the directory, the copy exists but may be lost in a power cut.
     ///
     /// # Example
@@ -42,7 +43,7 @@ impl Store {
     /// # let dir = tempfile::tempdir()?;
     /// let store = Store::in_memory()?;
     /// store.tube("mail")?.put("to: ann")?;
-    /// store.backup(dir.path().join("monday.tubewell"))?;
+    /// store.admin().backup(dir.path().join("monday.tubewell"))?;
     ///
     /// let monday = Store::open(dir.path().join("monday.tubewell"))?;
     /// assert_eq!(monday.tube("mail")?.statistics()?.tasks.ready, 1);
@@ -52,17 +53,17 @@ impl Store {
         self.backup_with(path, |_, _| {})
     }
 
-    /// As [`backup`](Store::backup), with progress: now and then `progress` is called with the
+    /// As [`backup`](crate::expert::StoreAdmin::backup), with progress: now and then `progress` is called with the
     /// number of tasks copied and the number of all tasks.
     ///
     /// # Errors
-    /// As [`backup`](Store::backup).
+    /// As [`backup`](crate::expert::StoreAdmin::backup).
     pub fn backup_with(
         &self,
         path: impl AsRef<Path>,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<()> {
-        let inner = match &self.handle {
+        let inner = match &self.store.handle {
             StoreHandle::Here(store) => store.inner()?,
             StoreHandle::Remote(owner) => {
                 let path = std::path::absolute(path.as_ref()).map_err(|error| Error::Io {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     fn assert_has_ended_tasks(store: &Store) -> Tube {
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let tube = store.find_tube("work").unwrap();
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!((tasks.total, tasks.ready, tasks.buried, tasks.done), (2, 1, 1, 0));
@@ -139,7 +140,7 @@ mod tests {
 
         let store = Store::open(&path).unwrap();
         assert_has_ended_tasks(&store);
-        store.backup(&copy).unwrap();
+        store.admin().backup(&copy).unwrap();
         store.close().unwrap();
         let mut states = Vec::new();
         let salvaged = Store::options().salvage(&copy, |found| {

@@ -64,7 +64,7 @@ pub enum Salvaged {
         /// The body of its runs.
         body: Bytes,
     },
-    /// A [limit](crate::Store::set_limit) that tubes share. Limits are before the tubes.
+    /// A [limit](crate::expert::StoreAdmin::set_limit) that tubes share. Limits are before the tubes.
     Limit(Limit),
     /// The wall clock is too far ahead of the store's last commit to be trusted, as at an
     /// [open](crate::StoreOptions::wall_clock_limit). The times of the tasks are computed as if no

@@ -1,5 +1,6 @@
 //! The store: its tubes, and its close.
 
+mod admin;
 mod connect;
 mod inspect;
 mod keys;
@@ -17,9 +18,9 @@ use tubewell_drivers::Driver;
 use crate::base::clock::{Clock, TimeDriven};
 use crate::base::sync::Mutex;
 use crate::connection::Request;
-use crate::core::list::{CreateTube, DropTube, FindTube, NextId, Owners, Space, Tubes};
+use crate::core::list::{CreateTube, DropTube, FindTube, Owners, Tubes};
 use crate::core::verb::{Begin, InStore};
-use crate::core::{Config, Core, FILE, MEMORY, TubeHead};
+use crate::core::{Config, Core, FILE, TubeHead};
 use crate::handle::call;
 use crate::handle::mode::Call;
 use crate::handle::store_handle::StoreHandle;
@@ -31,6 +32,7 @@ use crate::{
     Async, Blocking, Bytes, Claim, Mode, OwnerInfo, Result, SessionId, Tube, TubeInfo, TubeOptions,
 };
 
+pub use admin::StoreAdmin;
 pub use connect::{ConnectOptions, connect};
 pub use options::StoreOptions;
 
@@ -231,27 +233,6 @@ impl<M: Mode> Store<M> {
         self.make(Owners {})
     }
 
-    /// The id of the next task that is put. Waits for nothing.
-    ///
-    /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
-    ///
-    /// # Errors
-    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
-    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
-    ///
-    /// # Example
-    /// ```
-    /// # use tubewell::Store;
-    /// let store = Store::in_memory()?;
-    /// assert_eq!(store.next_id()?, 0);
-    /// store.tube("jobs")?.put("one")?;
-    /// assert_eq!(store.next_id()?, 1);
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn next_id(&self) -> M::Answer<u64> {
-        self.make(NextId {})
-    }
-
     /// Drops a tube with all its tasks, unless it is in use.
     ///
     /// Once this returns, the tube does not come back after a killed process or a power cut. The
@@ -347,29 +328,6 @@ impl<M: Mode> Store<M> {
         )
     }
 
-    /// Waits until a change would be accepted in any tube by a handle that is
-    /// [refused when the write buffer is full](Tube::refuse_when_full), and would not stand in line.
-    ///
-    /// Waiting futures are served in order of arrival, no more at a time than there are free rows. The space
-    /// is not reserved: if another call fills it first, the next call is refused again. Through a
-    /// [connection](crate::connect) it also waits until the owner has received all calls before it.
-    ///
-    /// # Errors
-    /// The store is closed or its storage has failed.
-    pub fn capacity(&self) -> M::Answer<()> {
-        const BUFFERS: [usize; 2] = [FILE, MEMORY];
-        M::either(
-            self.handle.clone(),
-            |handle| BUFFERS.iter().try_for_each(|buffer| handle.make(*buffer, (), &Space {})),
-            |handle| async move {
-                for buffer in BUFFERS {
-                    call::make(&handle, buffer, (), &Space {}).await?;
-                }
-                Ok(())
-            },
-        )
-    }
-
     /// Closes the store for every handle (graceful shutdown).
     ///
     /// Changes of written and relaxed tubes are flushed. Every waiter gets
@@ -445,76 +403,6 @@ impl<M: Mode> Store<M> {
 }
 
 impl Store {
-    /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
-    ///
-    /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`]
-    /// before the tubes are loaded. Without it, puts and takes of its tubes return
-    /// [`DriverUnknown`](crate::Error::DriverUnknown); their delays and ttls elapse as usual.
-    ///
-    /// # Errors
-    /// [`DriverExists`](crate::Error::DriverExists); [`Invalid`](crate::Error::Invalid) if a tube was created
-    /// with a driver of this name and other traits, or for a name that a tube must not have.
-    /// Nothing changed.
-    ///
-    /// # Example: the longest body first
-    /// ```
-    /// use tubewell::driver::{Draft, Driver, Traits};
-    /// use tubewell::{Store, TubeOptions};
-    ///
-    /// struct LongestFirst;
-    ///
-    /// impl Driver for LongestFirst {
-    ///     fn name(&self) -> &str {
-    ///         "longest-first"
-    ///     }
-    ///     fn traits(&self) -> Traits {
-    ///         Traits::default()
-    ///     }
-    ///     fn order(&self, task: &Draft<'_>) -> u64 {
-    ///         u64::MAX - task.body.len() as u64
-    ///     }
-    /// }
-    ///
-    /// let store = Store::in_memory()?;
-    /// store.register_driver(LongestFirst)?;
-    /// let tube = store.open_tube("jobs", TubeOptions::new().driver("longest-first"))?;
-    /// tube.put_many(["a", "aaa", "aa"])?;
-    /// assert_eq!(tube.try_take()?.unwrap().body(), b"aaa");
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn register_driver(&self, driver: impl Driver) -> Result<()> {
-        let driver: Arc<dyn Driver> = Arc::new(driver);
-        // A refused driver is dropped here, without the lock: it may own handles.
-        let register = |core: &mut Core| core.register_driver(driver.clone());
-        self.here("a driver")?.inner()?.run(|core| core.check_open().and_then(|()| register(core)))
-    }
-
-    /// Processes everything that is due now (delays, ttls, expired claims), as the store does by
-    /// itself, and returns when that is done. The tasks that wait for parents which were acked, buried
-    /// or removed are told of it, too.
-    ///
-    /// After the store was closed for some time, many tasks may be due. A take that finds no task
-    /// processes up to 512 of them itself. [`statistics`](Store::statistics), [`list`](crate::Query::list)
-    /// and [`task`](crate::Query::task) show the tasks as they were processed. The call blocks for the work
-    /// and its commits; call it on a blocking thread of an async runtime.
-    ///
-    /// # Errors
-    /// [`Unavailable`](crate::Error::Unavailable), [`Stopped`](crate::Error::Stopped), [`Closed`](crate::Error::Closed).
-    /// Through a connection, [`OwnerBusy`](crate::Error::OwnerBusy).
-    pub fn catch_up(&self) -> Result<()> {
-        self.catch_up_with(|_| {})
-    }
-
-    /// As [`catch_up`](Store::catch_up). Calls `progress` now and then with how many delays, ttls and runs
-    /// of schedules are done so far; through a connection it is not called. Its panics are ignored. What is
-    /// done is done also if the process ends meanwhile, and the rest is due at the next open.
-    ///
-    /// # Errors
-    /// Those of [`catch_up`](Store::catch_up).
-    pub fn catch_up_with(&self, mut progress: impl FnMut(u64)) -> Result<()> {
-        self.handle.catch_up(&mut progress)
-    }
-
     pub(crate) fn start(
         engine: Engine,
         config: Config,

@@ -56,7 +56,7 @@ impl StoreHandle {
         Limits { max_body: self.max_body() }
     }
 
-    /// As [`Store::catch_up_with`](crate::Store::catch_up_with).
+    /// As [`StoreAdmin::catch_up_with`](crate::expert::StoreAdmin::catch_up_with).
     pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.inner()?.catch_up(progress),

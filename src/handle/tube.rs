@@ -81,7 +81,7 @@ use crate::{Async, Blocking, Bytes, Error, Mode, Result, SessionId};
 /// [`Unavailable`](crate::Error::Unavailable) after the storage has failed: nothing changed.
 /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) from calls that wait for a flush or a write:
 /// the storage failed during it. [`Corrupt`](crate::Error::Corrupt): a row could not be read;
-/// [`verify`](crate::Store::verify) names it.
+/// [`verify`](crate::expert::StoreAdmin::verify) names it.
 #[doc(alias = "queue")]
 #[doc(alias = "topic")]
 pub struct Tube<T: 'static = Bytes, M: Mode = Blocking> {

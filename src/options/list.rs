@@ -251,7 +251,7 @@ macro_rules! tube_options {
     /// Drivers with sub-queues only.
     ///
     /// The taken tasks of a sub-queue are then counted over all tubes with this option. How many there
-    /// may be is what [`Store::set_limit`](crate::Store::set_limit) says for its name. For a name
+    /// may be is what [`StoreAdmin::set_limit`](crate::expert::StoreAdmin::set_limit) says for its name. For a name
     /// without a limit it is the [`sub_queue_limit`](TubeOptions::sub_queue_limit) of the tube from
     /// which a task is to be taken.
     ///
@@ -264,7 +264,7 @@ macro_rules! tube_options {
     /// let options = || TubeOptions::new().shared_limits(true);
     /// let imports = store.open_tube("imports", options().driver(UTUBE))?;
     /// let reports = store.open_tube("reports", options().driver(UTUBE))?;
-    /// store.set_limit("database", 2)?;
+    /// store.admin().set_limit("database", 2)?;
     /// imports.put_many(["a", "b"].map(|body| Put::new(body).sub_queue("database")))?;
     /// reports.put(Put::new("May").sub_queue("database"))?;
     ///
@@ -277,7 +277,7 @@ macro_rules! tube_options {
     /// ```
     #[doc(alias = "semaphore")]
     shared_limits(shared: bool) -> bool {
-        /// Whether the names of its sub-queues are names of [limits](crate::Store::set_limit) that it shares
+        /// Whether the names of its sub-queues are names of [limits](crate::expert::StoreAdmin::set_limit) that it shares
         /// with other tubes.
         named "option shared_limits",
         needs sub_queued "shared limits of sub-queues" unless false,

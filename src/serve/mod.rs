@@ -2,7 +2,7 @@
 //!
 //! The transport (`tubewell-wire`) moves bytes and calls `service.rs`. The verbs of a peer are given to the
 //! core as those of a handle are; all other requests are made on handles of this process. This folder knows
-//! no sockets and no frames, and decides nothing about tasks. [`Store::serve`] starts it.
+//! no sockets and no frames, and decides nothing about tasks. [`StoreAdmin::serve`] starts it.
 
 mod answers;
 mod peer;
@@ -24,8 +24,9 @@ use tubewell_wire::{Address, Limits, Server, ServerOptions, WireError};
 
 use crate::connection::{FRAME_MAX, check_secret};
 use crate::core::Core;
+use crate::handle::store::StoreAdmin;
 use crate::runtime::open_store::Servers;
-use crate::{Error, Result, Store};
+use crate::{Error, Result};
 use service::StoreService;
 
 /// How often to hear from a connection that has claims.
@@ -37,15 +38,15 @@ const TUBES: usize = 65_536;
 /// A connection ends once it has missed this many heartbeats.
 const MISSED: u32 = 3;
 
-/// Where and how a store is served to other processes; for [`Store::serve`].
+/// Where and how a store is served to other processes; for [`StoreAdmin::serve`].
 ///
 /// # Example
 /// ```no_run
 /// use tubewell::{ServeOptions, Store};
 ///
 /// let store = Store::open("app.tubewell")?;
-/// store.serve(ServeOptions::unix("app.tubewell.sock"))?;
-/// store.serve(ServeOptions::tcp(([127, 0, 0, 1], 7711)).secret("at least 16 random bytes"))?;
+/// store.admin().serve(ServeOptions::unix("app.tubewell.sock"))?;
+/// store.admin().serve(ServeOptions::tcp(([127, 0, 0, 1], 7711)).secret("at least 16 random bytes"))?;
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone)]
@@ -156,7 +157,7 @@ impl ServeOptions {
     }
 }
 
-/// A store that is served; from [`Store::serve`]. Dropping it changes nothing.
+/// A store that is served; from [`StoreAdmin::serve`]. Dropping it changes nothing.
 #[derive(Clone, Debug)]
 pub struct Served {
     url: String,
@@ -184,7 +185,7 @@ impl Served {
     }
 }
 
-impl Store {
+impl StoreAdmin<'_> {
     /// Serves this store to other processes, which [`connect`](crate::connect) to it, until it is
     /// closed or the returned handle [stops](Served::stop).
     ///
@@ -216,7 +217,7 @@ impl Store {
     /// # let socket = folder.path().join("app.sock");
     /// let store = Store::in_memory()?;
     /// store.tube("mail")?;
-    /// let served = store.serve(ServeOptions::unix(&socket))?;
+    /// let served = store.admin().serve(ServeOptions::unix(&socket))?;
     ///
     /// // In another process:
     /// let client = tubewell::connect(served.url())?;
@@ -231,7 +232,7 @@ impl Store {
     #[doc(alias = "daemon")]
     pub fn serve(&self, options: ServeOptions) -> Result<Served> {
         options.secret.as_deref().map_or(Ok(()), check_secret)?;
-        let store = self.here("serving a store")?;
+        let store = self.store.here("serving a store")?;
         let id = store.inner()?.call(None, Core::store_id)?;
         let limits = limits(&options);
         let ServeOptions { address, secret, any_interface, max_tubes, heartbeat, .. } = options;

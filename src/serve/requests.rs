@@ -72,11 +72,11 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
             }
         }
         Request::Flush => value(store.to_async().flush()),
-        Request::CatchUp => peer.on_thread(Share::CatchUps, move || store.catch_up()),
-        Request::Verify => peer.on_thread(Share::Copies, move || store.verify()),
-        Request::Backup(path) => peer.on_thread(Share::Copies, move || store.backup(path)),
-        Request::Counters => now(&store.counters()),
-        Request::Clock => now(&store.clock_report()),
+        Request::CatchUp => peer.on_thread(Share::CatchUps, move || store.admin().catch_up()),
+        Request::Verify => peer.on_thread(Share::Copies, move || store.admin().verify()),
+        Request::Backup(path) => peer.on_thread(Share::Copies, move || store.admin().backup(path)),
+        Request::Counters => now(&store.admin().counters()),
+        Request::Clock => now(&store.admin().clock_report()),
         Request::Heartbeat => peer.answer_beat(),
         Request::Subscribe { number, filter, capacity } => {
             subscribe(peer, number, filter, capacity)?

@@ -290,7 +290,7 @@ pub enum Error {
         why: String,
     },
     /// The store stopped because its file is damaged or because of a defect, and this call did
-    /// nothing. Close the store, open it again, and call [`verify`](crate::Store::verify).
+    /// nothing. Close the store, open it again, and call [`verify`](crate::expert::StoreAdmin::verify).
     #[error("the store has stopped: {why}; close it, open it again, and verify it")]
     Stopped {
         /// What stopped the store.
@@ -315,8 +315,8 @@ pub enum Error {
         why: String,
     },
     /// The owner of the store already makes or keeps as much for other processes as it does at a time: two of
-    /// [`verify`](crate::Store::verify) and [`backup`](crate::Store::backup), four of
-    /// [`catch_up`](crate::Store::catch_up), or one of the limits on waiting calls, subscriptions, answers that are not
+    /// [`verify`](crate::expert::StoreAdmin::verify) and [`backup`](crate::expert::StoreAdmin::backup), four of
+    /// [`catch_up`](crate::expert::StoreAdmin::catch_up), or one of the limits on waiting calls, subscriptions, answers that are not
     /// read and tubes. Nothing changed. Try again later.
     #[error(
         "the owner of the store has {what} already, and takes no more at a time; try again later"
@@ -351,7 +351,7 @@ pub enum Error {
         /// The path of the file.
         path: String,
     },
-    /// Bytes of the file are not what was written. Call [`verify`](crate::Store::verify).
+    /// Bytes of the file are not what was written. Call [`verify`](crate::expert::StoreAdmin::verify).
     #[error("the file is damaged: {what}; verify the store")]
     Corrupt {
         /// What is damaged, as far as it is known.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A limit of the store, which the tubes with [`shared_limits`](crate::TubeOptions::shared_limits) have
-/// in common. [`Store::limits`](crate::Store::limits) returns it.
+/// in common. [`StoreAdmin::limits`](crate::expert::StoreAdmin::limits) returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

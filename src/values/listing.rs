@@ -13,7 +13,7 @@ pub struct Page<T> {
     /// The start of the next page; `None` on the last page.
     pub next: Option<Cursor>,
     /// How many items were left out, since their records are damaged.
-    /// [`verify`](crate::Store::verify) reports them.
+    /// [`verify`](crate::expert::StoreAdmin::verify) reports them.
     #[cfg_attr(feature = "serde", serde(default))]
     pub damaged: u64,
 }

@@ -383,7 +383,7 @@ mod tests {
         let folder = tempfile::tempdir().map_err(|error| Error::invalid(error.to_string()))?;
         let owner = Store::in_memory()?;
         owner.create_tube("case", TubeOptions::new().driver(FIFO))?.put("x")?;
-        let served = owner.serve(ServeOptions::unix(folder.path().join("socket")))?;
+        let served = owner.admin().serve(ServeOptions::unix(folder.path().join("socket")))?;
         let remote = crate::connect(served.url())?;
         for store in [&owner, &remote] {
             let claim = store.find_tube("case")?.try_take()?.ok_or(Error::Closed)?;

@@ -19,7 +19,7 @@ impl Drop for Connection {
 /// Serves the store on a socket in a folder of its own, and connects to it.
 pub fn remote(owner: &Store) -> Connection {
     let folder = TempDir::new().unwrap();
-    let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let served = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
     let store = tubewell::connect(served.url()).unwrap();
     Connection { store, served, _folder: folder }
 }

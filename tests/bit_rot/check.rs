@@ -129,7 +129,7 @@ impl<'a> Check<'a> {
     ) -> Result<Report, Error> {
         let clock = clock();
         let store = medium.open(&clock)?;
-        let opened_at = store.counters().unwrap().opened_at;
+        let opened_at = store.admin().counters().unwrap().opened_at;
         let report = Report { opened_at, ..Report::default() };
         let mut check = Check { medium, sample, clock, store, report };
         check.verify();
@@ -156,7 +156,7 @@ impl<'a> Check<'a> {
     }
 
     fn verify(&mut self) {
-        match self.store.verify() {
+        match self.store.admin().verify() {
             Ok(findings) => self.report.findings.extend(findings),
             Err(error) => self.report.findings.push(error.to_string()),
         }

@@ -33,7 +33,7 @@ pub fn fill(
 ) {
     let options = TubeOptions::new().history(5).metrics(3).max_attempts(9).keep_done(Keep::new());
     let tube = store.create_tube(TUBE, options.driver(FIFOTTL)).unwrap();
-    store.set_limit("shared", 3).unwrap();
+    store.admin().set_limit("shared", 3).unwrap();
     let mut tasks = Tasks::new();
     for nth in 0..TASKS {
         let body: Vec<u8> = (0..rng.below(300)).map(|_| rng.next().to_le_bytes()[0]).collect();
@@ -61,7 +61,7 @@ pub fn fill(
                     claim.park(Duration::MAX).unwrap();
                     // No list of waiting tasks has it.
                     tasks.remove(&id);
-                    record(store.counters().unwrap().commits, &tasks, None);
+                    record(store.admin().counters().unwrap().commits, &tasks, None);
                     continue;
                 }
                 claim.fail(failure).unwrap()
@@ -149,7 +149,7 @@ pub fn read(store: &Store) -> Found {
         "days".into(),
         tube.query().days(today.plus_days(-2)..=today).map(|all| each(all, |it| it)),
     );
-    add("limits".into(), Ok(each(store.limits().unwrap(), |it| (it.name, it.most))));
+    add("limits".into(), Ok(each(store.admin().limits().unwrap(), |it| (it.name, it.most))));
     found
 }
 

@@ -134,16 +134,16 @@ fn commit_number_shows_rolled_back_commit() {
     let before = disk.copy();
     let lost = tube.put("lost").unwrap();
     let after = disk.copy();
-    assert_eq!(open(after.clone()).unwrap().counters().unwrap().opened_at, lost.commit);
+    assert_eq!(open(after.clone()).unwrap().admin().counters().unwrap().opened_at, lost.commit);
     let newest: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
     for at in &newest {
         let mut bytes = after.clone();
         bytes[*at] ^= 1;
         let store = open(bytes).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let tube = store.find_tube("work").unwrap();
         assert_eq!(tube.query().task(kept.id).unwrap().body, b"kept");
-        assert!(store.counters().unwrap().opened_at < lost.commit);
+        assert!(store.admin().counters().unwrap().opened_at < lost.commit);
         assert_eq!(tube.query().task(lost.id), Err(Error::NotFound { id: lost.id }));
     }
     // A damaged earlier commit is not rolled back: the open returns an error.

@@ -48,7 +48,12 @@ fn expired_damaged_task_does_not_stop_the_store() {
     assert_eq!(work.try_take().unwrap().unwrap().body(), b"undamaged");
     store.find_tube("other").unwrap().put("more").unwrap();
     assert!(
-        store.verify().unwrap().iter().any(|finding| finding.contains("tube \"work\": task 0:"))
+        store
+            .admin()
+            .verify()
+            .unwrap()
+            .iter()
+            .any(|finding| finding.contains("tube \"work\": task 0:"))
     );
 }
 
@@ -60,10 +65,10 @@ fn truncate_removes_damaged_task() {
     work.admin().truncate().unwrap();
     // The rows are removed in a commit of the writer's own, or in one of these.
     let other = store.find_tube("other").unwrap();
-    let truncated = store.counters().unwrap().commits;
+    let truncated = store.admin().counters().unwrap().commits;
     for puts in 0..200 {
         other.put("more").unwrap();
-        if store.counters().unwrap().commits > truncated + puts + 1 {
+        if store.admin().counters().unwrap().commits > truncated + puts + 1 {
             break;
         }
         std::thread::yield_now();
@@ -113,7 +118,7 @@ fn verify_reports_outdated_page() {
     let page = page_of(&bytes, newest);
     bytes[page].copy_from_slice(&old[page_of(&old, 0)]);
     let store = options(&clock()).open_on(Disk::new(bytes).storage()).unwrap();
-    let findings = store.verify().unwrap();
+    let findings = store.admin().verify().unwrap();
     assert_eq!(findings, ["a page of the file has a wrong checksum"]);
     let back = store.find_tube("work").unwrap().try_take().unwrap().unwrap();
     assert_eq!(back.id(), 0, "the task that was acked");
@@ -242,7 +247,7 @@ fn damaged_numbers_of_an_old_day_are_not_removed() {
         tube.put("counted").unwrap();
         assert_eq!(tube.query().day(store.today().unwrap()).unwrap().puts, puts);
         store.close().unwrap();
-        let findings = open().verify().unwrap();
+        let findings = open().admin().verify().unwrap();
         let named = |text: &String| text.contains("\"work\"") && text.contains("numbers");
         assert!(findings.iter().any(named), "{findings:?}");
     }
@@ -287,7 +292,7 @@ fn verify_finds_nothing_in_undamaged_store_during_commits() {
             }
         });
         for _ in 0..30 {
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -53,7 +53,8 @@ pub struct Image {
 impl Image {
     fn new(bytes: Vec<u8>, closed: bool) -> Image {
         let store = options(&clock()).open_on(Disk::new(bytes.clone()).storage()).unwrap();
-        let (last_commit, found) = (store.counters().unwrap().opened_at, every_row::read(&store));
+        let (last_commit, found) =
+            (store.admin().counters().unwrap().opened_at, every_row::read(&store));
         let salvaged = Salvage::of(&bytes).unwrap();
         Image { bytes, closed, last_commit, found, salvaged }
     }
@@ -217,7 +218,7 @@ impl SampleBuilder {
     fn kick(&mut self, name: &'static str) {
         let tube = self.tube(name);
         let first = tube.query().list(TaskState::Buried, None, 2).unwrap().items;
-        let commits = self.store.counters().unwrap().commits;
+        let commits = self.store.admin().counters().unwrap().commits;
         if tube.admin().kick(Filter::new().limit(2)).unwrap() > 0 {
             for task in first {
                 self.tasks.get_mut(&task.id).unwrap().1 = TaskState::Ready;
@@ -278,7 +279,7 @@ impl SampleBuilder {
         self.put("birch");
         self.claims.retain(|(_, claim)| !["gone", "oak"].contains(&claim.tube()));
         for name in ["gone", "oak"] {
-            let commits = self.store.counters().unwrap().commits;
+            let commits = self.store.admin().counters().unwrap().commits;
             let before = Arc::new(self.tasks.clone());
             self.tasks.retain(|_, task| task.0 != name);
             if name == "gone" {

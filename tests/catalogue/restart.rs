@@ -149,7 +149,7 @@ fn task_with_elapsed_delay_is_taken_right_after_open() {
         drop(tube);
 
         let store = file.reopen_after(store, secs(1));
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 202), ("total", 202)]));
         assert_sound(&store);
@@ -171,7 +171,7 @@ fn take_with_zero_timeout_processes_limited_dues_after_open() {
     let (tube, backlog) = (store.find_tube("case").unwrap(), store.find_tube("backlog").unwrap());
     assert_eq!(take(&tube), None);
     assert!(backlog.statistics().unwrap().tasks.delayed > 3000);
-    store.catch_up().unwrap();
+    store.admin().catch_up().unwrap();
     assert_eq!(take(&tube), Some(soon));
     assert_eq!(backlog.statistics().unwrap().tasks.ready, 5000);
     assert_sound(&store);
@@ -247,7 +247,7 @@ fn restart_ends_sessions() {
 fn tube_is_unusable_until_driver_is_registered() {
     let file = StoreFile::new();
     let store = file.open();
-    stores::owner(&store).register_driver(PlainDriver).unwrap();
+    stores::owner(&store).admin().register_driver(PlainDriver).unwrap();
     let tube = store.create_tube("case", TubeOptions::default().driver("plain")).unwrap();
     tube.put_many(["a", "b"]).unwrap();
     assert_eq!(take(&tube), Some(0));
@@ -260,7 +260,7 @@ fn tube_is_unusable_until_driver_is_registered() {
         matches!(&refused, Some(Error::DriverUnknown { name, .. }) if name == "plain"),
         "{refused:?}"
     );
-    stores::owner(&store).register_driver(PlainDriver).unwrap();
+    stores::owner(&store).admin().register_driver(PlainDriver).unwrap();
     let tube = store.find_tube("case").unwrap();
     assert_eq!((take(&tube), take(&tube)), (Some(0), Some(1)));
     assert_sound(&store);
@@ -299,7 +299,7 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     let file = StoreFile::new();
     let store = file.open();
     let timed = || DriverWithTraits(Traits { timed: true, ..Traits::default() });
-    stores::owner(&store).register_driver(timed()).unwrap();
+    stores::owner(&store).admin().register_driver(timed()).unwrap();
     let tube = store.create_tube("case", TubeOptions::default().driver("kind")).unwrap();
     tube.put(Put::new("short").ttl(secs(5))).unwrap();
     tube.put(Put::new("late").delay(secs(5))).unwrap();
@@ -332,10 +332,10 @@ fn tube_without_driver_keeps_tasks_and_deadlines() {
     assert_sound(&store);
 
     let other = DriverWithTraits(Traits { sub_queued: true, ..Traits::default() });
-    let refused = stores::owner(&store).register_driver(other).err();
+    let refused = stores::owner(&store).admin().register_driver(other).err();
     assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
     assert_eq!(usable(), [false]);
-    stores::owner(&store).register_driver(timed()).unwrap();
+    stores::owner(&store).admin().register_driver(timed()).unwrap();
     assert_eq!(usable(), [true]);
     assert_eq!([take(&tube), take(&tube), take(&tube)], [Some(1), Some(2), Some(4)]);
     tube.put(Put::new("new").priority(0)).unwrap();

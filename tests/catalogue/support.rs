@@ -85,7 +85,7 @@ pub fn store_in_memory() -> Store {
 
 /// Fails with the findings of `verify`, if there are any.
 pub fn assert_sound(store: &Store) {
-    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    assert_eq!(store.admin().verify().unwrap(), Vec::<String>::new());
 }
 
 impl Case {

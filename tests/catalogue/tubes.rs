@@ -388,10 +388,10 @@ fn drop_tube_succeeds_after_truncate_of_taken_tasks() {
 #[test]
 fn register_driver_rejects_existing_name() {
     let store = store_in_memory();
-    let again = stores::owner(&store).register_driver(LongestFirst(FIFO)).err();
+    let again = stores::owner(&store).admin().register_driver(LongestFirst(FIFO)).err();
     assert_eq!(again, Some(Error::DriverExists { name: FIFO.to_owned() }));
-    stores::owner(&store).register_driver(LongestFirst("longest-first")).unwrap();
-    let again = stores::owner(&store).register_driver(LongestFirst("longest-first")).err();
+    stores::owner(&store).admin().register_driver(LongestFirst("longest-first")).unwrap();
+    let again = stores::owner(&store).admin().register_driver(LongestFirst("longest-first")).err();
     assert_eq!(again, Some(Error::DriverExists { name: "longest-first".to_owned() }));
     assert_sound(&store);
 }
@@ -400,7 +400,7 @@ fn register_driver_rejects_existing_name() {
 #[test]
 fn registered_driver_decides_order_and_sub_queues() {
     let store = store_in_memory();
-    stores::owner(&store).register_driver(LongestFirst("longest-first")).unwrap();
+    stores::owner(&store).admin().register_driver(LongestFirst("longest-first")).unwrap();
     let tube = store.create_tube("case", default_options().driver("longest-first")).unwrap();
     assert_eq!(tube.driver(), "longest-first");
     tube.put_many(["a", "bbb", "aaa", "bb"]).unwrap();

@@ -24,7 +24,7 @@ fn held_due_work_begins_with_the_first_catch_up() {
             run.tube.schedules().remove("R").unwrap();
         }
         let mut done = Vec::new();
-        run.store.catch_up_with(|so_far| done.push(so_far)).unwrap();
+        run.store.admin().catch_up_with(|so_far| done.push(so_far)).unwrap();
         let runs = if unscheduled { 0 } else { 201 };
         assert_eq!(run.ready_and_delayed(), (runs + 1, 0));
         assert!(done.is_sorted() && done.iter().all(|so_far| *so_far <= runs + 1), "{done:?}");

@@ -132,12 +132,12 @@ fn many_ttls_elapsing_together_are_split_into_small_commits() {
     let (store, due) = let_many_deadlines_elapse(|_| Put::new("x").ttl(HOUR));
     assert_eq!(due.statistics().unwrap().calls.ttl, task_count());
     assert_eq!(due.statistics().unwrap().tasks.total, 0);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
 fn many_delays_elapsing_together_are_split_into_small_commits() {
     let (store, due) = let_many_deadlines_elapse(|_| Put::new("x").delay(HOUR));
     assert_eq!(due.statistics().unwrap().tasks.ready, task_count());
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }

@@ -158,19 +158,19 @@ fn clock_report_says_that_the_clock_was_set_back() {
     file.open().close();
     file.clock.set_wall(START + DAY);
     let run = file.open();
-    let report = run.store.clock_report().unwrap();
+    let report = run.store.admin().clock_report().unwrap();
     assert_eq!((report.timeline, report.set_back), (START + DAY * 9, Some(DAY * 8)));
     assert_eq!(report.untrusted, None);
     run.close();
     file.advance(HOUR);
     let run = file.open();
-    let report = run.store.clock_report().unwrap();
+    let report = run.store.admin().clock_report().unwrap();
     assert_eq!((report.timeline, report.set_back), (START + DAY * 9 + HOUR, None));
     // Set right again: the timeline is that of the clock.
     run.close();
     file.clock.set_wall(START + DAY * 10);
     let run = file.open();
-    let report = run.store.clock_report().unwrap();
+    let report = run.store.admin().clock_report().unwrap();
     assert_eq!((report.timeline, report.set_back), (START + DAY * 10, None));
     run.close();
 }

@@ -81,12 +81,12 @@ impl Run {
 
     /// The position of the timeline.
     pub fn timeline(&self) -> Duration {
-        self.store.clock_report().unwrap().timeline
+        self.store.admin().clock_report().unwrap().timeline
     }
 
     /// The wall clock at open, if the store does not trust it.
     pub fn untrusted(&self) -> Option<Duration> {
-        self.store.clock_report().unwrap().untrusted
+        self.store.admin().clock_report().unwrap().untrusted
     }
 
     /// The numbers of ready and delayed tasks.
@@ -97,7 +97,7 @@ impl Run {
 
     /// Verifies the store and closes it.
     pub fn close(self) {
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
         self.store.close().unwrap();
     }
 }

@@ -76,7 +76,7 @@ fn timeline_follows_wall_clock_through_suspends() {
         assert_eq!(run.take_all(), ["x"]);
         expected += awake + asleep;
         assert_eq!(run.timeline(), expected);
-        assert_eq!(run.store.clock_report().unwrap().wall, expected);
+        assert_eq!(run.store.admin().clock_report().unwrap().wall, expected);
         run.close();
     }
 }

@@ -40,10 +40,10 @@ fn wall_clock_set_while_open_does_not_move_deadlines() {
 fn clock_report_returns_timeline_and_wall_clock() {
     let file = StoreFile::new();
     let run = file.open();
-    assert_eq!(run.store.clock_report().unwrap().wall, run.timeline());
+    assert_eq!(run.store.admin().clock_report().unwrap().wall, run.timeline());
     file.clock.set_wall(START + HOUR);
     file.advance(DAY);
-    let report = run.store.clock_report().unwrap();
+    let report = run.store.admin().clock_report().unwrap();
     assert_eq!((report.timeline, report.wall), (START + DAY, START + DAY + HOUR));
     assert_eq!(report.untrusted, None);
     run.close();
@@ -291,9 +291,9 @@ fn untrusted_wall_clock_adds_no_flush_at_open() {
     file.open_and_close();
     file.advance(2 * YEAR);
     let run = file.open();
-    let before = run.store.counters().unwrap();
+    let before = run.store.admin().counters().unwrap();
     assert_eq!(run.untrusted(), Some(START + 2 * YEAR));
-    assert_eq!(run.store.counters().unwrap().flushes, before.flushes);
+    assert_eq!(run.store.admin().counters().unwrap().flushes, before.flushes);
     let flushed = run.store.flush().unwrap();
     assert_eq!(run.store.flush().unwrap(), flushed, "the second flush must have nothing to write");
     run.close();

@@ -280,7 +280,7 @@ impl Workshop {
         check_children(before, &after, &children, keeps_answers, what);
         let rests = names.iter().any(|name| name == NAMES[3]);
         check_sleep(if rests { all } else { &after }, &after, what);
-        assert_eq!(self.store.verify().unwrap(), [""; 0], "{what}");
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0], "{what}");
         assert_eq!(self.parts.statistics().unwrap().tasks.total, 0, "{what}");
     }
 }

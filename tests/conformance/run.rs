@@ -70,7 +70,7 @@ fn run_scenario(scenario: &Scenario) -> Result<(), String> {
             ));
         }
     }
-    let defects = run.store.verify().map_err(|error| format!("verify: {error}"))?;
+    let defects = run.store.admin().verify().map_err(|error| format!("verify: {error}"))?;
     if !defects.is_empty() {
         return Err(format!("verify after the last step: {defects:#?}"));
     }

@@ -74,7 +74,7 @@ fn wait_ready_and_progress_cost_nothing_that_is_stored() {
         let claim = tube.try_take().unwrap().unwrap();
         claim.progress(0, 1000).unwrap();
         store.flush().unwrap();
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         let report = allocations(500, || claim.progress(1, 1000).unwrap());
         assert_eq!(report, 0);
         for _ in 0..100 {
@@ -82,7 +82,7 @@ fn wait_ready_and_progress_cost_nothing_that_is_stored() {
         }
         claim.release().unwrap();
         assert!(tube.wait_ready(Duration::MAX).unwrap());
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits, before.flushes));
         assert_eq!((after.rows, after.reads), (before.rows, before.reads));
     });

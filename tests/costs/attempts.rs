@@ -9,9 +9,9 @@ use crate::{allocations, with_tube};
 fn costs_of_attempts(store: &Store, tube: &Tube) -> [[u64; 3]; 5] {
     let take = || tube.try_take().unwrap().unwrap();
     let cost = |work: &mut dyn FnMut()| {
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         work();
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         let flushes = after.flushes - before.flushes;
         [flushes, after.commits - before.commits, after.rows - before.rows]
     };

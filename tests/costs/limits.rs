@@ -16,9 +16,9 @@ fn change_of_a_pause_or_a_limit_edits_two_rows_in_one_commit() {
             &|| tube.admin().pause_sub_queue("x", SECOND).unwrap(),
             &|| tube.admin().pause_sub_queue("x", Duration::MAX).unwrap(),
             &|| tube.admin().unpause_sub_queue("x").unwrap(),
-            &|| store.set_limit("x", 1).unwrap(),
-            &|| store.set_limit("x", 2).unwrap(),
-            &|| store.remove_limit("x").unwrap(),
+            &|| store.admin().set_limit("x", 1).unwrap(),
+            &|| store.admin().set_limit("x", 2).unwrap(),
+            &|| store.admin().remove_limit("x").unwrap(),
         ];
         for call in calls {
             let mut cost = (0, 0);
@@ -29,7 +29,7 @@ fn change_of_a_pause_or_a_limit_edits_two_rows_in_one_commit() {
             flushes_and_commits(store, || tube.admin().unpause_sub_queue("x").unwrap()),
             (0, 0)
         );
-        assert_eq!(flushes_and_commits(store, || store.remove_limit("x").unwrap()), (0, 0));
+        assert_eq!(flushes_and_commits(store, || store.admin().remove_limit("x").unwrap()), (0, 0));
     });
 }
 
@@ -83,5 +83,5 @@ fn end_of_a_pause_of_a_sub_queue_costs_no_flush() {
         let _ = tube.try_take().unwrap().unwrap().detach();
     });
     assert_eq!(cost, (0, 0));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }

@@ -35,9 +35,9 @@ fn store_on(path: &std::path::Path) -> Store {
 
 /// The number of flushes and commits of `work`.
 fn flushes_and_commits(store: &Store, work: impl FnOnce()) -> (u64, u64) {
-    let before = store.counters().unwrap();
+    let before = store.admin().counters().unwrap();
     work();
-    let after = store.counters().unwrap();
+    let after = store.admin().counters().unwrap();
     (after.flushes - before.flushes, after.commits - before.commits)
 }
 
@@ -46,20 +46,20 @@ fn with_tube(driver: &str, options: TubeOptions, check: impl FnOnce(&Store, &Tub
     let store = store_on(&dir.path().join("store"));
     let tube = store.create_tube("work", options.driver(driver)).unwrap();
     check(&store, &tube);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// The number of rows that `work` edits, header and counts included.
 fn rows_edited(store: &Store, work: impl FnOnce()) -> u64 {
-    let before = store.counters().unwrap().rows;
+    let before = store.admin().counters().unwrap().rows;
     work();
-    store.counters().unwrap().rows - before
+    store.admin().counters().unwrap().rows - before
 }
 
 fn bytes_written(store: &Store, work: impl FnOnce()) -> u64 {
-    let before = store.counters().unwrap().bytes_written;
+    let before = store.admin().counters().unwrap().bytes_written;
     work();
-    store.counters().unwrap().bytes_written - before
+    store.admin().counters().unwrap().bytes_written - before
 }
 
 /// The allocations of this thread in one call, as the mean of `calls` calls, rounded up.

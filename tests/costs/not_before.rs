@@ -42,15 +42,15 @@ fn wall_clock_that_is_set_costs_waiting_tasks_nothing() {
     let put = |n| Put::new("x").not_before(at(HOUR * n)).ttl(HOUR);
     tube.put_many((100..1100).map(put)).unwrap();
     clock.advance(HOUR);
-    let before = store.counters().unwrap();
+    let before = store.admin().counters().unwrap();
     for n in 0..90 {
         clock.set_wall(START + HOUR * n);
         clock.advance(Duration::from_secs(1));
         clock.set_wall(START);
         clock.advance(Duration::from_secs(1));
     }
-    assert_eq!(store.counters().unwrap(), before);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().counters().unwrap(), before);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Another tube of the store has tasks with moments.

@@ -63,7 +63,7 @@ fn ack_of_a_parent_of_many_tasks_edits_rows_of_64_of_them() {
         tube.put_many((0..10_000).map(|_| Put::new("x").after(&tube, [parent]))).unwrap();
         let claim = tube.try_take().unwrap().unwrap();
         let events = store.events(Filter::new(), 20_000).unwrap();
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         let receipt = claim.ack().unwrap();
         let ready = tube.statistics().unwrap().tasks.ready;
         assert!(ready >= 64, "{ready} ready");
@@ -73,12 +73,12 @@ fn ack_of_a_parent_of_many_tasks_edits_rows_of_64_of_them() {
         while tube.statistics().unwrap().tasks.blocked > 0 {
             let _ = events.recv_timeout(Duration::from_millis(10));
         }
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         let commits = after.commits - before.commits;
         let rows = after.rows - before.rows;
         assert!((40..=41).contains(&commits), "{commits} commits");
         assert!(rows <= 10_000 * 5 + commits * 3, "{rows} rows");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -116,10 +116,10 @@ fn reads_of_a_put_after(of: &str, others: usize, tasks: usize, cache: usize) -> 
     let put_after = || {
         let parent = of.put("x").unwrap().id;
         of.claim(parent).unwrap().ack().unwrap();
-        let before = store.counters().unwrap().reads;
+        let before = store.admin().counters().unwrap().reads;
         let receipt = tube.put(Put::new("x").after(&tube, [parent])).unwrap();
         assert_eq!(receipt.state, TaskState::Ready);
-        store.counters().unwrap().reads - before
+        store.admin().counters().unwrap().reads - before
     };
     put_after();
     put_after()

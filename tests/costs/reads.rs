@@ -36,9 +36,9 @@ fn idle_store_neither_reads_nor_writes() {
     let tube = store.create_tube("work", TubeOptions::new().driver(FIFOTTL)).unwrap();
     tube.put(Put::new("one").ttl(Duration::from_secs(86_400))).unwrap();
     clock.advance(Duration::from_secs(10));
-    let before = store.counters().unwrap();
+    let before = store.admin().counters().unwrap();
     for _ in 0..3600 {
         clock.advance(Duration::from_secs(1));
     }
-    assert_eq!(store.counters().unwrap(), before);
+    assert_eq!(store.admin().counters().unwrap(), before);
 }

@@ -63,7 +63,7 @@ fn run_is_one_commit_of_few_rows() {
             assert_eq!((rows, cost), (7 + rows_of_the_clock(&schedule), (1, 1)));
         }
         assert_eq!(tube.statistics().unwrap().tasks.ready, put + 3);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -87,14 +87,14 @@ fn start_after_a_month_is_one_commit_for_the_run() {
             let store = open();
             clock.advance(Duration::ZERO);
             let runs = store.find_tube("work").unwrap().statistics().unwrap().tasks.ready - ready;
-            let counters = store.counters().unwrap();
+            let counters = store.admin().counters().unwrap();
             costs.push((
                 runs,
                 counters.commits - counters.opened_at,
                 counters.flushes,
                 counters.rows,
             ));
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
         let [(none, commits, flushes, rows), month] = costs[..] else { panic!("{costs:?}") };
         assert_eq!(none, 0);
@@ -127,14 +127,14 @@ fn many_schedules_cost_an_idle_store_nothing() {
     store.close().unwrap();
     let store = open();
     clock.advance(Duration::from_secs(10));
-    let before = store.counters().unwrap();
+    let before = store.admin().counters().unwrap();
     for _ in 0..9 {
         clock.advance(HOUR);
     }
-    assert_eq!(store.counters().unwrap(), before);
+    assert_eq!(store.admin().counters().unwrap(), before);
     clock.advance(HOUR);
     assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 10_000);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Whether the last run is over is asked of the tube of the schedule only, unless tasks have moved.
@@ -161,9 +161,9 @@ fn run_after_the_end_of_the_last_one_looks_in_no_other_tube() {
         for run in 1..4 {
             let last = tube.schedules().list(None, 1).unwrap().items[0].last.unwrap();
             tube.claim(last).unwrap().ack().unwrap();
-            let before = store.counters().unwrap().reads;
+            let before = store.admin().counters().unwrap().reads;
             clock.advance(HOUR);
-            reads = store.counters().unwrap().reads - before;
+            reads = store.admin().counters().unwrap().reads - before;
             let stored = &tube.schedules().list(None, 1).unwrap().items[0];
             assert_eq!((stored.runs, stored.skipped), (run + 1, 0));
         }

@@ -73,9 +73,9 @@ fn step_of_a_written_tube_waits_for_no_flush() {
         tube.put("x").unwrap();
         store.flush().unwrap();
         let job = tube.try_take().unwrap().unwrap();
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         job.step("first", || Ok::<u8, Error>(1)).unwrap();
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         assert_eq!((after.flushes - before.flushes, after.writes - before.writes), (0, 1));
     });
 }

@@ -35,7 +35,7 @@ fn assert_same_visits<T, K>(
         let before = tubewell::costs::visits(&store).unwrap();
         work(&store, &of_work);
         let visits = tubewell::costs::visits(&store).unwrap() - before;
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         drop(others);
         visits
     });
@@ -103,7 +103,7 @@ fn tubes_that_were_refused_are_offered_their_tasks_once() {
     cycle_in(&tube, "db");
     let again = tubewell::costs::visits(&store).unwrap() - before;
     assert!(again < MANY as u64, "{again} visits");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// The task of the last run is over, and so is the parent: neither is in any tube.
@@ -128,7 +128,7 @@ fn task_that_is_over_is_looked_for_in_no_tube_to_which_none_has_moved() {
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
         assert!(tube.put(Put::new("child").after(&tube, [parent])).is_ok());
         let visits = tubewell::costs::visits(&store).unwrap() - before;
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         visits
     });
     assert_eq!(few, many);

@@ -92,9 +92,9 @@ fn waiting_worker_costs_nothing() {
         while store.tubes().unwrap()[0].waiting < 8 {
             std::thread::yield_now();
         }
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         tube.statistics().unwrap();
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits, before.flushes));
         assert_eq!((after.rows, after.reads), (before.rows, before.reads));
         assert_eq!(store.tubes().unwrap()[0].waiting, 8);

@@ -109,7 +109,7 @@ fn differences(path: &Path, expected: &[Expected]) -> Vec<String> {
             }
         }
     }
-    let mut differences = store.verify().unwrap_or_else(|error| vec![error.to_string()]);
+    let mut differences = store.admin().verify().unwrap_or_else(|error| vec![error.to_string()]);
     for Expected { tasks, unknown, .. } in expected {
         let lost = tasks.difference(&found).filter(|label| !unknown.contains(*label));
         differences.extend(lost.map(|label| format!("{label} is lost")));

@@ -99,11 +99,11 @@ fn full_disk_refuses_puts_and_allows_other_calls() {
     // A temporary tube needs no disk space.
     let in_memory =
         store.find_tube("temporary").unwrap().put_many(many.clone()).unwrap().len() as u64;
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(finish_all(&store, &names), stored + in_memory);
     disk.add_space(8 * MIB);
     store.find_tube("fifo").unwrap().put_many(many).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
 }
 
@@ -122,7 +122,7 @@ fn written_changes_on_a_full_disk_survive_a_kill() {
     let tasks_after_kill = || {
         let clock = ManualClock::new();
         let store = options().clock(&clock).open_on(Disk::storage(&disk.after_kill())).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.statistics().unwrap().values().map(|statistics| statistics.tasks.total).sum::<u64>()
     };
     assert_eq!(tasks_after_kill(), left);
@@ -136,7 +136,7 @@ fn written_changes_on_a_full_disk_survive_a_kill() {
             assert_eq!(tasks_after_kill(), left, "{name}, round {round}");
         }
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(finish_all(&store, &names), left);
     assert_eq!(tasks_after_kill(), 0);
     store.close().unwrap();
@@ -174,7 +174,7 @@ fn resume_when_disk_space_returns(options_of_tube: TubeOptions, min_unknown: usi
     }
     disk.add_space(8 * MIB);
     clock.advance(Duration::from_secs(15));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tasks = tube.query().list(TaskState::Ready, None, 1000).unwrap().items;
     let ids: Vec<u64> = tasks.iter().map(|task| task.id).collect();
     // The put whose outcome was unknown is the last one.
@@ -212,7 +212,7 @@ fn put_is_refused_when_space_of_shrunk_file_is_taken() {
     let refused = store.find_tube("fifo").unwrap().put("x".repeat(1 << 20));
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
     assert!(fill(&store, &names) < stored / 4, "the file did not shrink");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
 }
 
@@ -252,11 +252,11 @@ fn full_tmpfs_refuses_puts_and_allows_other_calls() {
     for _ in 0..100 {
         tube.put("x".repeat(3000)).unwrap();
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(finish_all(&store, &names), refilled + 100);
     store.close().unwrap();
     let store = options().open(&path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     drop(store);
     drop(mount);
 }

@@ -55,7 +55,7 @@ impl Case {
     fn after_kill(&self, id: u64) -> (Vec<String>, u64) {
         let disk = Disk::storage(&self.disk.after_kill());
         let store = options().clock(ManualClock::new()).open_on(disk).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let [jobs, parts] = ["jobs", "parts"].map(|name| store.find_tube(name).unwrap());
         let steps = jobs.query().steps(id).unwrap().into_iter().map(|step| step.name).collect();
         (steps, parts.statistics().unwrap().tasks.total)
@@ -105,7 +105,7 @@ fn full_disk_refuses_steps_and_spawns_and_the_claim_goes_on_with_them_once_there
         assert_eq!(case.after_kill(id), (all, 2));
         job.ack().unwrap();
         assert_eq!(case.ran(), ["before", "large", "large", "large"]);
-        assert_eq!(case.store.verify().unwrap(), [""; 0]);
+        assert_eq!(case.store.admin().verify().unwrap(), [""; 0]);
         case.store.close().unwrap();
     }
 }
@@ -152,7 +152,7 @@ fn job_sleeps_and_joins_on_a_full_disk_and_goes_on_at_the_step_that_did_not_fit(
         assert_eq!(work(&case, child), [(Ended::Done, TaskState::Done)]);
         assert_eq!(case.ran(), ["before", "large", "large", "large"]);
         assert_eq!(case.jobs.statistics().unwrap().tasks.total, 0);
-        assert_eq!(case.store.verify().unwrap(), [""; 0]);
+        assert_eq!(case.store.admin().verify().unwrap(), [""; 0]);
         case.store.close().unwrap();
     }
 }

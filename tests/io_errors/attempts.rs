@@ -69,7 +69,7 @@ impl View {
 
     /// Of the only task.
     fn of(store: &Store) -> View {
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let info = store.find_tube("work").unwrap().query().task(0).unwrap().info;
         View::new(info.state, info.attempts, &info.failure.unwrap().group)
     }
@@ -346,7 +346,7 @@ fn counted_attempt_is_not_forgotten_if_the_end_of_its_claim_cannot_be_written() 
         clock.advance(RETRY_TIME);
         store.flush().unwrap();
         assert!(tube.try_take().unwrap().is_none(), "{counting:?}, {expires}, read {nth}");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let copies = [disk.after_kill(), disk.after_power_cut()];
         store.close().unwrap();
         for disk in copies.into_iter().chain([disk]) {

@@ -57,7 +57,7 @@ fn disk(durability: Durability, keep: Keep) -> Arc<Disk> {
 }
 
 fn contents(store: &Store) -> Contents {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("work").unwrap();
     let tasks = (0..TASKS + 2).map(|id| {
         // A claim ends with the process, or with the call that failed.

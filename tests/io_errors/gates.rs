@@ -53,7 +53,7 @@ fn disk() -> Arc<Disk> {
 
 /// The description of a tube, without what goes on with the clock.
 fn info(store: &Store, name: &str) -> TubeInfo {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let mut info = store.find_tube(name).unwrap().info().unwrap();
     info.resumes_in = info.resumes_in.map(|_| HOUR);
     info
@@ -101,7 +101,7 @@ fn take_that_waits_at_a_gate_ends_with_a_failure_of_the_disk() {
     clock.advance(RETRY_TIME);
     store.flush().unwrap();
     assert!(tube.try_take().unwrap().is_none());
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     clock.advance(HOUR);
     assert!(tube.try_take().unwrap().is_some());
 }

@@ -27,9 +27,9 @@ const CALLS: [(&str, Call); 6] = [
     ("deferred unpause_sub_queue", |store| {
         store.find_tube("pages")?.to_async().admin().unpause_sub_queue("a").wait()
     }),
-    ("set_limit", |store| store.set_limit("new", 3)),
-    ("set_limit to another", |store| store.set_limit("a", 1)),
-    ("remove_limit", |store| store.remove_limit("a")),
+    ("set_limit", |store| store.admin().set_limit("new", 3)),
+    ("set_limit to another", |store| store.admin().set_limit("a", 1)),
+    ("remove_limit", |store| store.admin().remove_limit("a")),
 ];
 
 fn shared() -> TubeOptions {
@@ -42,7 +42,7 @@ fn disk() -> Arc<Disk> {
     let store = open(&disk, &ManualClock::new());
     let tube = store.create_tube("pages", shared().driver(UTUBE)).unwrap();
     tube.admin().pause_sub_queue("a", HOUR).unwrap();
-    store.set_limit("a", 2).unwrap();
+    store.admin().set_limit("a", 2).unwrap();
     tube.put_many((0..8).map(|n| Put::new(vec![b'x'; 700]).sub_queue(["a", "b"][n % 2]))).unwrap();
     store.close().unwrap();
     disk
@@ -51,8 +51,8 @@ fn disk() -> Arc<Disk> {
 type Limits = (Vec<(String, u32)>, Vec<String>);
 
 fn limits(store: &Store) -> Limits {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
-    let limits = store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most));
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
+    let limits = store.admin().limits().unwrap().into_iter().map(|limit| (limit.name, limit.most));
     let paused = store.find_tube("pages").unwrap().query().paused_sub_queues().unwrap();
     (limits.collect(), paused.into_iter().map(|PausedSubQueue { name, .. }| name).collect())
 }
@@ -128,7 +128,7 @@ fn takes_all(disk: &Arc<Disk>, plan: Plan, most: usize) -> bool {
     let claims = tube.take_many(1000, Duration::ZERO).unwrap();
     let expected: usize = left.values().map(|left| (*left).min(most)).sum();
     assert_eq!(claims.len(), expected, "{plan:?}: {left:?}");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     failed
 }
 

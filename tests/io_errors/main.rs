@@ -174,7 +174,7 @@ fn open_after_power_cut(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     let failed = copy.has_failed();
     copy.repair();
     let store = Store::options().open_on(copy.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
+    assert_eq!(store.admin().verify().unwrap(), [""; 0], "{plan:?}");
     let page = store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
     assert!(page.items.iter().map(|task| task.id).eq(kept.iter().copied()), "{plan:?}");
     failed
@@ -260,9 +260,9 @@ fn verify_returns_read_errors_as_errors_not_as_findings() {
         let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
         store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap().put("x").unwrap();
         // The next verify has no commit to make first, after which it would check the pages again.
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         disk.fail(Plan { kind: Kind::Read, nth, fault, lasting: false });
-        let verified = store.verify();
+        let verified = store.admin().verify();
         let failed = disk.has_failed();
         disk.repair();
         match verified {
@@ -270,7 +270,7 @@ fn verify_returns_read_errors_as_errors_not_as_findings() {
             Err(error) => assert!(failed, "{error}"),
         }
         clock.advance(Duration::from_secs(30));
-        assert_eq!(store.verify().unwrap(), [""; 0], "after read {nth} failed");
+        assert_eq!(store.admin().verify().unwrap(), [""; 0], "after read {nth} failed");
         failed
     };
     for fault in Fault::ALL {
@@ -319,7 +319,7 @@ fn shrink(disk: &Arc<Disk>, plan: Plan, kept: &[u64]) -> bool {
     let failed = disk.has_failed();
     disk.repair();
     let ready_ids = |store: &Store| {
-        assert_eq!(store.verify().unwrap(), [""; 0], "{plan:?}");
+        assert_eq!(store.admin().verify().unwrap(), [""; 0], "{plan:?}");
         let page =
             store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 100).unwrap();
         page.items.iter().map(|task| task.id).collect::<Vec<u64>>()

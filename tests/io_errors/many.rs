@@ -81,7 +81,7 @@ fn bury_with(tube: &Tube, id: u64, group: &str) {
 }
 
 fn contents(store: &Store) -> Contents {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("work").unwrap();
     let list = |state| tube.query().list(state, None, 1000).unwrap().items;
     let mut tasks = [TaskState::Ready, TaskState::Buried, TaskState::Done].map(list).concat();

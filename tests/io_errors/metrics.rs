@@ -51,7 +51,7 @@ fn disk() -> Arc<Disk> {
 }
 
 fn contents(store: &Store) -> Contents {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let Ok(tube) = store.find_tube("work") else {
         return Contents { tasks: None, days: Vec::new() };
     };

@@ -39,7 +39,7 @@ enum End {
 }
 
 fn numbers(store: &Store) -> Numbers {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let day = store.find_tube("work").unwrap().query().day(store.today().unwrap()).unwrap();
     let counters = [day.puts, day.takes, day.acks, day.failures, day.lost, day.retried];
     let [puts, takes, acks, failures, lost, retried] = counters;

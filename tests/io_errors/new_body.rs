@@ -93,7 +93,7 @@ impl Replacement {
 
 /// The body of the only task.
 fn body(store: &Store) -> Vec<u8> {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("work").unwrap();
     let ready = tube.query().list(TaskState::Ready, None, 10).unwrap().items;
     assert_eq!(ready.iter().map(|task| task.id).collect::<Vec<_>>(), [0]);

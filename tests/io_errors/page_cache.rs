@@ -32,7 +32,7 @@ fn put_until_refused(store: &Store) -> Vec<u64> {
 }
 
 fn ready(store: &Store) -> Vec<u64> {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let page =
         store.find_tube("work").unwrap().query().list(TaskState::Ready, None, 10_000).unwrap();
     let tube = store.find_tube("work").unwrap();

@@ -207,7 +207,7 @@ type Children = Vec<(TaskState, u32)>;
 fn failed_chores_are_carried_out_when_the_disk_works_again() {
     const CHILDREN: u64 = 330;
     let children = |store: &Store| -> Children {
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let next = store.find_tube(TUBES[1]).unwrap();
         let list = |state| next.query().list(state, None, 1000).unwrap().items;
         let mut infos =

@@ -197,7 +197,7 @@ impl Scenario {
         let clock = ManualClock::at(START + self.clock.now() + Duration::from_secs(10));
         let store = Store::options().clock(&clock).open_on(disk.storage()).unwrap();
         clock.advance(STEP);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store
     }
 
@@ -207,7 +207,7 @@ impl Scenario {
         self.clock.advance(RETRY_TIME);
         self.store().flush().unwrap();
         self.expected.mark_flushed();
-        assert_eq!(self.store().verify().unwrap(), [""; 0]);
+        assert_eq!(self.store().admin().verify().unwrap(), [""; 0]);
         self.expected.check(self.store());
         self.check_ready_tasks_are_takeable();
     }
@@ -239,7 +239,7 @@ impl Scenario {
                 self.disk.repair();
                 let store = self.open().unwrap();
                 self.clock.advance(STEP * 2);
-                assert_eq!(store.verify().unwrap(), [""; 0]);
+                assert_eq!(store.admin().verify().unwrap(), [""; 0]);
                 self.expected.check_and_adopt(&store);
                 store.close().unwrap();
                 self.expected.mark_reopened();
@@ -253,7 +253,7 @@ impl Scenario {
         for disk in [self.disk.clone(), self.disk.after_power_cut()] {
             let store = Store::options().clock(&self.clock).open_on(disk.storage()).unwrap();
             self.clock.advance(STEP * 2);
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
             self.expected.check(&store);
         }
     }

@@ -58,7 +58,7 @@ fn disk() -> Arc<Disk> {
 
 /// The schedules of both tubes, and how many tasks these have. The time goes on.
 fn contents(store: &Store) -> Vec<(ScheduleInfo, Vec<u8>, u64)> {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let mut found = Vec::new();
     for name in ["work", "next"] {
         let tube = store.find_tube(name).unwrap();
@@ -83,7 +83,7 @@ fn failed_change_of_a_schedule_is_made_wholly_or_not_at_all() {
 
 /// The runs that the schedule has counted, and those that are there.
 fn counted_and_stored(store: &Store) -> (u64, u64) {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("work").unwrap();
     let runs = tube.schedules().list(None, 10).unwrap().items[0].runs;
     (runs, tube.statistics().unwrap().tasks.ready)

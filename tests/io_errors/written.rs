@@ -117,7 +117,7 @@ fn label(body: &[u8]) -> String {
 }
 
 fn labels(store: &Store) -> BTreeSet<String> {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("written").unwrap();
     let page = tube.query().list(TaskState::Ready, None, 10_000).unwrap();
     page.items.iter().map(|task| label(&tube.query().task(task.id).unwrap().body)).collect()

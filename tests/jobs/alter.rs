@@ -369,7 +369,7 @@ fn open_alters_an_existing_tube() {
 fn alter_to_the_same_options_writes_nothing() {
     let file = StoreFile::new();
     let (store, tube) = create_with(&file, FIFOTTL, all_options());
-    let flushes = || store.counters().unwrap().flushes;
+    let flushes = || store.admin().counters().unwrap().flushes;
     let before = flushes();
     tube.admin().alter(only(all_options())).unwrap();
     tube.admin().unpause().unwrap();

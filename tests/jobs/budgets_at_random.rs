@@ -87,7 +87,7 @@ impl World {
                 self.hand_out(taken);
             }
             10 | 11 => {
-                let id = self.rng.below(self.store.next_id().unwrap().max(1));
+                let id = self.rng.below(self.store.admin().next_id().unwrap().max(1));
                 let taken = self.tube.claim(id).map(Some);
                 self.hand_out(taken);
             }
@@ -176,7 +176,7 @@ impl World {
         self.disk.repair();
         loop {
             self.clock.advance(secs(10));
-            match self.store.verify() {
+            match self.store.admin().verify() {
                 Err(Error::Unavailable { .. }) => thread::yield_now(),
                 found => return assert_eq!(found.unwrap(), [""; 0]),
             }

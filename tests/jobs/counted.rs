@@ -308,7 +308,7 @@ fn backup_has_the_attempts_under_way_as_after_a_kill() {
         drop(tube.claim(0).unwrap());
         let claims = tube.take_many(2, ZERO).unwrap();
         let copy = StoreFile::new();
-        store.backup(copy.path()).unwrap();
+        store.admin().backup(copy.path()).unwrap();
         let saved = stores::open_with(copy.path(), Store::options().clock(&file.clock));
         assert_sound(&saved);
         let saved_tube = saved.find_tube("case").unwrap();

@@ -56,9 +56,9 @@ fn delete_many_of_ten_thousand_tasks_is_one_commit() {
         let refused = tube.admin().delete(Filter::new().ids(&ids)).unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
         assert_eq!(tube.statistics().unwrap().tasks.ready, 10_001);
-        let before = store.counters().unwrap().commits;
+        let before = store.admin().counters().unwrap().commits;
         assert_eq!(tube.admin().delete(Filter::new().ids(&ids[1..])).unwrap(), 10_000);
-        assert_eq!(store.counters().unwrap().commits - before, 1);
+        assert_eq!(store.admin().counters().unwrap().commits - before, 1);
         let (_killed, copy) = after_a_kill(&file);
         assert_eq!(copy.find_tube("case").unwrap().statistics().unwrap().tasks.total, 1);
         assert_sound(&copy);

@@ -67,7 +67,7 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
         let flush =
             disk.block_flush_of(|| plain.to_async().refuse_when_full().put("begins a flush"));
         let before = ids.map(|id| wait_for(&tube, id));
-        let commits = store.counters().unwrap().commits;
+        let commits = store.admin().counters().unwrap().commits;
         let tickets = claims.map(|claim| {
             let result = format!("result {}", claim.id());
             claim.into_async().end(Outcome::result(result))
@@ -81,7 +81,7 @@ fn waiter_gets_result_of_task_that_is_forgotten_in_the_commit_of_its_end() {
             ticket.wait().unwrap();
         }
         forget.wait().unwrap();
-        assert!(store.counters().unwrap().commits <= commits + 2);
+        assert!(store.admin().counters().unwrap().commits <= commits + 2);
         for (wait, id) in before.into_iter().chain(after).zip(ids.into_iter().chain(ids)) {
             assert_eq!(end_of(wait), Ok(Some(done(&format!("result {id}")))));
         }

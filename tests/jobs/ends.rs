@@ -51,10 +51,10 @@ fn task_that_stays_in_its_tube_puts_others_with_the_same_commit() {
             let log = case.event_log();
             let outcome =
                 outcome.and_put(&mail, case.draft("a")).and_put(&case.tube, case.draft("b"));
-            let before = case.store.counters().unwrap().commits;
+            let before = case.store.admin().counters().unwrap().commits;
             let receipt = claim.end(outcome).unwrap();
             assert_eq!((receipt.id, receipt.state), (id, state), "{kind:?}");
-            assert_eq!(case.store.counters().unwrap().commits - before, 1, "{kind:?}");
+            assert_eq!(case.store.admin().counters().unwrap().commits - before, 1, "{kind:?}");
             assert_eq!(case.state(id), Some(state));
             assert_eq!(mail.query().task(id + 1).unwrap().body, b"a");
             assert_eq!(case.tube.query().task(id + 2).unwrap().body, b"b");
@@ -274,7 +274,7 @@ fn many_claims_end_each_with_its_outcome() {
         let next = other(&case.store, case.driver);
         case.put_all([0, 1, 2, 3, 4]);
         let claims = case.tube.take_many(5, ZERO).unwrap();
-        let before = case.store.counters().unwrap().commits;
+        let before = case.store.admin().counters().unwrap().commits;
         let ended = Claim::end_many(claims, |claim| match claim.id() {
             0 => Outcome::done(),
             1 => Outcome::fail(failure()),
@@ -285,7 +285,7 @@ fn many_claims_end_each_with_its_outcome() {
         let states: Vec<_> = ended.unwrap().into_iter().map(|one| one.unwrap().state).collect();
         let (ready, buried) = (TaskState::Ready, TaskState::Buried);
         assert_eq!(states, [TaskState::Done, ready, buried, ready, ready]);
-        assert_eq!(case.store.counters().unwrap().commits - before, 1);
+        assert_eq!(case.store.admin().counters().unwrap().commits - before, 1);
         assert_eq!((case.info(1).attempts, case.info(4).attempts), (1, 0));
         assert_eq!(BTreeSet::from_iter(listed(&next, ready)), BTreeSet::from([3, 5]));
     });

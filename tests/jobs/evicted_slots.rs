@@ -66,8 +66,8 @@ const GATES: [Gate; 7] = [
     Gate {
         what: "shared limits",
         options: || limit(2).shared_limits(true),
-        shut: |case| for_each_name(|name| case.store.set_limit(name, 1).unwrap()),
-        open: |case| for_each_name(|name| case.store.remove_limit(name).unwrap()),
+        shut: |case| for_each_name(|name| case.store.admin().set_limit(name, 1).unwrap()),
+        open: |case| for_each_name(|name| case.store.admin().remove_limit(name).unwrap()),
     },
     Gate {
         what: "altered limit",

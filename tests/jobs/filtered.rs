@@ -193,5 +193,5 @@ fn kick_of_all_kicks_each_task_once_also_if_some_are_buried_again_meanwhile() {
     assert_eq!(kicking.wait(), Ok(1000));
     assert_eq!(listed(&tube, TaskState::Buried), ids[..20]);
     assert_eq!(tube.admin().kick(Filter::new()), Ok(20));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }

@@ -26,10 +26,10 @@ fn finish_acks_with_a_result_and_puts() {
             .and_put(&mail, case.draft("to: ann"))
             .and_put(&case.tube, case.draft("again"))
             .and_put(&mail, case.draft("to: bob"));
-        let before = case.store.counters().unwrap().commits;
+        let before = case.store.admin().counters().unwrap().commits;
         let receipt = claim.end(finish).unwrap();
         assert_eq!((receipt.id, receipt.state), (id, TaskState::Done));
-        assert_eq!(case.store.counters().unwrap().commits - before, 1);
+        assert_eq!(case.store.admin().counters().unwrap().commits - before, 1);
         assert_eq!(wait.answer(), Ok(Some(done("R"))));
         assert_eq!(case.tube.ending(id), Ok(Some(done("R"))));
         assert_eq!(case.tasks(), counts([("ready", 1), ("total", 1), ("done", 1)]));
@@ -89,8 +89,10 @@ fn refused_finish_changes_nothing() {
         let gone = case.store.create_tube("gone", TubeOptions::new().driver(FIFO)).unwrap();
         case.store.drop_tube("gone").unwrap();
         let id = case.put("x");
-        let before =
-            (Outcome::result("R").and_put(&next, case.draft("a")), case.store.next_id().unwrap());
+        let before = (
+            Outcome::result("R").and_put(&next, case.draft("a")),
+            case.store.admin().next_id().unwrap(),
+        );
         let all = |outcome: Outcome| outcome.and_put(&next, case.draft("b"));
         let invalid = [
             all(before.0.clone().and_put(&memory, "b")),
@@ -117,7 +119,7 @@ fn refused_finish_changes_nothing() {
         for tube in [&next, &small, &plain, &memory] {
             assert_eq!(tasks(tube), counts([]));
         }
-        assert_eq!(case.store.next_id().unwrap(), before.1);
+        assert_eq!(case.store.admin().next_id().unwrap(), before.1);
         // And what was refused is accepted when nothing is in its way.
         case.tube.claim(id).unwrap().end(before.0).unwrap();
     });

@@ -126,12 +126,15 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(store.list(Filter::new().tag("red"), None, 9).unwrap().items.len(), 1);
         assert!(store.tags(None, 9).unwrap().is_empty(), "no tag has two tasks");
         assert_eq!(store.tubes().unwrap().len(), 1);
-        assert!(store.limits().unwrap().is_empty());
+        assert!(store.admin().limits().unwrap().is_empty());
         assert_eq!(store.statistics().unwrap().len(), 1);
-        assert!(store.next_id().unwrap() > ready);
+        assert!(store.admin().next_id().unwrap() > ready);
         assert!(!store.owners().unwrap().is_empty());
-        let _ =
-            (store.counters().unwrap(), store.clock_report().unwrap(), store.session("").unwrap());
+        let _ = (
+            store.admin().counters().unwrap(),
+            store.admin().clock_report().unwrap(),
+            store.session("").unwrap(),
+        );
         // Of a tube.
         let tube = &store.find_tube("case").unwrap();
         let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
@@ -150,6 +153,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(tube.query().next(1).unwrap()[0].id, ready);
         assert_eq!(tube.query().groups().unwrap().len(), 1);
         assert_eq!(tube.schedules().list(None, 9).unwrap().items.len(), 1);
+        assert!(tube.schedules().get("hourly").unwrap().is_some());
         assert!(tube.query().paused_sub_queues().unwrap().is_empty());
         let today = store.today().unwrap();
         assert!(tube.query().day(today).unwrap().puts > 0);

@@ -382,7 +382,7 @@ fn groups_survive_kill_backup_and_compaction_and_end_with_truncate() {
         Store::options().clock(&file.clock).compact(killed_file.path(), |_, _| {}).unwrap();
         assert_groups(&stores::open_with(killed_file.path(), Store::options().clock(&file.clock)));
         let copy = StoreFile::new();
-        store.backup(copy.path()).unwrap();
+        store.admin().backup(copy.path()).unwrap();
         assert_groups(&stores::open_with(copy.path(), Store::options().clock(&file.clock)));
         tube.admin().truncate().unwrap();
         assert_eq!(groups(&tube), []);

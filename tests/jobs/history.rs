@@ -322,10 +322,11 @@ fn take_under_way_is_in_the_history() {
         let worker = case.store.session("worker").unwrap().tube(&case.tube).unwrap();
         for round in 1..=3 {
             case.advance(1_000);
-            let (commits, taken) = (case.store.counters().unwrap().commits, now(&case.clock));
+            let (commits, taken) =
+                (case.store.admin().counters().unwrap().commits, now(&case.clock));
             let claim = claim(&worker);
             case.advance(1_000);
-            assert_eq!(case.store.counters().unwrap().commits, commits);
+            assert_eq!(case.store.admin().counters().unwrap().commits, commits);
             let entries = entries(&case.tube, 0);
             let [put, take] = entries.as_slice() else { panic!("{entries:?}") };
             assert_eq!((put.what, put.number), (EventKind::Put, 0));

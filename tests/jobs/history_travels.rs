@@ -300,7 +300,7 @@ fn backup_has_the_histories() {
     tube.put(Put::new("x")).unwrap();
     (0..9).for_each(|n| drop(tube.admin().log(0, &n.to_string())));
     let copy = StoreFile::new();
-    store.backup(copy.path()).unwrap();
+    store.admin().backup(copy.path()).unwrap();
     let copied: Store = stores::open_with(copy.path(), Store::options().clock(&file.clock));
     assert_eq!(entries(&copied.find_tube("case").unwrap(), 0), entries(&tube, 0));
     assert_sound(&copied);

@@ -439,7 +439,7 @@ fn salvaged_and_copied_tasks_have_their_keys() {
     let (store, tube) = create(&file, FIFOTTL);
     tube.put(Put::new("x").key("k").delay(secs(60))).unwrap();
     let copy = StoreFile::new();
-    store.backup(copy.path()).unwrap();
+    store.admin().backup(copy.path()).unwrap();
     let backup = stores::open_with(copy.path(), Store::options().clock(&file.clock));
     assert_eq!(id_of(&backup, "k"), Some(0));
     assert_sound(&backup);

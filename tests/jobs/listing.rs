@@ -94,7 +94,7 @@ fn delay_that_elapsed_while_store_was_closed_is_listed_and_counted_as_ready() {
         tube.put(tubewell::Put::new("later").delay(secs(30))).unwrap();
         drop(tube);
         let store = file.reopen_after(store, secs(20));
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         let tube = store.find_tube("case").unwrap();
         assert_eq!(ids(&tube.query().list(TaskState::Delayed, None, 10).unwrap()), [1]);
         assert_eq!(ids(&tube.query().list(TaskState::Ready, None, 10).unwrap()), [0]);
@@ -139,7 +139,7 @@ fn list_skips_and_counts_tasks_that_it_cannot_read() {
             let page = tube.query().list(&filter, page.next, 2).unwrap();
             assert_eq!((ids(&page), page.damaged, page.next), (vec![5], 2, None));
         }
-        let findings = store.verify().unwrap();
+        let findings = store.admin().verify().unwrap();
         for id in [1, 3, 4] {
             assert!(findings.iter().any(|it| it.contains(&format!("task {id}:"))), "{findings:?}");
         }

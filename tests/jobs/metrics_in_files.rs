@@ -79,12 +79,12 @@ fn idle_store_with_metrics_stays_idle() {
     tube.put_many(["a", "b"]).unwrap();
     store.flush().unwrap();
     file.clock.advance(secs(120));
-    let before = store.counters().unwrap();
+    let before = store.admin().counters().unwrap();
     // A take is counted in memory. Its commit is that of the next change.
     take(&tube).unwrap();
     file.clock.advance(secs(3600));
     assert_eq!(cycles(&today(&store, &tube)), (2, 1, 0));
-    let after = store.counters().unwrap();
+    let after = store.admin().counters().unwrap();
     assert_eq!(
         (before.commits, before.flushes, before.writes),
         (after.commits, after.flushes, after.writes)
@@ -161,7 +161,7 @@ fn backup_and_compact_keep_the_numbers() {
     drop(tube);
     let store = file.reopen(store);
     let copy = StoreFile::new();
-    store.backup(copy.path()).unwrap();
+    store.admin().backup(copy.path()).unwrap();
     stores::close(&store);
     let options = || Store::options().clock(ManualClock::at(secs(0)));
     for path in [file.path(), copy.path()] {

@@ -111,7 +111,7 @@ fn tasks_become_ready_in_the_order_of_their_moments() {
         drop(tube);
         let store = file.reopen_after(store, secs(40));
         let events = Events::of(&store, Filter::new(), 100);
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         let ids: Vec<u64> = events.read().iter().map(|it| it.id).collect();
         assert_eq!(ids, [1, 4, 3, 0]);
         let tube = store.find_tube("case").unwrap();

@@ -61,7 +61,7 @@ impl Run {
 
     /// The timeline, and the wall clock.
     fn now(&self) -> (Duration, Duration) {
-        let report = self.store().clock_report().unwrap();
+        let report = self.store().admin().clock_report().unwrap();
         (report.timeline, report.wall)
     }
 

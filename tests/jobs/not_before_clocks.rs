@@ -112,7 +112,7 @@ fn ttl_elapses_while_the_store_is_closed() {
         let [short, long] = [put(HOUR), put(3 * HOUR)].map(|put| tube.put(put).unwrap().id);
         drop(tube);
         let store = file.reopen_after(store, 2 * HOUR);
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         let tube = store.find_tube("case").unwrap();
         assert_eq!(state(&tube, short), None);
         assert_eq!(tube.query().task(long).unwrap().info.ttl_left, Some(2 * HOUR));

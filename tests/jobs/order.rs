@@ -121,7 +121,7 @@ fn urgent_task_whose_delay_has_elapsed_is_taken_before_ready_task_after_catch_up
         let high = put(draft(driver, "high").delay(secs(6)));
         drop(tube);
         let store = file.reopen_after(store, secs(20));
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         let tube = store.find_tube("case").unwrap();
         assert_eq!([take(&tube), take(&tube), take(&tube)], [high, low, ready].map(Some));
         assert_sound(&store);

@@ -113,7 +113,7 @@ fn delay_begins_with_the_put_and_is_a_gate_besides_the_parents() {
 #[test]
 fn put_after_an_unknown_task_is_refused() {
     for_each_driver(ALL, |case| {
-        let next = case.store.next_id().unwrap();
+        let next = case.store.admin().next_id().unwrap();
         for unknown in [next, next + 1, u64::MAX] {
             assert_not_found(case.tube.put(after(case, &[unknown])), unknown);
             let many = [case.draft("x"), after(case, &[unknown])];
@@ -123,7 +123,7 @@ fn put_after_an_unknown_task_is_refused() {
             }
             assert_eq!(case.tasks(), counts([]));
         }
-        assert_eq!(case.store.next_id().unwrap(), next);
+        assert_eq!(case.store.admin().next_id().unwrap(), next);
     });
 }
 
@@ -350,7 +350,7 @@ fn tasks_of_temporary_tubes_wait_for_each_other() {
 #[test]
 fn put_many_finds_parents_within_the_call_only_if_they_come_first() {
     for_each_driver(ALL, |case| {
-        let first = case.store.next_id().unwrap();
+        let first = case.store.admin().next_id().unwrap();
         let put = [case.draft("parent"), after(case, &[first])];
         let states: Vec<TaskState> =
             case.tube.put_many(put).unwrap().iter().map(|receipt| receipt.state).collect();

@@ -63,7 +63,7 @@ fn done_parent_is_refused_after_a_restart_until_its_children_are_free() {
         let store = file.open();
         let tube = store.find_tube("case").unwrap();
         assert_not_told(tube.requeue(&name, Put::new("again")), parent);
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         assert_eq!(tasks(&tube).get("blocked"), None);
         assert_eq!(tube.requeue(&name, Put::new("again")).unwrap().id, parent);
         assert_sound(&store);

@@ -38,10 +38,10 @@ fn catch_up_tells_all_children_of_the_end_of_their_parent() {
                 store = stores::open(&path);
                 tube = store.find_tube("case").unwrap();
             }
-            store.catch_up().unwrap();
+            store.admin().catch_up().unwrap();
             let tasks = tube.statistics().unwrap().tasks;
             assert_eq!((tasks.ready, tasks.buried, tasks.blocked), (ready, buried, 0));
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
     }
 }

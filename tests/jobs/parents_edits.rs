@@ -223,7 +223,7 @@ fn drop_without_effect(case: &Case, tube: &Tube) {
 fn parents_are_deleted_together_with_all_that_wait_for_them() {
     for_each_driver(ALL, |case| {
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
-            let first = case.store.next_id().unwrap();
+            let first = case.store.admin().next_id().unwrap();
             let parent = case.put("a");
             let child = child_of(case, parent);
             let grandchild = child_of(case, child);

@@ -44,7 +44,7 @@ fn parked_claim_survives_close_and_kill() {
                 after_a_kill(&file)
             } else {
                 let copy = StoreFile::new();
-                store.backup(copy.path()).unwrap();
+                store.admin().backup(copy.path()).unwrap();
                 let store = stores::open_with(copy.path(), Store::options().clock(&file.clock));
                 (copy, store)
             };

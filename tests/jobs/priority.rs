@@ -320,7 +320,7 @@ fn set_priority_needs_the_driver_and_its_order() {
     }
     let file = StoreFile::new();
     let store: Store = file.open();
-    stores::owner(&store).register_driver(ByLength).unwrap();
+    stores::owner(&store).admin().register_driver(ByLength).unwrap();
     let tube = store.create_tube("case", TubeOptions::new().driver("by-length")).unwrap();
     let put = |body: &[u8]| tube.put(Put::new(body).priority(1)).unwrap().id;
     let [long, short, middle] = [&[b'x'; 3000][..], b"x", b"xx"].map(put);
@@ -331,7 +331,7 @@ fn set_priority_needs_the_driver_and_its_order() {
     let store = file.reopen(store);
     let tube = store.find_tube("case").unwrap();
     assert!(matches!(tube.admin().set_priority(long, 1), Err(Error::DriverUnknown { .. })));
-    stores::owner(&store).register_driver(ByLength).unwrap();
+    stores::owner(&store).admin().register_driver(ByLength).unwrap();
     let update = tubewell::Update::new().body([b'y'; 5000]);
     tube.update(short, update).unwrap();
     assert_eq!([take(&tube), take(&tube), take(&tube)], [long, middle, short].map(Some));

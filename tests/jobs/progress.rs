@@ -123,7 +123,7 @@ fn progress_writes_nothing() {
     let claim = tube.try_take().unwrap().unwrap();
     store.flush().unwrap();
     let written = |store: &Store| {
-        let counters = store.counters().unwrap();
+        let counters = store.admin().counters().unwrap();
         (counters.commits, counters.flushes, counters.writes, counters.rows)
     };
     let before = written(&store);

@@ -118,9 +118,9 @@ fn put_adds_ready_task_at_the_end_with_one_commit() {
         let timed = TIMED.contains(driver);
         let put = if timed { Put::new("a=1").ttl(secs(60)) } else { Put::new("a=1") };
 
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         let receipt = tube.put(put).unwrap();
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         assert_eq!((after.commits, after.flushes), (before.commits + 1, before.flushes + 1));
         assert_eq!((receipt.commit, receipt.state), (after.commits, TaskState::Ready));
 

@@ -228,7 +228,7 @@ impl Run {
         }
         self.tube = self.store.find_tube("case").unwrap();
         self.file.clock.advance(ZERO);
-        self.store.catch_up().unwrap();
+        self.store.admin().catch_up().unwrap();
         if is_temporary {
             self.tasks.clear();
         }
@@ -290,7 +290,7 @@ impl Run {
             assert!(matches!(self.tasks[id], Task::Ready | Task::Taken));
             wait.assert_waits();
         }
-        for id in 0..self.store.next_id().unwrap().min(400) {
+        for id in 0..self.store.admin().next_id().unwrap().min(400) {
             let outcome = self.tube.ending(id).unwrap();
             let state = state(&self.tube, id);
             match self.tasks.get(&id) {

@@ -152,7 +152,7 @@ impl Driver for Panics {
 #[test]
 fn driver_that_panics_during_a_move_changes_nothing() {
     let store = store_in_memory();
-    stores::owner(&store).register_driver(Panics).unwrap();
+    stores::owner(&store).admin().register_driver(Panics).unwrap();
     let from = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
     let to = store.create_tube("other", TubeOptions::new().driver("panics")).unwrap();
     from.put_many(["first", "panic", "z"]).unwrap();

@@ -251,7 +251,7 @@ fn outcomes_survive_kill_backup_and_compaction() {
         Store::options().clock(&file.clock).compact(killed_file.path(), |_, _| {}).unwrap();
         assert_outcomes(&open_copy(&file, &killed_file));
         let copy = StoreFile::new();
-        store.backup(copy.path()).unwrap();
+        store.admin().backup(copy.path()).unwrap();
         let store = open_copy(&file, &copy);
         assert_outcomes(&store);
         file.clock.advance(secs(60));
@@ -313,7 +313,7 @@ fn many_outcomes_that_are_due_at_open_are_forgotten() {
         let tube = store.find_tube("case").unwrap();
         tube.put("x").unwrap();
         assert_eq!(take(&tube), Some(10_000));
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         assert_eq!(
             (listed(&tube, TaskState::Done), tube.ending(77)),
             (vec![], Ok(Some(Ending::Gone)))
@@ -333,14 +333,17 @@ fn ids_that_a_kill_skips_are_gone() {
     assert_not_found(tube.ending(5), 5);
     let (_file, killed) = after_a_kill(&file);
     let tube = killed.find_tube("case").unwrap();
-    assert!(killed.next_id().unwrap() > 1, "no id is skipped");
-    for id in [1, killed.next_id().unwrap() - 1] {
+    assert!(killed.admin().next_id().unwrap() > 1, "no id is skipped");
+    for id in [1, killed.admin().next_id().unwrap() - 1] {
         assert_eq!(tube.ending(id), Ok(Some(Ending::Gone)));
         assert_eq!(tube.wait_done(id, NO_TIMEOUT), Ok(Some(Ending::Gone)));
         assert_not_found(tube.admin().forget(id), id);
         assert_not_found(tube.admin().resolve(id, ()), id);
     }
-    assert_not_found(tube.ending(killed.next_id().unwrap()), killed.next_id().unwrap());
+    assert_not_found(
+        tube.ending(killed.admin().next_id().unwrap()),
+        killed.admin().next_id().unwrap(),
+    );
     assert_eq!(tube.ending(0), Ok(None));
     assert_sound(&killed);
     drop(store);

@@ -45,19 +45,19 @@ fn catch_up_makes_all_due_tasks_ready_in_order_of_their_moments() {
         drop(tube);
         let store = file.reopen_after(store, secs(40));
         let events = Events::of(&store, Filter::new(), 100);
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         assert_eq!(read(&events), [1, 3, 0].map(|id| (id, EventKind::Delay)));
         let tube = store.find_tube("case").unwrap();
         assert_eq!(tasks(&tube), counts([("ready", 3), ("delayed", 1), ("total", 4)]));
 
         // Nothing is due: nothing is written.
         let commit = store.flush().unwrap();
-        let before = store.counters().unwrap();
-        store.catch_up().unwrap();
+        let before = store.admin().counters().unwrap();
+        store.admin().catch_up().unwrap();
         file.clock.advance(secs(19));
-        store.catch_up().unwrap();
+        store.admin().catch_up().unwrap();
         assert_eq!(store.flush().unwrap(), commit);
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         assert_eq!((after.commits, after.writes), (before.commits, before.writes));
         assert_eq!(read(&events), []);
         file.clock.advance(secs(1));
@@ -81,7 +81,7 @@ fn concurrent_catch_ups_make_each_due_task_ready_once() {
         let barrier = Barrier::new(3);
         let catch_up = |store: &Store| {
             barrier.wait();
-            store.catch_up().unwrap();
+            store.admin().catch_up().unwrap();
         };
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -114,9 +114,12 @@ fn wall_clock_set_back_changes_no_state_and_no_deadline() {
         case.advance(10_000);
         assert_eq!(case.state(delay), Some(TaskState::Ready));
 
-        let wall = case.store.clock_report().unwrap().wall;
+        let wall = case.store.admin().clock_report().unwrap().wall;
         case.clock.set_wall(wall.checked_sub(secs(3600)).unwrap());
-        assert_eq!(case.store.clock_report().unwrap().wall, wall.checked_sub(secs(3600)).unwrap());
+        assert_eq!(
+            case.store.admin().clock_report().unwrap().wall,
+            wall.checked_sub(secs(3600)).unwrap()
+        );
         case.advance(0);
         assert_eq!([0, 1, delay, later].map(|id| case.state(id).unwrap()), {
             [TaskState::Taken, TaskState::Ready, TaskState::Ready, TaskState::Delayed]
@@ -146,7 +149,7 @@ fn open_with_wall_clock_set_back_keeps_ready_tasks_ready() {
         file.clock.advance(secs(10));
         assert_eq!(take(&tube), Some(due));
         drop(tube);
-        let wall = store.clock_report().unwrap().wall;
+        let wall = store.admin().clock_report().unwrap().wall;
         file.clock.set_wall(wall.checked_sub(secs(3600)).unwrap());
         let store = file.reopen(store);
         let tube = store.find_tube("case").unwrap();

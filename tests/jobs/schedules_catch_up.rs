@@ -279,7 +279,7 @@ impl Driver for Own {
 fn schedule_stands_still_without_its_driver() {
     let file = StoreFile::new();
     let store = file.open();
-    stores::owner(&store).register_driver(Own).unwrap();
+    stores::owner(&store).admin().register_driver(Own).unwrap();
     let tube = store.create_tube("case", TubeOptions::new().driver("own")).unwrap();
     tube.schedule(every(HOUR).missed(Missed::Latest(2)), "run").unwrap();
     drop(tube);
@@ -290,7 +290,7 @@ fn schedule_stands_still_without_its_driver() {
     assert_eq!((stands.runs, stands.next), (0, at(ZERO)));
     assert!(stands.stopped.unwrap().contains("own"));
     assert_eq!(tube.statistics().unwrap().tasks.total, 0);
-    stores::owner(&store).register_driver(Own).unwrap();
+    stores::owner(&store).admin().register_driver(Own).unwrap();
     file.tick();
     assert_eq!(only_schedule(&tube).stopped, None);
     assert_eq!(work(&tube), ["R-1", "R-2"]);
@@ -304,9 +304,9 @@ fn idle_schedule_wakes_nothing_before_its_moment() {
     tube.schedule(every(HOUR).starting(at(HOUR)).overlap(Overlap::Skip), "run").unwrap();
     tube.schedule(Schedule::every("S", HOUR).starting(at(HOUR)), "run").unwrap();
     store.flush().unwrap();
-    let commits = store.counters().unwrap().commits;
+    let commits = store.admin().counters().unwrap().commits;
     file.clock.advance(HOUR - ms(1));
-    assert_eq!(store.counters().unwrap().commits, commits);
+    assert_eq!(store.admin().counters().unwrap().commits, commits);
     file.tick();
     assert_eq!(tube.statistics().unwrap().tasks.ready, 2);
 }

@@ -242,7 +242,7 @@ fn tags_of_schedules_survive_a_close_a_kill_and_a_copy() {
         };
         is_there(&store);
         let copy = StoreFile::new();
-        store.backup(copy.path()).unwrap();
+        store.admin().backup(copy.path()).unwrap();
         is_there(&stores::open_with(copy.path(), tubewell::Store::options().clock(&file.clock)));
         let (_killed, after_kill) = after_a_kill(&file);
         is_there(&after_kill);

@@ -41,7 +41,13 @@ fn for_each_sub_queued(case: impl Fn(&Store, &ManualClock, Tube, Tube)) {
 }
 
 fn limits(store: &Store) -> Vec<(String, u32, u64)> {
-    store.limits().unwrap().into_iter().map(|limit| (limit.name, limit.most, limit.taken)).collect()
+    store
+        .admin()
+        .limits()
+        .unwrap()
+        .into_iter()
+        .map(|limit| (limit.name, limit.most, limit.taken))
+        .collect()
 }
 
 /// Q340
@@ -50,15 +56,15 @@ fn limits(store: &Store) -> Vec<(String, u32, u64)> {
 fn limit_can_be_set_and_removed() {
     for_each_sub_queued(|store, _, imports, _| {
         assert_eq!(limits(store), []);
-        store.remove_limit("db").unwrap();
-        store.set_limit("db", 5).unwrap();
+        store.admin().remove_limit("db").unwrap();
+        store.admin().set_limit("db", 5).unwrap();
         put(&imports, "db", 9);
         put(&imports, "other", 2);
         assert_eq!(imports.take_many(20, ZERO).unwrap().len(), 6);
         assert_eq!(limits(store), [("db".into(), 5, 0)], "the claims were dropped");
         let claims = imports.take_many(20, ZERO).unwrap();
         assert_eq!(limits(store), [("db".into(), 5, 5)]);
-        store.remove_limit("db").unwrap();
+        store.admin().remove_limit("db").unwrap();
         assert_eq!(limits(store), []);
         let (of_db, _other): (Vec<Claim>, Vec<Claim>) =
             claims.into_iter().partition(|claim| claim.sub_queue() == Some("db"));
@@ -75,7 +81,7 @@ fn limit_can_be_set_and_removed() {
 #[test]
 fn tasks_of_all_tubes_count_for_a_shared_limit() {
     for_each_sub_queued(|store, _, imports, reports| {
-        store.set_limit("db", 2).unwrap();
+        store.admin().set_limit("db", 2).unwrap();
         let (a, b) = (put(&imports, "db", 3), put(&reports, "db", 3));
         assert_eq!((take(&imports), take(&reports)), (Some(a[0]), Some(b[0])));
         assert_eq!((take(&imports), take(&reports)), (None, None));
@@ -93,7 +99,7 @@ fn tasks_of_all_tubes_count_for_a_shared_limit() {
 #[test]
 fn waiting_task_that_is_deleted_frees_no_place() {
     for_each_sub_queued(|store, _, imports, reports| {
-        store.set_limit("db", 1).unwrap();
+        store.admin().set_limit("db", 1).unwrap();
         let (a, b) = (put(&imports, "db", 2), put(&reports, "db", 1));
         assert_eq!(take(&imports), Some(a[0]));
         imports.delete(a[1]).unwrap();
@@ -108,14 +114,14 @@ fn waiting_task_that_is_deleted_frees_no_place() {
 fn raised_limit_gives_tasks_and_a_lowered_one_ends_no_claim() {
     for_each_sub_queued(|store, _, imports, reports| {
         let (a, b) = (put(&imports, "db", 5), put(&reports, "db", 5));
-        store.set_limit("db", 1).unwrap();
+        store.admin().set_limit("db", 1).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[0]), None));
         let first = WaitingTake::begin(reports.to_async().take_timeout(NO_TIMEOUT));
         let second = WaitingTake::begin(imports.to_async().take_timeout(NO_TIMEOUT));
-        store.set_limit("db", 3).unwrap();
+        store.admin().set_limit("db", 3).unwrap();
         assert_eq!((first.id(), second.id()), (Some(b[0]), Some(a[1])));
         assert_eq!((take(&imports), take(&reports)), (None, None));
-        store.set_limit("db", 1).unwrap();
+        store.admin().set_limit("db", 1).unwrap();
         assert_eq!(limits(store), [("db".into(), 1, 3)]);
         assert_sound(store);
         imports.claimed(a[0]).and_then(tubewell::Claim::ack).unwrap();
@@ -123,7 +129,7 @@ fn raised_limit_gives_tasks_and_a_lowered_one_ends_no_claim() {
         assert_eq!((take(&imports), take(&reports)), (None, None));
         imports.claimed(a[1]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (Some(a[2]), None));
-        store.set_limit("db", 0).unwrap();
+        store.admin().set_limit("db", 0).unwrap();
         imports.claimed(a[2]).and_then(tubewell::Claim::ack).unwrap();
         assert_eq!((take(&imports), take(&reports)), (None, None));
         match reports.claim(b[1]).map(drop) {
@@ -139,7 +145,7 @@ fn raised_limit_gives_tasks_and_a_lowered_one_ends_no_claim() {
 #[test]
 fn freed_place_goes_to_the_take_that_waits_longest_in_any_tube() {
     for_each_sub_queued(|store, _, imports, reports| {
-        store.set_limit("db", 1).unwrap();
+        store.admin().set_limit("db", 1).unwrap();
         let a = put(&imports, "db", 3);
         assert_eq!(take(&imports), Some(a[0]));
         let b = put(&reports, "db", 2);
@@ -156,7 +162,7 @@ fn freed_place_goes_to_the_take_that_waits_longest_in_any_tube() {
 #[test]
 fn other_tubes_do_not_share() {
     for_each_sub_queued(|store, _, imports, reports| {
-        store.set_limit("db", 1).unwrap();
+        store.admin().set_limit("db", 1).unwrap();
         let alone =
             store.create_tube("alone", TubeOptions::new().driver(reports.driver())).unwrap();
         put(&imports, "db", 1);
@@ -169,7 +175,7 @@ fn other_tubes_do_not_share() {
 #[test]
 fn truncated_dropped_and_altered_tubes_free_their_places() {
     for_each_sub_queued(|store, _, imports, reports| {
-        store.set_limit("db", 2).unwrap();
+        store.admin().set_limit("db", 2).unwrap();
         let b = put(&reports, "db", 9);
         put(&imports, "db", 9);
         let _claims = imports.take_many(9, ZERO).unwrap();
@@ -208,9 +214,9 @@ fn limits_and_shared_tubes_survive_an_open() {
         let file = StoreFile::new();
         let store = file.open();
         let (imports, reports) = two(&store, driver);
-        store.set_limit("db", 2).unwrap();
-        store.set_limit("gone", 7).unwrap();
-        store.remove_limit("gone").unwrap();
+        store.admin().set_limit("db", 2).unwrap();
+        store.admin().set_limit("gone", 7).unwrap();
+        store.admin().remove_limit("gone").unwrap();
         put(&imports, "db", 3);
         put(&reports, "db", 3);
         let _token = imports.take_timeout(NO_TIMEOUT).unwrap().unwrap().park(secs(60)).unwrap();
@@ -273,7 +279,7 @@ fn random_takes_and_ends_of_three_tubes_keep_to_the_limits() {
                 }
                 7 if rng.one_in(5) => {
                     most[sub] = u32::try_from(rng.below(4)).unwrap();
-                    store.set_limit(names[sub], most[sub]).unwrap();
+                    store.admin().set_limit(names[sub], most[sub]).unwrap();
                 }
                 _ => {}
             }

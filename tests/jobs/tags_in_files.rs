@@ -33,7 +33,7 @@ fn tags_of_truncated_and_dropped_tubes_are_skipped_and_then_forgotten() {
             Store::options().clock(&file.clock).compact(file.path(), |_, _| {}).unwrap();
             store = file.open();
         } else {
-            store.catch_up().unwrap();
+            store.admin().catch_up().unwrap();
         }
         assert_eq!(used(&store), []);
         assert_eq!(tagged(&store, "foo"), [id]);
@@ -95,7 +95,7 @@ fn salvaged_and_copied_tasks_have_their_tags() {
     let (store, tube) = create(&file, FIFOTTL);
     let id = tube.put(Put::new("x").tag("b").tag("a").delay(secs(60))).unwrap().id;
     let copy = StoreFile::new();
-    store.backup(copy.path()).unwrap();
+    store.admin().backup(copy.path()).unwrap();
     let backup = stores::open_with(copy.path(), Store::options().clock(&file.clock));
     assert_eq!(tagged(&backup, "a"), [id]);
     assert_sound(&backup);

@@ -53,7 +53,7 @@ fn take_returns_oldest_task_and_writes_nothing() {
             page.items.iter().map(|info| info.id).collect::<Vec<u64>>()
         };
         let writes = || {
-            let counters = store.counters().unwrap();
+            let counters = store.admin().counters().unwrap();
             (counters.commits, counters.flushes, counters.writes)
         };
         let before = writes();

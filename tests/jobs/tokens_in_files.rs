@@ -129,7 +129,7 @@ fn backup_and_compact_keep_tokens() {
     let (store, tube) = create(&file, FIFO);
     let id = put(&tube, "t");
     let copy = StoreFile::new();
-    store.backup(copy.path()).unwrap();
+    store.admin().backup(copy.path()).unwrap();
     drop(tube);
     stores::close(&store);
     drop(store);
@@ -180,11 +180,11 @@ fn idle_store_is_not_woken_to_remove_tokens() {
         put(&tube, &n.to_string());
     }
     file.clock.advance(secs(10));
-    let commits = store.counters().unwrap().commits;
+    let commits = store.admin().counters().unwrap().commits;
     for _ in 0..5 {
         file.clock.advance(IDEMPOTENCY_KEY_TIME + Duration::from_secs(1));
     }
-    assert_eq!(store.counters().unwrap().commits, commits);
+    assert_eq!(store.admin().counters().unwrap().commits, commits);
     assert_eq!(put(&tube, "0"), 20);
     assert_sound(&store);
 }

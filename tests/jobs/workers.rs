@@ -66,7 +66,7 @@ fn work(case: &Case, mut rng: Rng) -> Log {
             }
             4 => drop(tube.admin().kick(Filter::new().limit(1 + rng.below(3))).unwrap()),
             5 => {
-                let id = rng.below(case.store.next_id().unwrap() + 1);
+                let id = rng.below(case.store.admin().next_id().unwrap() + 1);
                 match tube.delete(id) {
                     Ok(_) => log.deleted.push(id),
                     Err(error) => assert_eq!(error, Error::NotFound { id }),

@@ -196,7 +196,7 @@ impl Ledger {
     /// the tasks that were buried.
     fn check(&mut self, path: &Path) {
         let store = Store::open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         for name in store.tubes().unwrap().into_iter().map(|tube| tube.name) {
             let tube = store.find_tube(&name).unwrap();
             let mut found = tasks_of(&tube);

@@ -155,7 +155,7 @@ impl Expected {
         let reported = self.max_id;
         let driver = CustomDriver(AbortPoint::parse("none"));
         let store = Store::options().driver(driver).open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0], "verify");
+        assert_eq!(store.admin().verify().unwrap(), [""; 0], "verify");
         let mut found = BTreeMap::new();
         for tube in store.tubes().unwrap() {
             list_tasks(&store, &tube.name, &mut found);
@@ -188,7 +188,7 @@ impl Expected {
             let days = tube.query().days(today.plus_days(-999)..=today).unwrap();
             let puts = days.iter().map(|day| day.puts).sum();
             let before = self.counted.insert(info.name.clone(), puts).unwrap_or(0);
-            let next_id = store.next_id().unwrap();
+            let next_id = store.admin().next_id().unwrap();
             assert!((before..=next_id).contains(&puts), "{}: {puts} after {before}", info.name);
             for day in &days {
                 assert_eq!((day.wait.count, day.run.count), (day.takes, day.acks));

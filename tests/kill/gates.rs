@@ -116,7 +116,7 @@ impl Ledger {
 
     fn check(&mut self, path: &Path) {
         let store = Store::open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         for info in store.tubes().unwrap() {
             let found = [('a', info.max_taken.unwrap_or(0)), ('p', u64::from(info.paused))];
             for (gate, value) in found {

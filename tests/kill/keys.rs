@@ -385,7 +385,7 @@ impl Ledger {
     /// Opens the store that the worker has left, and compares the tasks of the keys with the ledger.
     fn check(&mut self, path: &Path) {
         let store = Store::open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let tubes = open_tubes(&store);
         let mut by_key = BTreeMap::new();
         for tube in &tubes {

@@ -108,8 +108,8 @@ fn set_limits(mut rng: Rng, reports: &ReportWriter, store: &Store) {
         let (name, most) = (rng.pick(&NAMES), rng.range(0..4));
         reports.write(&format!("l - {name} {most}"));
         match u32::try_from(most).unwrap() {
-            0 => store.remove_limit(name).unwrap(),
-            most => store.set_limit(name, most).unwrap(),
+            0 => store.admin().remove_limit(name).unwrap(),
+            most => store.admin().set_limit(name, most).unwrap(),
         }
         reports.write(&format!("L - {name} {most}"));
     }
@@ -167,7 +167,7 @@ impl Ledger {
     /// Opens the store that the worker has left, and compares it with the ledger.
     fn check(&mut self, path: &Path) {
         let store = Store::open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let takes = self.rated.values().max().copied().unwrap_or(0);
         assert!(takes <= 1, "a rate has given more takes than one in an hour: {:?}", self.rated);
         if let Ok(rated) = store.find_tube(RATED) {
@@ -180,11 +180,11 @@ impl Ledger {
             self.check_pauses(tube);
         }
         check_places(&store, &tubes);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     fn check_limits(&mut self, store: &Store) {
-        let limits = store.limits().unwrap();
+        let limits = store.admin().limits().unwrap();
         for name in NAMES {
             let limit = limits.iter().find(|limit| limit.name == name);
             self.limits.found(name.to_owned(), limit.map_or(0, |limit| u64::from(limit.most)));
@@ -211,7 +211,7 @@ impl Ledger {
 
 /// Takes all that the limits allow: no place of a sub-queue is held by a process that has ended.
 fn check_places(store: &Store, tubes: &[Tube]) {
-    let limits = store.limits().unwrap();
+    let limits = store.admin().limits().unwrap();
     let mut shared: BTreeMap<String, u64> = BTreeMap::new();
     let (mut taken_shared, mut expected_shared) = (0, 0);
     let mut claims = Vec::new();

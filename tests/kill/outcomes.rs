@@ -75,7 +75,7 @@ pub fn run(job: &Job) {
             let store = &store;
             scope.spawn(move || {
                 let restore = |rng: &mut Rng, tube: &Tube| {
-                    restore(rng, reports, tube, restored_from(store.next_id().unwrap()));
+                    restore(rng, reports, tube, restored_from(store.admin().next_id().unwrap()));
                 };
                 end_tasks(rng, reports, tubes, restore);
             });
@@ -248,7 +248,7 @@ pub fn run_round(path: &Path, rng: &mut Rng, run: u64, ledger: &mut Ledger) {
 pub fn run_round_of_callers(path: &Path, rng: &mut Rng, run: u64) -> u64 {
     let reported = kill_worker(ANSWERS, path, rng, run);
     let store = Store::open(path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let mut answers = 0;
     for line in &reported {
         let words: Vec<&str> = line.split(' ').collect();

@@ -17,7 +17,7 @@ use crate::stores;
 async fn put(small: &SmallBuffer, body: String) -> Result<()> {
     let deferred = small.tube.to_async().refuse_when_full();
     loop {
-        small.store.to_async().capacity().await?;
+        small.store.to_async().admin().capacity().await?;
         match deferred.put(body.clone()).await {
             Ok(_) => return Ok(()),
             Err(error) => assert_eq!(error, Error::Overloaded),
@@ -30,10 +30,11 @@ fn capacity_is_there_when_a_call_would_be_accepted() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let deferred = small.tube.to_async().refuse_when_full();
-        block_on(small.store.to_async().capacity()).unwrap();
+        block_on(small.store.to_async().admin().capacity()).unwrap();
         let tickets = small.fill();
         let wakes = WakeCount::default();
-        let mut waits = [small.store.to_async().capacity(), small.store.to_async().capacity()];
+        let mut waits =
+            [small.store.to_async().admin().capacity(), small.store.to_async().admin().capacity()];
         for wait in &mut waits {
             poll_pending(wait, &wakes.waker());
             poll_pending(wait, &wakes.waker());
@@ -60,7 +61,8 @@ fn waiting_futures_are_served_in_order_of_arrival() {
         let first = disk.block_flush_of(|| deferred.put("in flight"));
         let second = deferred.put("pending");
         let woken = Arc::new(Mutex::new(Vec::new()));
-        let mut waits: Vec<Ticket<()>> = (0..5).map(|_| store.to_async().capacity()).collect();
+        let mut waits: Vec<Ticket<()>> =
+            (0..5).map(|_| store.to_async().admin().capacity()).collect();
         for (n, wait) in waits.iter_mut().enumerate() {
             let woken = woken.clone();
             poll_pending(wait, &waker_calling(move || woken.lock().unwrap().push(n)));
@@ -92,7 +94,7 @@ fn call_that_lost_its_space_stays_first_in_the_queue() {
         let in_flight = disk.block_flush_of(|| deferred.put("in flight"));
         let pending = deferred.put("pending");
         let wakes = [WakeCount::default(), WakeCount::default()];
-        let mut waits = [store.to_async().capacity(), store.to_async().capacity()];
+        let mut waits = [store.to_async().admin().capacity(), store.to_async().admin().capacity()];
         for (wait, wakes) in waits.iter_mut().zip(&wakes) {
             poll_pending(wait, &wakes.waker());
         }
@@ -118,7 +120,7 @@ fn close_ends_waits_for_capacity() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut wait = small.store.to_async().capacity();
+        let mut wait = small.store.to_async().admin().capacity();
         let wakes = WakeCount::default();
         poll_pending(&mut wait, &wakes.waker());
         thread::scope(|scope| {
@@ -129,7 +131,7 @@ fn close_ends_waits_for_capacity() {
             closer.join().unwrap().unwrap();
         });
         wait_all(tickets);
-        assert_eq!(block_on(small.store.to_async().capacity()), Err(Error::Closed));
+        assert_eq!(block_on(small.store.to_async().admin().capacity()), Err(Error::Closed));
     });
 }
 
@@ -138,7 +140,7 @@ fn failed_flush_ends_waits_for_capacity() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let wait = small.store.to_async().capacity();
+        let wait = small.store.to_async().admin().capacity();
         small.disk.fail_flushes(true);
         thread::scope(|scope| {
             let waiter = scope.spawn(|| block_on(wait));
@@ -167,7 +169,7 @@ fn no_future_waits_forever_when_threads_share_a_small_buffer() {
                 scope.spawn(move || {
                     for m in 0..EACH {
                         // A dropped wait must not keep a turn.
-                        let mut dropped = small.store.to_async().capacity();
+                        let mut dropped = small.store.to_async().admin().capacity();
                         let _ = poll(&mut dropped, &WakeCount::default().waker());
                         drop(dropped);
                         if n == 0 {
@@ -192,7 +194,7 @@ fn waker_of_a_waiting_future_may_call_the_store() {
     with_timeout(|| {
         let small = SmallBuffer::new();
         let tickets = small.fill();
-        let mut wait = small.store.to_async().capacity();
+        let mut wait = small.store.to_async().admin().capacity();
         let (tube, calls) = (small.tube.clone(), WakeCount::default());
         let called = calls.waker();
         let waker = waker_calling(move || {

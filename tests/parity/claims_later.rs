@@ -43,7 +43,7 @@ fn call_of_a_claim_ends_it_before_its_ticket_is_answered() {
         let tasks = tube.statistics().unwrap().tasks;
         let counts = [tasks.done, tasks.buried, tasks.ready, tasks.delayed];
         assert_eq!((tasks.taken, counts.iter().sum::<u64>()), (0, 1));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -77,7 +77,7 @@ fn call_of_an_expired_claim_does_not_end_the_next_claim() {
         assert_eq!(call(first).wait(), Err(Error::NotTaken { id }));
         assert_eq!(tube.statistics().unwrap().tasks.taken, 1);
         second.ack().wait().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -186,7 +186,7 @@ fn end_that_is_refused_during_an_outage_releases_the_task() {
         wait_until(|| store.flush().is_ok());
         let claims = tube.take_many(3, Duration::MAX).unwrap();
         assert_eq!(claims.len(), 3);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 

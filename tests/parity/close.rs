@@ -31,7 +31,7 @@ fn close_flushes_and_frees_the_file() {
         // The handles still exist, and the file is free.
         let again = stores::open(&path);
         assert_eq!(again.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 2);
-        assert_eq!(again.verify().unwrap(), [""; 0]);
+        assert_eq!(again.admin().verify().unwrap(), [""; 0]);
     });
 }
 

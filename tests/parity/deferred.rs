@@ -65,7 +65,7 @@ fn attempts_are_reported_by_id() {
     taken();
     assert_eq!(state(held(&deferred, id).bury(timeout.clone())), TaskState::Buried);
     assert_eq!(tube.query().task(id).unwrap().info.group.as_deref(), Some("timeout"));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// It takes two steps, the first of which is made by the call.
@@ -84,7 +84,7 @@ fn kick_begins_with_its_call_and_ends_with_its_ticket() {
     assert_eq!(ticket.wait(), Ok(590));
     assert_eq!(deferred.admin().kick(Filter::new()).wait(), Ok(0));
     assert_eq!(tube.statistics().unwrap().tasks.ready, 600);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]

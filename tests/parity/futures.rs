@@ -44,7 +44,7 @@ fn no_future_blocks_while_the_write_buffer_is_full() {
             begin(store.to_async().create_tube("b", options().driver(FIFO))),
             begin(store.to_async().drop_tube("a")),
             begin(store.to_async().flush()),
-            begin(store.to_async().capacity()),
+            begin(store.to_async().admin().capacity()),
         ];
         disk.unblock_flushes();
         for finish in calls {
@@ -198,7 +198,7 @@ fn panic_of_a_driver_in_line_is_the_answer_of_its_call() {
         wait_all(tickets);
         assert!(matches!(panics.wait(), Err(Error::OutcomeUnknown { .. })));
         next.wait().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -352,7 +352,7 @@ fn kick_makes_all_tasks_ready_in_several_commits() {
         assert_eq!(block_on(tube.to_async().admin().kick(Filter::new())), Ok(500));
         assert_eq!(block_on(tube.to_async().admin().kick(Filter::new())), Ok(0));
         assert_eq!(tube.statistics().unwrap().tasks.ready, BURIED);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -410,7 +410,7 @@ fn take_many_waits_for_the_first_task_only() {
         drop(first);
         drop(dropped);
         wait_until(|| tube.statistics().unwrap().tasks.ready == 500);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -437,7 +437,7 @@ fn take_does_not_block_while_expired_tasks_wait_for_their_commit() {
             let calls = tube.statistics().unwrap().calls;
             assert!(calls.ttl >= EXPIRED / 2, "{} tasks expired", calls.ttl);
             claim.ack().wait().unwrap();
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
     });
 }

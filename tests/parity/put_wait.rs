@@ -76,7 +76,7 @@ fn futures_and_threads_are_served_in_one_order_of_arrival() {
             let third = block_on(third).unwrap();
             assert!(first.id < second.id && second.id < third.id);
         });
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -98,7 +98,7 @@ fn dropped_future_puts_nothing_and_gives_its_place_up() {
         assert_eq!(tube.statistics().unwrap().calls.put, 2);
         // No put waits, so a plain put is not refused.
         tube.put("3").unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -113,7 +113,7 @@ fn admitted_task_stays_when_its_future_is_dropped() {
         drop(put);
         store.flush().unwrap();
         assert_eq!(take_and_ack(&tube), b"admitted");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -226,6 +226,6 @@ fn futures_and_acks_race_without_a_lost_task() {
         });
         let statistics = tube.statistics().unwrap();
         assert_eq!((statistics.calls.put, statistics.tasks.total), (taken, 0));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }

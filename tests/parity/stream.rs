@@ -165,6 +165,6 @@ fn waker_of_a_dropped_stream_may_put_when_it_is_dropped() {
         drop(stream);
         tube.put("the store still works").unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.ready, 3);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }

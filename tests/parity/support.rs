@@ -49,7 +49,7 @@ impl SmallBuffer {
     }
 
     pub fn assert_verified(&self) {
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
     }
 }
 

@@ -63,7 +63,7 @@ fn values_come_out_as_they_went_in() {
     assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(Claim::end_many(claims, |_| Outcome::done()).unwrap().iter().all(Result::is_ok));
     assert_eq!(jobs.statistics().unwrap().tasks.done, 9);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn ids_of_typed_and_untyped_handles_are_the_same() {
     assert_eq!(jobs.statistics().unwrap().tasks.total, 0);
     let of_owner = stores::owner(&store).find_tube("jobs").unwrap().typed::<Job>();
     assert!(of_owner.on_task_change(None).unwrap().is_none());
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn undecodable_task_is_buried_and_the_others_are_released() {
             ));
             assert!(block_on(jobs.to_async().query().task(undecodable)).unwrap().value().is_err());
             assert_eq!(tube.query().task(undecodable).unwrap().info.state, TaskState::Buried);
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
     });
 }

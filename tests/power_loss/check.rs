@@ -54,12 +54,12 @@ fn run_image(
     };
     let opened = disk.position();
     let (commits, opened_at) =
-        (store.counters().unwrap().commits, store.counters().unwrap().opened_at);
+        (store.admin().counters().unwrap().commits, store.admin().counters().unwrap().opened_at);
     if opened_at < expected.opened_at {
         let told = expected.opened_at;
         return Ok(Err(format!("it opens at commit {opened_at}, before {told} of a receipt")));
     }
-    let defects = store.verify()?;
+    let defects = store.admin().verify()?;
     if !defects.is_empty() {
         return Ok(Err(format!("verify: {}", defects.join("; "))));
     }
@@ -120,7 +120,7 @@ fn matching_contents(
 pub fn read_contents(store: &Store, all_bodies_up_to: usize) -> Result<Found> {
     let mut found = Found {
         tubes: store.tubes().unwrap(),
-        limits: store.limits().unwrap(),
+        limits: store.admin().limits().unwrap(),
         ..Found::default()
     };
     for info in &found.tubes {

@@ -17,7 +17,7 @@ fn tasks_after_power_cut(disk: &Disk) -> u64 {
     let disk = Disk::new(playback.synced().clone(), Duration::ZERO);
     let options = StoreOptions::default().clock(ManualClock::new());
     let store = options.open_on(disk.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let statistics = store.find_tube("tube").unwrap().statistics().unwrap();
     statistics.tasks.total
 }

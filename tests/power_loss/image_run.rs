@@ -97,7 +97,7 @@ impl RecoveredStore<'_> {
         }
         let tokens = self.expected.tokens.clone();
         // The open has flushed what it has found: a receipt may name that commit.
-        let receipts = vec![(0, self.store.counters().unwrap().opened_at)];
+        let receipts = vec![(0, self.store.admin().counters().unwrap().opened_at)];
         Ok(Ok(History { steps, purges: true, tokens, receipts }))
     }
 

@@ -318,7 +318,7 @@ impl Load {
         loop {
             let ticket = change(&tube);
             match ticket.refusal() {
-                Some(Error::Overloaded) => self.store.to_async().capacity().wait()?,
+                Some(Error::Overloaded) => self.store.to_async().admin().capacity().wait()?,
                 Some(refusal) => return Err(refusal.clone()),
                 None => return Ok(ticket),
             }
@@ -332,7 +332,7 @@ impl Load {
         change: impl FnOnce(AsyncClaim) -> Ticket<R>,
     ) -> Result<Ticket<R>> {
         // Nobody else fills the buffer.
-        self.store.to_async().capacity().wait()?;
+        self.store.to_async().admin().capacity().wait()?;
         let ticket = change(claim.into_async());
         ticket.refusal().map_or(Ok(()), |refusal| Err(refusal.clone())).map(|()| ticket)
     }

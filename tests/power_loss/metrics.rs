@@ -282,7 +282,7 @@ impl Ledger {
         let disk = Disk::new(medium, Duration::ZERO);
         let open = || StoreOptions::default().clock(&clock).open_on(disk.storage()).unwrap();
         let store = open();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let Ok(tube) = store.find_tube("tube") else { return };
         let today = store.today().unwrap();
         let found = days_of(&tube, today);

@@ -171,7 +171,7 @@ fn check(image: Medium, steps: &[Step], at: usize) {
     let (disk, clock) = (Disk::new(image, Duration::ZERO), ManualClock::new());
     let options = Store::options().clock(&clock).cache_size(CACHE);
     let store = options.open_on(disk.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tubes = tubes(&store).unwrap();
     let found = contents(&tubes);
     let last_flushed = steps.iter().rposition(|step| step.is_flushed && step.returned <= at);
@@ -184,9 +184,9 @@ fn check(image: Medium, steps: &[Step], at: usize) {
     });
     assert!(fits.any(|it| it), "at {at}, from step {first}: {found:?}");
     clock.advance(Duration::ZERO);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     end_all(&tubes, &clock);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Acks all tasks: none is blocked forever.
@@ -212,7 +212,7 @@ fn run_seed(seed: u64) -> usize {
     for _ in 0..STEPS {
         load.step();
     }
-    assert_eq!(load.store.verify().unwrap(), [""; 0]);
+    assert_eq!(load.store.admin().verify().unwrap(), [""; 0]);
     let (log, created) = (load.disk.log(), load.steps[0].returned);
     let mut rng = load.rng.clone();
     for _ in 0..12 {

@@ -54,7 +54,7 @@ impl Run {
         let disk = Disk::new(start, Duration::ZERO);
         let options = Store::options().clock(ManualClock::new()).cache_size(CACHE);
         let store = options.open_on(disk.storage()).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let create = |name, driver| {
             let options = TubeOptions::new().durability(durability);
             store.open_tube(name, options.driver(driver)).unwrap()
@@ -186,7 +186,7 @@ fn go_on(image: Medium, ledger: &[Entry], at: usize, durability: Durability, wha
     assert_eq!(children.len() as u64, JOBS * PARTS, "{what}: {children:?}");
     assert!(children.values().all(|count| *count == 1), "{what}: {children:?}");
     assert_eq!(run.jobs.statistics().unwrap().tasks.total, 0);
-    assert_eq!(run.store.verify().unwrap(), [""; 0]);
+    assert_eq!(run.store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Kills and power cuts at every operation of a run. Returns the number of images.

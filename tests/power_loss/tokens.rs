@@ -39,7 +39,7 @@ impl Run {
         let (disk, clock) = (Disk::new(start, Duration::ZERO), ManualClock::new());
         let options = Store::options().clock(&clock).cache_size(CACHE);
         let store = options.open_on(disk.storage()).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let options = TubeOptions::new().durability(durability);
         let tube = store.open_tube("case", options.driver(FIFOTTL)).unwrap();
         Run { disk, clock, store, tube }
@@ -98,7 +98,7 @@ fn go_on(image: Medium, ledger: &[Entry], at: usize, durability: Durability, wha
         let is_there = |id: &u64| tasks.values().any(|ids| ids[0] == *id);
         assert!(ids.iter().all(is_there), "{what}, round {round}: {ids:?} of {tasks:?}");
     }
-    assert_eq!(run.store.verify().unwrap(), [""; 0], "{what}");
+    assert_eq!(run.store.admin().verify().unwrap(), [""; 0], "{what}");
 }
 
 /// Kills and power cuts at every operation of a run. Returns the number of images.

@@ -22,7 +22,7 @@ fn open(start: Medium, durability: Durability, time: Duration) -> (Arc<Disk>, Wo
     let (disk, clock) = (Disk::new(start, Duration::ZERO), ManualClock::new());
     clock.advance(time);
     let store = Store::options().clock(&clock).cache_size(1 << 20).open_on(disk.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let position = disk.clone();
     let position = Arc::new(move || position.position());
     (disk, Workshop::new(store, clock, durability, position))

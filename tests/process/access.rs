@@ -16,7 +16,7 @@ fn new_files_are_for_their_user_alone() {
     let folder = tempfile::tempdir().unwrap();
     let [path, copy, shared] = ["store", "copy", "shared"].map(|name| folder.path().join(name));
     let store = Store::open(&path).unwrap();
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     store.close().unwrap();
     assert_eq!([mode_of(&path), mode_of(&copy)], [0o600; 2]);
     // The umask may take bits away, and those of the user never.

@@ -68,7 +68,7 @@ fn owner() -> Owner {
     let session = store.session("").unwrap();
     let claim = session.tube(&tube).unwrap().try_take().unwrap();
     tube.put("ready").unwrap();
-    let served = store.serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
+    let served = store.admin().serve(ServeOptions::unix(folder.path().join("sock"))).unwrap();
     Owner { store, tube, session, claim, served, folder }
 }
 
@@ -121,9 +121,9 @@ fn calls<'a>(
         ("truncate", tube.admin().truncate().map(drop)),
         ("tubes", store.tubes().map(drop)),
         ("owners", store.owners().map(drop)),
-        ("next_id", store.next_id().map(drop)),
-        ("limits", store.limits().map(drop)),
-        ("counters", store.counters().map(drop)),
+        ("next_id", store.admin().next_id().map(drop)),
+        ("limits", store.admin().limits().map(drop)),
+        ("counters", store.admin().counters().map(drop)),
         ("statistics of the store", store.statistics().map(drop)),
         ("tube", store.find_tube("jobs").map(drop)),
         ("create_tube", store.create_tube("more", TubeOptions::new().driver(FIFOTTL)).map(drop)),
@@ -131,9 +131,9 @@ fn calls<'a>(
         ("find", store.find(0).map(drop)),
         ("flush", store.flush().map(drop)),
         ("flush of an async store", poll_once(store.to_async().flush())),
-        ("verify", store.verify().map(drop)),
-        ("catch_up", store.catch_up()),
-        ("backup", store.backup("/nowhere")),
+        ("verify", store.admin().verify().map(drop)),
+        ("catch_up", store.admin().catch_up()),
+        ("backup", store.admin().backup("/nowhere")),
         ("a new session", store.session("").map(drop)),
         ("session tube", session.tube(tube).map(drop)),
         ("renew", claim.renew(Duration::from_secs(9))),
@@ -158,7 +158,7 @@ fn every_call_of_a_fork_is_refused() {
         calls.push(("a future of the owner", poll_once(take)));
         calls.push(("stop of a worker", worker.stop(Duration::MAX).map(drop)));
         calls.push(("wait for a worker", worker.wait().map(drop)));
-        calls.push(("serve", store.serve(ServeOptions::unix("/nowhere")).map(drop)));
+        calls.push(("serve", store.admin().serve(ServeOptions::unix("/nowhere")).map(drop)));
         let mut found = not_refused(calls);
         served.stop();
         if !worker.running().is_empty()
@@ -210,7 +210,7 @@ fn drops_of_a_fork_leave_the_store_to_its_owner() {
     assert_eq!(remote.find_tube("jobs").unwrap().put("later").unwrap().id, 2);
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.total, 3);
     drop(tube);
 }
@@ -234,7 +234,7 @@ fn drop_of_the_last_handle_in_a_fork_leaves_the_store_to_its_owner() {
     tube.put("two").unwrap();
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(store.find_tube("jobs").unwrap().statistics().unwrap().tasks.total, 2);
 }
 

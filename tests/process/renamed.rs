@@ -40,7 +40,7 @@ fn assert_says(answer: Result<Receipt>, what: &str) {
 /// The bodies in the backup of a store.
 fn bodies_in(path: &Path) -> Vec<String> {
     let store = Store::open(path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("jobs").unwrap();
     let claims = tube.take_many(99, Duration::MAX).unwrap();
     claims.iter().map(|claim| String::from_utf8(claim.body().to_vec()).unwrap()).collect()
@@ -53,7 +53,7 @@ fn puts_into_a_removed_file_are_not_acknowledged_and_a_backup_saves_the_store() 
     assert_says(tube.put("in doubt"), "removed or renamed");
     assert_says(tube.put("refused"), "removed or renamed");
     let copy = folder.path().join("copy");
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     assert_eq!(bodies_in(&copy), ["kept", "in doubt"]);
     let closed = store.close().unwrap_err().to_string();
     assert!(closed.contains("removed or renamed"), "{closed}");
@@ -71,7 +71,7 @@ fn puts_into_a_file_that_was_cut_off_are_not_acknowledged_and_a_backup_saves_the
         assert_says(tube.put("refused"), "cut off");
         let copy = folder.path().join("copy");
         // What it has in memory; what was cut off may be missing, and is told then.
-        if store.backup(&copy).is_ok() {
+        if store.admin().backup(&copy).is_ok() {
             assert_eq!(bodies_in(&copy), ["kept", "in doubt"]);
         }
         store.close().unwrap_err();
@@ -92,7 +92,7 @@ fn puts_into_a_file_whose_path_is_a_loop_of_links_are_not_acknowledged() {
 fn puts_into_a_replaced_file_are_not_acknowledged() {
     let Owner { store, tube, path, folder, .. } = owner(Durability::Flush);
     let backup = folder.path().join("backup");
-    store.backup(&backup).unwrap();
+    store.admin().backup(&backup).unwrap();
     fs::rename(&backup, &path).unwrap();
     assert_says(tube.put("in doubt"), "another file has replaced it");
     assert_says(tube.put("refused"), "another file has replaced it");
@@ -114,7 +114,10 @@ fn backup_to_the_path_of_the_removed_file_is_refused_in_every_spelling() {
     let spellings =
         [path.clone(), inner.join("../store"), link.join("store"), PathBuf::from(relative)];
     for spelling in &spellings {
-        assert!(matches!(store.backup(spelling), Err(Error::FileExists { .. })), "{spelling:?}");
+        assert!(
+            matches!(store.admin().backup(spelling), Err(Error::FileExists { .. })),
+            "{spelling:?}"
+        );
     }
     fs::remove_file(&path).unwrap();
     // Also once the storage has failed because of that.
@@ -123,17 +126,17 @@ fn backup_to_the_path_of_the_removed_file_is_refused_in_every_spelling() {
             assert_says(tube.put("in doubt"), "removed or renamed");
         }
         for spelling in &spellings {
-            let Err(Error::Invalid { what }) = store.backup(spelling) else {
+            let Err(Error::Invalid { what }) = store.admin().backup(spelling) else {
                 panic!("{is_failed}: {spelling:?} is accepted");
             };
             assert!(what.contains("path of the store itself"), "{what}");
             assert!(!path.exists());
         }
-        assert!(matches!(store.backup(&hard), Err(Error::FileExists { .. })));
+        assert!(matches!(store.admin().backup(&hard), Err(Error::FileExists { .. })));
     }
     // The same name in another folder is another path, and so is a name beside it.
     for other in [inner.join("store"), folder.path().join("store2")] {
-        store.backup(&other).unwrap();
+        store.admin().backup(&other).unwrap();
         assert_eq!(bodies_in(&other), ["kept", "in doubt"]);
     }
     // Nothing is lost, and what the error says leads to a store at the path.
@@ -167,7 +170,7 @@ fn written_puts_into_a_removed_file_are_noticed_within_a_second() {
     assert_says(tube.put("in doubt"), "removed or renamed");
     assert_says(tube.put("refused"), "removed or renamed");
     let copy = folder.path().join("copy");
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     assert_eq!(bodies_in(&copy), ["kept", "in doubt"]);
 }
 

@@ -109,7 +109,7 @@ fn requests_that_the_owner_does_not_know_end_only_their_calls() {
         assert!(says.contains(what) && says.contains("use the same release"), "{says}");
     }
     assert_eq!(say(&mut socket, &Frame::new(CALL, 99, CLOCK)).body()[..2], [0, 1]);
-    assert_eq!(owner.store.verify().unwrap(), [""; 0]);
+    assert_eq!(owner.store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// The welcome of an owner that has chosen this version of the calls.

@@ -35,7 +35,7 @@ impl Owner {
         let (clock, folder) = (ManualClock::new(), TempDir::new().unwrap());
         let options = Store::options().clock(&clock).session_grace(GRACE);
         let owner = Owner { store: options.open_in_memory().unwrap(), clock, folder };
-        owner.store.serve(ServeOptions::unix(owner.socket()).heartbeat(HEARTBEAT)).unwrap();
+        owner.store.admin().serve(ServeOptions::unix(owner.socket()).heartbeat(HEARTBEAT)).unwrap();
         owner
     }
 

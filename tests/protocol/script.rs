@@ -63,7 +63,7 @@ pub fn converse(store: &Store, stage: &dyn Stage) {
     script.worker();
     script.inspection();
     // Its answer is behind those of the calls for which nothing has waited.
-    script.note("the last call", store.next_id().unwrap());
+    script.note("the last call", store.admin().next_id().unwrap());
 }
 
 impl Script<'_> {

@@ -40,7 +40,7 @@ impl Pair {
             .unwrap()
             .put_many(["x"; 3])
             .unwrap();
-        let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+        let served = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
         let remote = ConnectOptions::new().timeout(CONNECT).connect(served.url()).unwrap();
         let tube = remote.find_tube("case").unwrap();
         Pair { owner, remote, tube, disk, served, _folder: folder }
@@ -63,7 +63,7 @@ impl Pair {
     }
 
     fn assert_sound(&self) {
-        assert_eq!(self.owner.verify().unwrap(), [""; 0]);
+        assert_eq!(self.owner.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -175,7 +175,7 @@ fn deferred_calls_have_no_back_pressure_but_that_of_the_capacity_future() {
         let blocked = pair.block();
         let deferred = pair.tube.to_async();
         let tickets: Vec<_> = (0..CALLS).map(|_| deferred.put("x")).collect();
-        let mut capacity = pair.remote.to_async().capacity();
+        let mut capacity = pair.remote.to_async().admin().capacity();
         let polled = Pin::new(&mut capacity).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending() && tickets.iter().all(|ticket| !ticket.is_done()));
         pair.disk.unblock_flushes();
@@ -220,7 +220,7 @@ fn verify_of_a_peer_delays_no_other_call_and_the_third_one_is_refused() {
         let (sender, verified) = channel();
         for _ in 0..3 {
             let (remote, sender) = (pair.remote.clone(), sender.clone());
-            thread::spawn(move || sender.send(remote.verify()).unwrap());
+            thread::spawn(move || sender.send(remote.admin().verify()).unwrap());
         }
         let refused = verified.recv().unwrap().unwrap_err();
         assert_eq!(

@@ -18,7 +18,7 @@ pub fn run(job: &Job) {
     let socket = socket_beside(&job.path);
     if job.mode == "owner" {
         let store = Store::open(&job.path).unwrap();
-        let _served = store.serve(ServeOptions::unix(&socket)).unwrap();
+        let _served = store.admin().serve(ServeOptions::unix(&socket)).unwrap();
         reports.write("serves");
         return until_the_parent_is_gone();
     }

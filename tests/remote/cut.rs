@@ -31,7 +31,7 @@ impl Pair {
         let owner = Store::options().session_grace(grace).open_in_memory().unwrap();
         let tube =
             owner.create_tube("case", TubeOptions::new().max_attempts(9).driver(FIFO)).unwrap();
-        owner.serve(ServeOptions::unix(&socket).heartbeat(None)).unwrap();
+        owner.admin().serve(ServeOptions::unix(&socket).heartbeat(None)).unwrap();
         let url = format!("unix:{}", tunnel.display());
         let tunnel = Tunnel::start(&tunnel, &socket);
         let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&url).unwrap();
@@ -40,7 +40,7 @@ impl Pair {
     }
 
     fn assert_sound(&self) {
-        assert_eq!(self.owner.verify().unwrap(), [""; 0]);
+        assert_eq!(self.owner.admin().verify().unwrap(), [""; 0]);
     }
 }
 

@@ -29,7 +29,7 @@ impl Pair {
         let (tunnel, socket) = (folder.path().join("tunnel"), folder.path().join("socket"));
         let owner = Store::options().session_grace(grace).open_in_memory().unwrap();
         let tube = owner.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
-        let served = owner.serve(ServeOptions::unix(&socket).heartbeat(heartbeat)).unwrap();
+        let served = owner.admin().serve(ServeOptions::unix(&socket).heartbeat(heartbeat)).unwrap();
         let url = format!("unix:{}", tunnel.display());
         let tunnel = Tunnel::start(&tunnel, &socket);
         let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&url).unwrap();
@@ -63,7 +63,7 @@ fn task_of_a_process_that_vanishes_is_released_after_three_heartbeats() {
         assert_eq!(pair.tube.query().task(kept.id()).unwrap().info.state, TaskState::Taken);
         kept.ack().unwrap();
         again.ack().unwrap();
-        assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+        assert_eq!(pair.owner.admin().verify().unwrap(), [""; 0]);
         std::mem::forget(lost);
     });
 }
@@ -103,7 +103,7 @@ fn connection_that_is_made_again_ends_the_one_before_of_the_same_client() {
         let id = pair.tube.put("x").unwrap().id;
         taker.join().unwrap().unwrap();
         assert!(pair.tube.query().task(id).is_err());
-        assert_eq!(pair.owner.verify().unwrap(), [""; 0]);
+        assert_eq!(pair.owner.admin().verify().unwrap(), [""; 0]);
     });
 }
 

@@ -41,7 +41,7 @@ impl Owner {
         let path = folder.path().join("queue");
         let tube = store.create_tube("case", options.driver(driver)).unwrap();
         let serve = ServeOptions::unix(socket_beside(&path)).max_connections(1);
-        let url = store.serve(serve).unwrap().url().to_owned();
+        let url = store.admin().serve(serve).unwrap().url().to_owned();
         Owner { store, tube, path, url, _folder: folder }
     }
 
@@ -56,7 +56,7 @@ impl Owner {
     }
 
     fn assert_sound(&self) {
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -159,7 +159,7 @@ fn reopened(owner: Owner, disk: &Arc<Disk>) -> Vec<Vec<u8>> {
     owner.store.close().unwrap();
     drop(owner);
     let store = disk.open(Store::options());
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let claims = store.find_tube("case").unwrap().take_many(usize::MAX, Duration::ZERO).unwrap();
     claims.iter().map(|claim| claim.body().to_vec()).collect()
 }
@@ -284,7 +284,7 @@ fn ledgers_of_clients_agree_with_the_file_of_an_owner_that_is_killed() {
         owner.kill();
     }
     let store = Store::open(&path).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let tube = store.find_tube("case").unwrap();
     let claims = tube.take_many(usize::MAX, Duration::ZERO).unwrap();
     let text = |claim: &tubewell::Claim| String::from_utf8(claim.body().to_vec()).unwrap();

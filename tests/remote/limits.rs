@@ -16,7 +16,7 @@ fn put_many_of_more_than_65_mib_is_invalid() {
         let owner = Store::in_memory().unwrap();
         let options = TubeOptions::new().temporary(true);
         let here = owner.create_tube("case", options.driver(FIFO)).unwrap();
-        let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+        let served = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
         let tube = tubewell::connect(served.url()).unwrap().find_tube("case").unwrap();
         let put = |bytes: usize| tube.put_many([vec![1; BODY], vec![2; bytes - BODY]]);
         let refused = put(LONGEST);

@@ -41,7 +41,7 @@ impl Pair {
         let clock = ManualClock::new();
         let owner = disk.open(options.clock(&clock));
         owner.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
-        let served = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+        let served = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
         let remote = connect.connect(served.url()).unwrap();
         let tube = remote.find_tube("case").unwrap();
         Pair { owner, remote, tube, clock, disk, served, folder }
@@ -54,7 +54,7 @@ impl Pair {
         self.served.stop();
         meanwhile(self);
         let socket = self.folder.path().join("socket");
-        self.served = self.owner.serve(ServeOptions::unix(socket)).unwrap();
+        self.served = self.owner.admin().serve(ServeOptions::unix(socket)).unwrap();
     }
 
     /// The calls that wait for a task, at the owner.
@@ -72,7 +72,7 @@ impl Pair {
     }
 
     pub fn assert_sound(&self) {
-        assert_eq!(self.owner.verify().unwrap(), [""; 0]);
+        assert_eq!(self.owner.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -341,7 +341,7 @@ fn connection_does_not_go_on_with_another_store_at_its_address() {
         let tube = other.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
         tube.put("of the other store").unwrap();
         let socket = pair.folder.path().join("socket");
-        let served = other.serve(ServeOptions::unix(socket)).unwrap();
+        let served = other.admin().serve(ServeOptions::unix(socket)).unwrap();
         let refusal = claim.ack().unwrap_err().to_string();
         assert!(refusal.contains("another store is served at this address"), "{refusal}");
         pair.tube.put("of the first store").unwrap_err();
@@ -415,18 +415,18 @@ fn reads_of_a_store_return_an_error_if_the_owner_is_gone() {
         let pair = Pair::brief();
         let store = &pair.remote;
         pair.tube.put("x").unwrap();
-        store.set_limit("host", 1).unwrap();
-        assert_eq!((store.tubes().unwrap().len(), store.limits().unwrap().len()), (1, 1));
+        store.admin().set_limit("host", 1).unwrap();
+        assert_eq!((store.tubes().unwrap().len(), store.admin().limits().unwrap().len()), (1, 1));
         pair.served.stop();
         let reads = [
             ("tubes", is_refused(store.tubes())),
             ("owners", is_refused(store.owners())),
-            ("next_id", is_refused(store.next_id())),
+            ("next_id", is_refused(store.admin().next_id())),
             ("statistics", is_refused(store.statistics())),
-            ("limits", is_refused(store.limits())),
-            ("counters", is_refused(store.counters())),
+            ("limits", is_refused(store.admin().limits())),
+            ("counters", is_refused(store.admin().counters())),
             ("today", is_refused(store.today())),
-            ("clock_report", is_refused(store.clock_report())),
+            ("clock_report", is_refused(store.admin().clock_report())),
         ];
         let answered: Vec<&str> =
             reads.iter().filter(|(_, refused)| !refused).map(|(name, _)| *name).collect();

@@ -61,7 +61,7 @@ fn worker_ends_when_its_connection_is_refused() {
         wait_until(|| begun.load(Ordering::SeqCst) == 1);
         pair.served.stop();
         let options = ServeOptions::unix(pair.folder.path().join("socket"));
-        pair.served = pair.owner.serve(options.secret("a secret of the test")).unwrap();
+        pair.served = pair.owner.admin().serve(options.secret("a secret of the test")).unwrap();
         // The lane that waits for a task ends the worker, and the end of the job is not repeated.
         wait_until(|| matches!(pair.remote.find(id), Err(Error::Refused { .. })));
         drop(open);

@@ -167,7 +167,7 @@ fn wrong_attempts_and_failures_refuse_the_whole_call() {
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         assert!(text.unwrap_err().contains(why), "{why}");
     }
-    assert_eq!((store.next_id().unwrap(), tube.statistics().unwrap().tasks.total), (0, 0));
+    assert_eq!((store.admin().next_id().unwrap(), tube.statistics().unwrap().tasks.total), (0, 0));
     let wordy = named("x", 1).failure(failure("x", &"é".repeat(10_000), 1));
     tube.admin().restore_many([wordy]).unwrap();
     assert_eq!(tube.query().task(1).unwrap().info.failure.unwrap().message.len(), 10_000);

@@ -172,7 +172,7 @@ fn tube_that_keeps_nothing_refuses_done_tasks() {
     assert_eq!(refused.to_string(), "the result has 9 bytes, the limit is 8");
     large.admin().restore_many([named("x", 1).done(result("12345678"))]).unwrap();
     assert_eq!(tube.statistics().unwrap().tasks, tubewell::TaskCounts::default());
-    assert_eq!(store.next_id().unwrap(), 0);
+    assert_eq!(store.admin().next_id().unwrap(), 0);
     assert_sound(&store);
 }
 

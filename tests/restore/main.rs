@@ -27,7 +27,7 @@ fn named(body: &str, id: u64) -> Restore {
 }
 
 fn assert_sound(store: &Store) {
-    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    assert_eq!(store.admin().verify().unwrap(), Vec::<String>::new());
 }
 
 fn ids_in_take_order(tube: &Tube) -> Vec<u64> {
@@ -155,7 +155,7 @@ fn ids_are_restored_in_any_order_and_into_several_tubes() {
             assert_eq!(tube.admin().restore_many([named("y", id)]), Err(Error::IdUsed { id }));
         }
     }
-    assert_eq!(store.next_id().unwrap(), 101);
+    assert_eq!(store.admin().next_id().unwrap(), 101);
     assert_eq!(ids_in_take_order(&one), [0, 5, 6, 50, 100]);
     assert_eq!(ids_in_take_order(&other), [7]);
     // A put of any tube closes the range below it.
@@ -179,7 +179,7 @@ fn used_id_refuses_the_whole_call_and_changes_nothing() {
     // One without an id gets the next one, which no later task of the call may name.
     let mixed = [named("a", 8), Restore::new("b"), named("c", 9)];
     assert_eq!(tube.admin().restore_many(mixed), Err(Error::IdUsed { id: 9 }));
-    assert_eq!((store.next_id().unwrap(), tube.statistics().unwrap().tasks.total), (4, 1));
+    assert_eq!((store.admin().next_id().unwrap(), tube.statistics().unwrap().tasks.total), (4, 1));
 
     let delayed = Restore::new(Put::new("x").delay(secs(1))).buried(true);
     assert!(matches!(tube.admin().restore_many([delayed]), Err(Error::Invalid { .. })));
@@ -225,7 +225,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
         assert_eq!(ticket.wait().unwrap().len(), 50);
     }
     assert_sound(&store);
-    let next = store.next_id().unwrap();
+    let next = store.admin().next_id().unwrap();
     store.close().unwrap();
     drop(store);
 
@@ -237,7 +237,7 @@ fn restored_tasks_and_the_next_id_survive_a_restart() {
         assert_eq!(task.info.state == TaskState::Buried, n.is_multiple_of(5));
     }
     let store = open();
-    assert_eq!(store.next_id().unwrap(), next);
+    assert_eq!(store.admin().next_id().unwrap(), next);
     let tube = store.find_tube("a").unwrap();
     assert_eq!(tube.admin().restore_many([named("x", 1)]), Err(Error::IdUsed { id: 1 }));
     tube.admin().restore_many([named("x", next + 5)]).unwrap();
@@ -255,11 +255,11 @@ fn restored_ids_are_never_given_again_after_a_kill() {
     tube.admin().restore_many([named("far", 5_000_000), named("near", 3)]).unwrap();
     // A backup is what a kill at this moment would leave.
     let copy = dir.path().join("copy");
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     let copy = Store::open(copy).unwrap();
     assert_sound(&copy);
     let tube = copy.find_tube("case").unwrap();
-    assert!(copy.next_id().unwrap() > 5_000_000);
+    assert!(copy.admin().next_id().unwrap() > 5_000_000);
     assert!(tube.put("new").unwrap().id > 5_000_000);
     assert_eq!(ids_in_take_order(&tube)[..2], [3, 5_000_000]);
 }

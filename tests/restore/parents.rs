@@ -157,7 +157,7 @@ fn backup_and_compact_keep_edges() {
     make_store(&path, &clock);
     let tasks = children(&path, &clock);
     let store = open(&path, &clock);
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     store.close().unwrap();
     Store::options().clock(&clock).compact(&path, |_, _| {}).unwrap();
     for path in [&path, &copy] {
@@ -227,7 +227,7 @@ fn parents_of_a_restored_task_must_be_there_or_over() {
         Restore::new(Put::new("child").after(&a, parents.iter().copied())).id(id)
     };
     assert_eq!(b.admin().restore_many([after(1, &[20])]), Err(Error::NotFound { id: 20 }));
-    assert_eq!((store.next_id().unwrap(), b.statistics().unwrap().tasks.total), (0, 0));
+    assert_eq!((store.admin().next_id().unwrap(), b.statistics().unwrap().tasks.total), (0, 0));
     a.admin().restore_many([named("parent", 20)]).unwrap();
     // Task 7 was never restored, and its id is below that of a task: it counts as over.
     let states =

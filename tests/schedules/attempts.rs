@@ -33,7 +33,7 @@ fn after_crash(disk: &Disk, counting: Counting) -> Arc<Disk> {
 fn attempts_on(disk: &Arc<Disk>, tube: &str, id: u64) -> u32 {
     let store = disk.open_with_manual_clock();
     let attempts = store.tube(tube).unwrap().query().task(id).unwrap().info.attempts;
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
     attempts
 }

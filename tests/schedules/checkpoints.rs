@@ -77,7 +77,7 @@ fn commit_that_finds_the_journal_full_waits_for_the_checkpoint() {
         for [first, second] in putters.map(|putter| putter.join().unwrap()) {
             assert!(first.commit < second.commit && flushed.commit > 0);
         }
-        WAITS.fetch_add(store.counters().unwrap().journal_waits, Ordering::Relaxed);
+        WAITS.fetch_add(store.admin().counters().unwrap().journal_waits, Ordering::Relaxed);
         assert_eq!(tasks_on(&disk.after_kill()), 7);
         verify_and_close(&store);
     });
@@ -180,12 +180,12 @@ fn verify_and_backup_read_one_state_beside_a_checkpoint() {
             spawn_with(&tube, |tube| [large(), b"small".to_vec()].map(|b| tube.put(b).unwrap()));
         let verifies = {
             let store = store.clone();
-            thread::spawn(move || store.verify().unwrap())
+            thread::spawn(move || store.admin().verify().unwrap())
         };
         let acks = spawn_with(&tube, |tube| tube.try_take().unwrap().unwrap().ack().unwrap());
         let (dir, answered) = (tempfile::tempdir().unwrap(), tube.put("backed up").unwrap().id);
         let path = dir.path().join("copy");
-        store.backup(&path).unwrap();
+        store.admin().backup(&path).unwrap();
         let copy = options().clock(ManualClock::new()).open(&path).unwrap();
         copy.tube("written").unwrap().query().task(answered).unwrap();
         verify_and_close(&copy);

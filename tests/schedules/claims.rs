@@ -120,7 +120,7 @@ fn store_with_deferred_put(
 ) -> (Store, Tube, u64, tubewell::Ticket<tubewell::Receipt>) {
     let store = disk.open_with_manual_clock();
     let tube = tube(&store, FIFO);
-    let id = store.next_id().unwrap();
+    let id = store.admin().next_id().unwrap();
     let ticket = tube.to_async().put("x");
     (store, tube, id, ticket)
 }
@@ -179,7 +179,7 @@ fn waiting_taker_or_claim_gets_the_task_put_beside_them() {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
         let waiting = waiting_take(&tube);
-        let id = store.next_id().unwrap();
+        let id = store.admin().next_id().unwrap();
         let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         let claims = spawn_with(&tube, move |tube| tube.claim(id));
         assert_eq!(puts.join().unwrap(), id);

@@ -28,7 +28,7 @@ fn verify_finds_nothing_while_other_calls_run() {
             tube.take().unwrap().bury(None).unwrap();
         });
         for _ in 0..2 {
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
         putter.join().unwrap();
         acks.join().unwrap();

@@ -119,7 +119,7 @@ fn dropped_capacity_future_passes_its_turn_on() {
         let droppers = [(); 2].map(|()| {
             let store = store.clone();
             thread::spawn(move || {
-                let mut wait = store.to_async().capacity();
+                let mut wait = store.to_async().admin().capacity();
                 poll_once(&mut wait);
                 drop(wait);
             })

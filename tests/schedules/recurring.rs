@@ -2,7 +2,7 @@
 
 use shuttle::thread;
 use tubewell::explored::pass;
-use tubewell::{Error, FIFO, Reschedule, Schedule, ScheduleInfo, Store, TaskState, Tube};
+use tubewell::{Error, FIFO, Schedule, ScheduleInfo, Store, TaskState, Tube};
 
 use crate::disk::Disk;
 use crate::explore::explore_few;

@@ -20,7 +20,7 @@ fn drained() -> (Store, Tube) {
 fn calls_made_while_file_shrinks_are_answered() {
     explore("calls_made_while_file_shrinks_are_answered", || {
         let (store, tube) = drained();
-        let before = store.counters().unwrap().flushes;
+        let before = store.admin().counters().unwrap().flushes;
         let takes = taker(&tube);
         let puts = spawn_with(&tube, |tube| tube.put("x").unwrap().id);
         let flushes = {
@@ -33,7 +33,7 @@ fn calls_made_while_file_shrinks_are_answered() {
         claim.ack().unwrap();
         flushes.join().unwrap();
         // The calls may have postponed the shrinking, which needs an idle period without a commit.
-        while store.counters().unwrap().flushes < before + 8 {
+        while store.admin().counters().unwrap().flushes < before + 8 {
             pass(ms(6000));
             thread::yield_now();
         }

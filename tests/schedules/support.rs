@@ -86,7 +86,7 @@ pub fn body<M: Mode>(claim: &Claim<Bytes, M>) -> String {
 
 /// Asserts that `verify` finds nothing and that no waiter is left, then closes the store.
 pub fn verify_and_close(store: &Store) {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     for info in store.tubes().unwrap() {
         assert_eq!((info.waiting, info.waiting_puts), (0, 0), "{} has waiters left", info.name);
     }

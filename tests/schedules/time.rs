@@ -103,7 +103,7 @@ fn relaxed_put_is_flushed_after_max_delay() {
         assert!(last > before);
         pass(ms(50));
         // Only the writer thread leads this commit.
-        while store.counters().unwrap().commits < last {
+        while store.admin().counters().unwrap().commits < last {
             thread::yield_now();
         }
         verify_and_close(&store);
@@ -117,9 +117,9 @@ fn advance_returns_after_due_flush_is_done() {
         let options = TubeOptions::new().durability(Durability::Relaxed { max_delay: ms(50) });
         let tube = store.create_tube("relaxed", options.driver(FIFO)).unwrap();
         tube.put("a").unwrap();
-        let before = store.counters().unwrap().flushes;
+        let before = store.admin().counters().unwrap().flushes;
         clock.advance(ms(50));
-        assert!(store.counters().unwrap().flushes > before, "the flush was due");
+        assert!(store.admin().counters().unwrap().flushes > before, "the flush was due");
         verify_and_close(&store);
     });
 }

@@ -39,14 +39,17 @@ fn task_is_visible_only_after_its_flush() {
     explore("task_is_visible_only_after_its_flush", || {
         let (store, _) = manual_clock_store();
         let tube = tube(&store, FIFO);
-        let before = store.counters().unwrap().flushes;
+        let before = store.admin().counters().unwrap().flushes;
         let putter = spawn_with(&tube, |tube| tube.put("x").unwrap());
         let taker = taker(&tube);
         let seen = tube.statistics().unwrap().tasks.total > 0;
-        let flushed = store.counters().unwrap().flushes > before;
+        let flushed = store.admin().counters().unwrap().flushes > before;
         assert!(flushed || !seen, "the task was counted before its flush");
         drop(taker.join().unwrap());
-        assert!(store.counters().unwrap().flushes > before, "the task was taken before its flush");
+        assert!(
+            store.admin().counters().unwrap().flushes > before,
+            "the task was taken before its flush"
+        );
         putter.join().unwrap();
         verify_and_close(&store);
     });

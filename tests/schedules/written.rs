@@ -32,7 +32,7 @@ fn ids_on(disk: &Arc<Disk>, known: &[u64]) -> Vec<u64> {
     }
     let next = tube.put("the next run").unwrap().id;
     assert!(known.iter().all(|id| *id < next), "{known:?} before {next}");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
     ids
 }
@@ -213,10 +213,10 @@ fn written_put_is_flushed_in_time_without_another_call() {
         let tube = written_tube(&store);
         let other = spawn_with(&tube, |tube| tube.put("other").unwrap().commit);
         let last = tube.put("x").unwrap().commit.max(other.join().unwrap());
-        let flushes = store.counters().unwrap().flushes;
+        let flushes = store.admin().counters().unwrap().flushes;
         pass(ms(50));
         // Only the writer thread leads this flush.
-        while store.counters().unwrap().flushes == flushes {
+        while store.admin().counters().unwrap().flushes == flushes {
             thread::yield_now();
         }
         assert_eq!(store.flush().unwrap(), last);

@@ -166,7 +166,7 @@ impl Simulator {
             return;
         }
         let armed = self.disk.is_armed();
-        match self.store().verify() {
+        match self.store().admin().verify() {
             Ok(findings) => {
                 assert_eq!(findings, [""; 0]);
                 self.model.mark_all_durable();

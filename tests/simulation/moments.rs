@@ -113,7 +113,7 @@ impl Simulated for Simulation {
 impl Simulation {
     /// The timeline of the store, and what the wall clock shows.
     fn now(&self) -> (Duration, Duration) {
-        let report = self.world.store.clock_report().unwrap();
+        let report = self.world.store.admin().clock_report().unwrap();
         (report.timeline, report.wall)
     }
 

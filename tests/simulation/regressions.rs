@@ -71,7 +71,7 @@ fn failed_verify_reopens_storage() {
         let disk = disk.after_crash(Crash::Kill);
         let store = options().open_on(disk.storage()).unwrap();
         disk.arm(Plan { kind: Kind::Read, nth, fault: Fault::Device, lasting: true });
-        let verified = store.verify();
+        let verified = store.admin().verify();
         disk.repair();
         if !disk.tripped() {
             assert!(nth > 3, "verify reads {nth} times");
@@ -102,7 +102,7 @@ fn attempt_counts_when_storage_fails_as_its_claim_ends() {
         drop(claim);
         assert!(disk.tripped(), "nothing was read");
         clock.advance(Duration::from_secs(30));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let taken = tube.try_take().unwrap().unwrap();
         let info = tube.query().task(id).unwrap().info;
         if limit == 1 {

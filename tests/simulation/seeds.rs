@@ -89,7 +89,7 @@ pub trait Simulated: Checked + Sized {
         }
         let world = simulation.world();
         world.disk.repair();
-        assert_eq!(world.store.verify().unwrap(), [""; 0]);
+        assert_eq!(world.store.admin().verify().unwrap(), [""; 0]);
         (std::mem::take(&mut world.trace), std::mem::take(&mut world.coverage))
     }
 }

@@ -139,7 +139,7 @@ impl World {
     /// dropped.
     pub fn settle(&mut self) {
         self.clock.advance(Duration::ZERO);
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
         self.claims.retain(|claim| claim.is_current().unwrap());
     }
 

@@ -70,7 +70,7 @@ fn written_take_returns_during_flush_and_flushed_take_after_it() {
                 claim.ack().unwrap();
             });
             ticket.wait().unwrap();
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         });
     }
 }
@@ -98,7 +98,7 @@ fn dropped_future_and_revoke_forgive_take_that_is_being_counted() {
         assert_eq!(attempts(&tube), (TaskState::Ready, 0));
         assert_eq!(tube.try_take().unwrap().unwrap().attempt(), 1);
         ticket.wait().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -123,7 +123,7 @@ fn close_during_count_of_take_counts_it() {
             let store = stores::serve(disk.open(Store::options()));
             let (state, count) = attempts(&store.find_tube("work").unwrap());
             assert_eq!((state, count), (TaskState::Ready, 1), "handed out: {is_handed_out}");
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         });
     }
 }
@@ -189,7 +189,7 @@ fn no_task_is_handed_out_more_often_than_its_attempts() {
         assert!(repeated <= forgiven.into_inner(), "{hand_outs:?}");
         let statistics = tube.statistics().unwrap();
         assert_eq!(statistics.tasks.buried + statistics.calls.ack, TASKS);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         assert!(folder.path().exists());
     }
 }

@@ -37,7 +37,7 @@ fn claim_waits_for_put_under_way_and_takes_its_task() {
     for blocks_write in [true, false] {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::Flush);
-            let id = store.next_id().unwrap();
+            let id = store.admin().next_id().unwrap();
             let put = || tube.to_async().put("second");
             let ticket = block(&disk, blocks_write, put);
             let is_unblocked = AtomicBool::new(false);
@@ -59,7 +59,7 @@ fn claim_waits_for_put_under_way_and_takes_its_task() {
                 claim.ack().unwrap();
             });
             ticket.wait().unwrap();
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         });
     }
 }
@@ -69,7 +69,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
     for blocks_write in [true, false] {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::Flush);
-            let id = store.next_id().unwrap();
+            let id = store.admin().next_id().unwrap();
             let put = || tube.to_async().put("second");
             let ticket = block(&disk, blocks_write, put);
             let mut claims =
@@ -91,7 +91,7 @@ fn claim_async_of_put_under_way_is_pending_and_blocks_no_thread() {
             );
             claim.ack().wait().unwrap();
             ticket.wait().unwrap();
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         });
     }
 }
@@ -102,7 +102,7 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
     for blocks_write in [true, false] {
         with_timeout(move || {
             let (disk, store, tube) = store(Durability::write());
-            let id = store.next_id().unwrap();
+            let id = store.admin().next_id().unwrap();
             let put = || tube.to_async().put("second");
             let ticket = block(&disk, blocks_write, put);
             let (answer, answered) = mpsc::channel();
@@ -122,7 +122,7 @@ fn claim_waits_for_no_write_or_flush_of_written_put() {
                 assert_eq!(claimed, Ok([b"second".to_vec(), b"first".to_vec()]));
             });
             ticket.wait().unwrap();
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         });
     }
 }
@@ -139,7 +139,7 @@ fn claim_of_deleted_task_returns_not_found_after_flush() {
         disk.unblock_flushes();
         assert_eq!(block_on(claim).map(drop), Err(Error::NotFound { id: 0 }));
         ticket.wait().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -159,6 +159,6 @@ fn claim_after_release_gets_new_body_after_its_flush() {
         disk.unblock_flushes();
         assert_eq!(block_on(next).unwrap().body(), body);
         ticket.wait().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }

@@ -49,7 +49,7 @@ fn dropping_last_handle_ends_all_threads() {
         eventually("the threads have ended", || threads() == before);
         // The file is free and sound.
         let store = stores::open(&path);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.find_tube("work").unwrap().admin().truncate().unwrap();
         stores::close(&store);
         eventually("the threads have ended", || threads() == before);

@@ -138,7 +138,7 @@ fn changes_stand_in_line_or_are_refused_when_write_buffer_is_full() {
     let store = gate.open_store(20);
     let tube = store.find_tube("work").unwrap();
     assert_eq!(drain(&tube).len(), put + accepted);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Storage in memory whose syncs can be blocked.

@@ -70,7 +70,7 @@ fn takers_never_have_more_tasks_than_max_taken() {
             let tube = tube(&store, driver, TubeOptions::new().max_taken(3));
             let most = take_all(&tube, |_, _| thread::yield_now());
             assert!(most <= 3, "{most} at a time");
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
     });
 }
@@ -91,7 +91,7 @@ fn takers_get_all_tasks_while_gates_open_and_shut() {
         take_all(&tube, change);
         tube.admin().unpause().unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.total, 0);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 

@@ -54,7 +54,7 @@ fn take_while_storage_is_blocked(durability: Durability, blocks_write: bool) {
     assert!(!early, "{durability:?}: a put was answered before its write");
     ticket.wait().unwrap();
     assert_eq!(drain(&tube), ["one", "two", "three"]);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// The writer thread leads the flush of a ticket that no thread waits for. The tickets and futures of
@@ -84,7 +84,7 @@ fn deferred_written_calls_are_answered_while_the_writer_thread_flushes() {
         disk.unblock_flushes();
         leader.wait().unwrap();
         assert_eq!(written.statistics().unwrap().tasks.ready, 6);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -113,7 +113,7 @@ fn deferred_written_calls_are_answered_during_a_flush_and_a_checkpoint() {
         disk.unblock_flushes();
         leader.wait().unwrap();
         assert_eq!(written.statistics().unwrap().tasks.ready, tasks as u64 + 4);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -175,7 +175,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
             }
         });
         let mut has_waited = false;
-        let before = store.counters().unwrap();
+        let before = store.admin().counters().unwrap();
         for _ in 0..STEPS {
             disk.step_write();
             ask.send(()).unwrap();
@@ -184,7 +184,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
                 break;
             }
         }
-        let after = store.counters().unwrap();
+        let after = store.admin().counters().unwrap();
         stop.store(true, Ordering::SeqCst);
         disk.unblock_writes();
         drop(ask);
@@ -193,7 +193,7 @@ fn takes_wait_for_no_write_of_records_and_checkpoints() {
         assert!(!has_waited, "a take waited for a write");
         let (writes, commits) = (after.writes - before.writes, after.commits - before.commits);
         assert!(writes > commits + 100, "{writes} writes in {commits} commits: no checkpoint");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 

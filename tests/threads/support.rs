@@ -94,7 +94,7 @@ impl FileStore {
     }
 
     pub fn assert_verified(&self) {
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
     }
 }
 

@@ -35,7 +35,7 @@ fn effects_of_tables_and_calls_are_visible_together() {
     assert_eq!(work.statistics().unwrap().tasks.total, 0);
     let put = next.try_take().unwrap().unwrap();
     assert_eq!((put.id(), put.body()), (id, &b"to: ann"[..]));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn error_of_the_closure_takes_everything_back() {
         assert!(claim.is_current().unwrap());
         assert_eq!(served(&store, "ann"), 0);
         assert_eq!(work.statistics().unwrap().tasks.total, 1);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
     store.transact(|tx| tx.end(&claim, Outcome::done())).unwrap();
     assert_eq!(work.statistics().unwrap().tasks.total, 0);
@@ -81,7 +81,7 @@ fn panic_of_the_closure_takes_everything_back_and_goes_on() {
     claim.ack().unwrap();
     store.transact(|tx| serve(tx, "ann")).unwrap();
     assert_eq!(served(&store, "ann"), 1);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// A panic inside redb leaves its transaction unusable. It must not reach the commit.
@@ -109,7 +109,7 @@ fn caught_panic_inside_redb_takes_everything_back() {
             .transact(|tx| serve(tx, "ann").and_then(|()| tx.end(&claim, Outcome::done())))
             .unwrap();
         assert_eq!(served(&store, "ann"), 1);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -135,7 +135,7 @@ fn claim_that_ends_meanwhile_takes_everything_back() {
     assert_eq!(served(&store, "ann"), 0);
     let tasks = work.statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken, tasks.total), (2, 0, 2));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn refused_put_takes_everything_back() {
     store.flush().unwrap();
     assert_eq!(served(&store, "ann"), 0);
     assert_eq!(full.statistics().unwrap().tasks.total, 2);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn every_end_of_a_claim_is_part_of_the_commit() {
     assert_eq!(work.query().groups().unwrap().len(), 1);
     let attempts = [2, 3].map(|task| work.query().task(ids[task]).unwrap().info.attempts);
     assert_eq!(attempts, [0, 1]);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Their effects are flushed with the commit, whatever their tube asks for.
@@ -242,7 +242,7 @@ fn tubes_of_any_durability_and_driver_take_part() {
             .unwrap();
         assert_eq!(tube.try_take().unwrap().unwrap().id(), id);
         assert_eq!(served(&store, name), 1);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 

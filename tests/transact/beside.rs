@@ -41,10 +41,10 @@ fn other_callers_commit_beside_the_closure() {
         });
         assert_eq!(work.statistics().unwrap().tasks.ready, 2);
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
-    assert_eq!((served(&store, "ann"), store.verify().unwrap()), (3, Vec::new()));
+    assert_eq!((served(&store, "ann"), store.admin().verify().unwrap()), (3, Vec::new()));
 }
 
 /// A killed run leaves edits in the journal. The first commit of the next run must be one of the
@@ -62,7 +62,7 @@ fn other_callers_commit_beside_the_first_transaction_after_a_kill() {
         work.put("b").unwrap();
     });
     assert_eq!(work.statistics().unwrap().tasks.ready, 2);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Such a commit goes to the database directly, so it waits for the closure.
@@ -88,7 +88,7 @@ fn commit_that_needs_the_database_waits_for_the_closure() {
         put.join().unwrap().unwrap();
     });
     assert_eq!(work.statistics().unwrap().tasks.ready, 2);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// Both halves of the journal fill up while the closure runs: other callers wait for it.
@@ -98,7 +98,7 @@ fn full_journal_waits_for_the_closure() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("store")).unwrap();
         let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
-        assert_eq!(store.counters().unwrap().journal_waits, 0);
+        assert_eq!(store.admin().counters().unwrap().journal_waits, 0);
         scope(|scope| {
             let puts = store
                 .transact(|tx| -> Result<_> {
@@ -108,7 +108,7 @@ fn full_journal_waits_for_the_closure() {
                         }
                     });
                     // Both halves have 1 MiB.
-                    wait_until(|| store.counters().unwrap().journal_waits > 0);
+                    wait_until(|| store.admin().counters().unwrap().journal_waits > 0);
                     assert!(!puts.is_finished());
                     serve(tx, "ann")?;
                     tx.put(&work, "own")?;
@@ -118,7 +118,7 @@ fn full_journal_waits_for_the_closure() {
             puts.join().unwrap();
         });
         assert_eq!(work.statistics().unwrap().tasks.ready, 21);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -155,10 +155,10 @@ fn transaction_and_flushes_of_many_callers_take_turns() {
         }
     });
     assert_eq!(work.statistics().unwrap().tasks.ready, 60);
-    assert_eq!((served(&store, "ann"), store.verify().unwrap()), (120, Vec::new()));
+    assert_eq!((served(&store, "ann"), store.admin().verify().unwrap()), (120, Vec::new()));
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
-    assert_eq!((served(&store, "ann"), store.verify().unwrap()), (120, Vec::new()));
+    assert_eq!((served(&store, "ann"), store.admin().verify().unwrap()), (120, Vec::new()));
     assert_eq!(store.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 60);
 }
 
@@ -183,7 +183,7 @@ fn takers_do_not_wait_for_the_commit() {
     disk.unblock_flushes();
     committing.join().unwrap().unwrap();
     assert_eq!((served(&store, "ann"), work.statistics().unwrap().tasks.total), (1, 1));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// The transaction is refused then, and the file is free when the close returns.
@@ -205,7 +205,7 @@ fn close_waits_for_the_closure() {
         closing.unwrap().join().unwrap().unwrap();
     });
     let store = Store::open(&path).unwrap();
-    assert_eq!((served(&store, "ann"), store.verify().unwrap()), (0, Vec::new()));
+    assert_eq!((served(&store, "ann"), store.admin().verify().unwrap()), (0, Vec::new()));
 }
 
 #[test]
@@ -233,8 +233,8 @@ fn verify_and_backup_wait_for_the_closure() {
         let mut others = Vec::new();
         store
             .transact(|tx| -> Result<()> {
-                others.push(scope.spawn(|| assert_eq!(store.verify().unwrap(), [""; 0])));
-                others.push(scope.spawn(|| store.backup(&copy).unwrap()));
+                others.push(scope.spawn(|| assert_eq!(store.admin().verify().unwrap(), [""; 0])));
+                others.push(scope.spawn(|| store.admin().backup(&copy).unwrap()));
                 serve(tx, "ann")?;
                 tx.put(&work, "a").map(drop)
             })
@@ -244,7 +244,7 @@ fn verify_and_backup_wait_for_the_closure() {
         }
     });
     let copy = Store::open(&copy).unwrap();
-    assert_eq!((served(&copy, "ann"), copy.verify().unwrap()), (1, Vec::new()));
+    assert_eq!((served(&copy, "ann"), copy.admin().verify().unwrap()), (1, Vec::new()));
     assert_eq!(copy.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 1);
 }
 

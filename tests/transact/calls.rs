@@ -38,7 +38,7 @@ fn names_of_the_store_are_refused() {
         let read = store.view(|view| view.open_table(table).map(drop));
         assert_eq!(read, Err(reserved));
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -127,10 +127,10 @@ fn put_and_release_of_a_transaction_wait_for_their_moments() {
         .unwrap();
     let states = |id| work.query().task(id).unwrap().info.state;
     assert_eq!([0, 1].map(states), [TaskState::Delayed; 2]);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     clock.advance(hour);
     assert_eq!([0, 1].map(states), [TaskState::Ready; 2]);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn end_of_a_claim_puts_tasks_in_the_transaction() {
     assert_eq!((tasks.ready, tasks.taken, tasks.done), (2, 0, 1));
     assert_eq!(work.query().task(2).unwrap().info.failure.unwrap().message, "it failed");
     assert_eq!(mail.statistics().unwrap().tasks.ready, 3);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn own_tables_and_calls_are_in_the_file() {
         let id = store.transact(|tx| serve(tx, "ann").and_then(|()| tx.put(&work, "a"))).unwrap();
         store.close().unwrap();
         let store = Store::open(&path).unwrap();
-        assert_eq!((served(&store, "ann"), store.verify().unwrap()), (round, Vec::new()));
+        assert_eq!((served(&store, "ann"), store.admin().verify().unwrap()), (round, Vec::new()));
         let work = store.find_tube("work").unwrap();
         assert_eq!(work.query().task(id).unwrap().body, b"a");
         let claim = work.try_take().unwrap().unwrap();
@@ -43,9 +43,9 @@ fn transaction_has_one_flush_and_none_of_its_calls_has_another() {
     };
     // The file grows and the journal is taken in.
     transact();
-    let before = store.counters().unwrap();
+    let before = store.admin().counters().unwrap();
     (0..10).for_each(|_| transact());
-    let after = store.counters().unwrap();
+    let after = store.admin().counters().unwrap();
     assert_eq!(after.flushes - before.flushes, 10);
     assert_eq!(after.commits - before.commits, 10);
 }
@@ -76,9 +76,9 @@ fn backup_has_the_own_tables_of_all_types() {
             Ok(())
         })
         .unwrap();
-    store.backup(&copy).unwrap();
+    store.admin().backup(&copy).unwrap();
     let copy = Store::open(&copy).unwrap();
-    assert_eq!(copy.verify().unwrap(), [""; 0]);
+    assert_eq!(copy.admin().verify().unwrap(), [""; 0]);
     let content = |store: &Store| {
         store.view(|view| -> Result<_> {
             use tubewell::redb::{ReadableMultimapTable, ReadableTable};
@@ -120,7 +120,7 @@ fn backup_has_the_own_tables_of_all_types() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(copy.verify().unwrap(), [""; 0]);
+    assert_eq!(copy.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn compact_keeps_the_own_tables() {
     let (before, after) = Store::options().compact(&path, |_, _| {}).unwrap();
     assert!(after < before);
     let store = Store::open(&path).unwrap();
-    assert_eq!((served(&store, "ann"), store.verify().unwrap()), (1, Vec::new()));
+    assert_eq!((served(&store, "ann"), store.admin().verify().unwrap()), (1, Vec::new()));
 }
 
 /// Salvage reads tasks, and changes nothing: the own tables are still there.

@@ -46,9 +46,9 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
             );
             assert_eq!(store.drop_tube("work"), refused);
             assert_eq!(store.flush().map(drop), refused);
-            assert_eq!(store.catch_up(), refused);
-            assert_eq!(store.verify().map(drop), refused);
-            assert_eq!(store.backup(dir.path().join("copy")), refused);
+            assert_eq!(store.admin().catch_up(), refused);
+            assert_eq!(store.admin().verify().map(drop), refused);
+            assert_eq!(store.admin().backup(dir.path().join("copy")), refused);
             assert_eq!(store.close(), refused);
             assert_eq!(store.transact(|_| Ok::<_, Error>(())), refused);
             assert!(matches!(ticket.wait(), Ok(_) | Err(Error::OutcomeUnknown { .. })));
@@ -59,7 +59,7 @@ fn calls_that_may_wait_for_a_commit_are_refused() {
     held.ack().unwrap();
     let tasks = work.statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.total), (2, 2));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn killed_processes_serve_each_task_once() {
 
 /// What a process has reported is in the file, and everything in the file agrees.
 fn check(store: &Store, served: &[u64]) {
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     let next = store.find_tube("next").unwrap();
     let done = store.view(|view| -> Result<u64> {
         let table = view.open_table(DONE)?.unwrap();

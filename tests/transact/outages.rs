@@ -87,7 +87,7 @@ impl Run {
     /// Whether a store has all effects; panics if it has some. `taken`: what a task is whose claim
     /// stands.
     fn has_effects(&self, store: &Store, what: &str) -> bool {
-        assert_eq!(store.verify().unwrap(), [""; 0], "{what}");
+        assert_eq!(store.admin().verify().unwrap(), [""; 0], "{what}");
         let all = served(store, "ann") == 1;
         assert_eq!(served(store, "bob"), 1, "{what}");
         let tube = |name: &str| store.find_tube(name).unwrap();
@@ -210,7 +210,7 @@ fn goes_on(mut run: Run, has: bool, what: &str) {
         let tasks = tube.statistics().unwrap().tasks;
         assert_eq!(tasks.ready, 0, "{what}: {name} {tasks:?}");
     }
-    assert_eq!(store.verify().unwrap(), [""; 0], "{what}");
+    assert_eq!(store.admin().verify().unwrap(), [""; 0], "{what}");
 }
 
 /// One run for each call of this kind, or for a sample. Returns what they have shown.
@@ -417,7 +417,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
     });
     disk.repair();
     resume(&store, &clock);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(served(&store, "ann"), 0);
     assert_eq!(sub.query().task(put.unwrap()), Err(Error::NotFound { id: put.unwrap() }));
     let again = take(&sub);
@@ -433,7 +433,7 @@ fn calls_decided_above_a_failed_transaction_stand() {
     drop((sub, kept, gone, late, claims, released));
     store.close().unwrap();
     let store = Store::options().open_on(disk.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 /// A task whose release fails has moved meanwhile, and another task has the key of one whose ack
@@ -462,14 +462,14 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
         });
         has_begun.recv().unwrap();
         drop(work.to_async().admin().move_to(&other, moved));
-        later = Some(store.next_id().unwrap());
+        later = Some(store.admin().next_id().unwrap());
         drop(other.to_async().put(Put::new("later").key("k").tag("all")));
         go_on.send(()).unwrap();
         assert!(matches!(ended.join().unwrap(), Err(Error::OutcomeUnknown { .. })));
     });
     disk.repair();
     resume(&store, &clock);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     assert_eq!(served(&store, "ann"), 0);
     let with_key = store.by_key("k").unwrap().map(|task| (task.tube, task.id));
     assert_eq!(with_key, later.map(|id| ("other".to_owned(), id)));
@@ -490,5 +490,5 @@ fn tasks_and_keys_are_there_once_after_moves_above_a_failed_transaction() {
     drop((work, other, claims));
     store.close().unwrap();
     let store = Store::options().open_on(disk.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }

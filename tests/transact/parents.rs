@@ -82,7 +82,7 @@ fn beside_commit<T>(
     disk.repair();
     resume(store, clock);
     clock.advance(Duration::ZERO);
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     answer
 }
 
@@ -102,11 +102,11 @@ fn assert_all_can_end(blocked: Blocked, tubes: Tubes) {
     for tube in [&work, &other, &children] {
         assert_eq!(tube.statistics().unwrap().tasks.total, 0, "{}", tube.name());
     }
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     drop((work, other, children));
     store.close().unwrap();
     let store = Store::options().open_on(disk.storage()).unwrap();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 fn take(tube: &Tube) -> Claim {
@@ -129,7 +129,7 @@ fn children_of_a_task_that_was_never_put_follow_their_rules() {
         let blocked = Blocked::begin();
         let tubes = Tubes::create(&blocked.store, TubeOptions::new());
         let mut put = 0;
-        let parent = blocked.store.next_id().unwrap();
+        let parent = blocked.store.admin().next_id().unwrap();
         let calls = |tx: &Transaction<'_>| {
             put = tx.put(&tubes.work, "parent")?;
             Ok(())

@@ -8,7 +8,7 @@ use super::support::{serve, served};
 fn transaction_and_view_of_a_peer_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let owner = Store::in_memory().unwrap();
-    let listening = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let listening = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
     let remote = connect(listening.url()).unwrap();
     let transaction = remote.transact(|_| -> Result<()> { panic!("the closure runs") });
     let view = remote.view(|_| -> Result<()> { panic!("the closure runs") });
@@ -22,7 +22,7 @@ fn calls_of_peers_are_answered_while_a_closure_of_the_owner_runs() {
     let folder = tempfile::tempdir().unwrap();
     let owner = Store::open(folder.path().join("store")).unwrap();
     owner.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
-    let listening = owner.serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let listening = owner.admin().serve(ServeOptions::unix(folder.path().join("socket"))).unwrap();
     let work = connect(listening.url()).unwrap().find_tube("work").unwrap();
     owner
         .transact(|tx| -> Result<()> {
@@ -36,5 +36,5 @@ fn calls_of_peers_are_answered_while_a_closure_of_the_owner_runs() {
         })
         .unwrap();
     assert_eq!((served(&owner, "ann"), work.statistics().unwrap().tasks.ready), (1, 2));
-    assert_eq!(owner.verify().unwrap(), [""; 0]);
+    assert_eq!(owner.admin().verify().unwrap(), [""; 0]);
 }

@@ -65,7 +65,7 @@ impl Driver for DriverWithClaim {
 fn refused_driver_releases_claim_that_it_owns() {
     with_timeout(|| {
         let (_disk, store, tube) = new_store();
-        let refused = store.register_driver(DriverWithClaim(put_and_take(&tube)));
+        let refused = store.admin().register_driver(DriverWithClaim(put_and_take(&tube)));
         assert!(matches!(refused, Err(Error::DriverExists { .. })), "{refused:?}");
         assert_eq!(tube.statistics().unwrap().tasks.ready, 1);
     });

@@ -63,7 +63,7 @@ fn panicking_waker_does_not_block_next_waiting_taker() {
         });
         drop(first);
         assert_eq!(tube.statistics().unwrap().tasks.ready, 2);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -91,7 +91,7 @@ fn ticket_waker_may_close_the_store() {
 #[test]
 fn ticket_waker_may_wait_for_a_commit() {
     let calls: [fn(&Store, &Tube); 6] = [
-        |store, _| assert!(store.capacity().is_ok()),
+        |store, _| assert!(store.admin().capacity().is_ok()),
         |store, _| assert!(store.by_key("none").is_ok()),
         // Whether there is none depends on the changes under way.
         |store, _| assert!(store.find(u64::MAX).is_ok()),
@@ -258,6 +258,6 @@ fn waker_of_taker_may_wait_for_the_commit_that_put_its_task() {
         wait_until(|| waited.lock().unwrap().is_some());
         assert!(waited.lock().unwrap().as_ref().is_some_and(Result::is_ok));
         drop(take);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }

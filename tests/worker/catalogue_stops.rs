@@ -193,7 +193,7 @@ fn worker_whose_takes_fail_reports_it_and_goes_on() {
         assert_eq!(worker.stop().unwrap().done, 3);
         let reports = reports.lock().unwrap();
         assert!(matches!(&reports[..2], [Report::Error(_), Report::Error(_)]), "{reports:?}");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -227,6 +227,6 @@ fn stop_during_an_outage_of_the_storage_waits_for_no_job() {
         // The only attempt is not repeated.
         assert_eq!(tube.try_take().unwrap().unwrap().body(), b"waits");
         assert_eq!(tube.query().task(0).unwrap().info.failure.unwrap().group, "released");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }

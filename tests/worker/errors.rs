@@ -73,7 +73,7 @@ fn worker_goes_on_after_an_outage_of_the_storage() {
             report => panic!("{report:?}"),
         };
         assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error:?}");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     });
 }
 

@@ -77,7 +77,7 @@ fn every_task_is_in_one_state_and_ends_once_whatever_its_jobs_do() {
         });
         let page = case.tube.query().list(TaskState::Buried, None, 1000).unwrap();
         let buried: BTreeSet<u64> = page.items.iter().map(|info| info.id).collect();
-        let all: BTreeSet<u64> = (0..case.store.next_id().unwrap()).collect();
+        let all: BTreeSet<u64> = (0..case.store.admin().next_id().unwrap()).collect();
         let ends = [&done, &deleted, &buried];
         assert!(ends.iter().all(|ids| !ids.is_empty()) && all.len() as u64 > ROOTS);
         assert_eq!(ends.into_iter().flatten().copied().collect::<BTreeSet<u64>>(), all);

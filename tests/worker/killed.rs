@@ -120,7 +120,7 @@ impl StoreFile {
 
     fn open(&self) -> Store {
         let store = stores::open(&self.path);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store
     }
 

@@ -64,7 +64,7 @@ fn end_that_cannot_be_stored_is_repeated_until_the_storage_works() {
         let reports = outage.reports.lock().unwrap();
         let not_stored = |report: &&Report| matches!(report, Report::NotStored { .. });
         assert_eq!(reports.iter().filter(not_stored).count(), 0, "{reports:?}");
-        assert_eq!(outage.store.verify().unwrap(), [""; 0]);
+        assert_eq!(outage.store.admin().verify().unwrap(), [""; 0]);
     });
 }
 
@@ -82,7 +82,7 @@ fn stop_with_a_time_ends_the_repetition_of_an_end() {
         wait_until(|| {
             outage.tube.query().task(0).is_ok_and(|task| task.info.state != TaskState::Taken)
         });
-        assert_eq!(outage.store.verify().unwrap(), [""; 0]);
+        assert_eq!(outage.store.admin().verify().unwrap(), [""; 0]);
     });
 }
 

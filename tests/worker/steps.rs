@@ -252,7 +252,7 @@ fn job_goes_on_after_its_store_is_opened_again() {
         let worker = Worker::new(&store).on(&jobs, work).on(&parts, |_: &Job| ());
         let tally = worker.limit(1).run_until_idle().unwrap();
         ends.push((tally.suspended, tally.done));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         stores::close(&store);
         clock.advance(secs(60));
     }

@@ -296,7 +296,7 @@ fn stop_of_a_stuck_worker(time: Duration) -> Duration {
     drop(worker);
     let tasks = tube.statistics().unwrap().tasks;
     assert_eq!((tasks.ready, tasks.taken), (2, 0));
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     took
 }
 

@@ -59,7 +59,7 @@ impl Case {
 impl Drop for Case {
     fn drop(&mut self) {
         if !thread::panicking() {
-            assert_eq!(self.store.verify().unwrap(), [""; 0]);
+            assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
         }
     }
 }

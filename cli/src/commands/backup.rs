@@ -13,7 +13,7 @@ use crate::{connection, store};
 pub fn run(store: &Store, to: &Path, output: &mut Output) -> CommandResult {
     let tasks = store::stored_in_file(store)?;
     let progress = Progress::items("copying", tasks);
-    let copied = store.backup_with(to, |copied, _| progress.set(copied));
+    let copied = store.admin().backup_with(to, |copied, _| progress.set(copied));
     progress.end();
     copied.map_err(|error| match error {
         Error::FileExists { .. } => {

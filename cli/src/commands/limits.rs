@@ -16,8 +16,8 @@ use crate::{duration, store};
 pub fn set(store: &Store, args: &SetLimit, output: &mut Output) -> CommandResult {
     let name = &args.name;
     match args.most {
-        Most(Some(most)) => store.set_limit(name, most)?,
-        Most(None) => store.remove_limit(name)?,
+        Most(Some(most)) => store.admin().set_limit(name, most)?,
+        Most(None) => store.admin().remove_limit(name)?,
     }
     if output.json {
         return output.object(&json!({ "name": name, "most": args.most.0 }));
@@ -30,7 +30,7 @@ pub fn set(store: &Store, args: &SetLimit, output: &mut Output) -> CommandResult
 
 /// Lists the limits that tubes share, and the paused sub-queues.
 pub fn list(store: &Store, output: &mut Output) -> CommandResult {
-    let limits = store.limits()?;
+    let limits = store.admin().limits()?;
     let mut paused = Vec::new();
     for tube in store.tubes()? {
         let of_tube = store::tube(store, &tube.name)?.query().paused_sub_queues()?;

@@ -143,7 +143,7 @@ fn ids_by_due_time(
     loop {
         let page = tube.query().list(TaskState::Delayed, place, DELAYED_PAGE)?;
         *damaged += page.damaged;
-        let now = store.clock_report()?.timeline;
+        let now = store.admin().clock_report()?.timeline;
         for info in &page.items {
             let due_in = info.due_in.unwrap_or_default();
             first.push((now.saturating_add(due_in), info.id));

@@ -104,7 +104,7 @@ pub fn stats(
     let mut counted = store::counted_tubes(store)?;
     counted.retain(|(tube, _)| only.is_none_or(|name| tube.name == name));
     if output.json {
-        let clock = ClockRecord::new(store.clock_report()?);
+        let clock = ClockRecord::new(store.admin().clock_report()?);
         return counted
             .iter()
             .try_for_each(|(tube, counts)| output.object(&CountsRecord::new(tube, counts, clock)));

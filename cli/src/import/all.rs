@@ -22,7 +22,7 @@ impl Import<'_> {
         match exported::exported(text).map_err(Refusal::Line)? {
             None => Ok(None),
             Some(Exported::Limit { name, most }) => {
-                let set = self.store.set_limit(&name, most);
+                let set = self.store.admin().set_limit(&name, most);
                 set.map_err(|error| Refusal::Line(Failure::from(error).message))?;
                 Ok(None)
             }

@@ -36,7 +36,7 @@ pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output)
             .hint("--on-key keep leaves out the tasks whose keys are in use"));
     }
     let tube = args.tube.as_ref().map(|name| store::tube_to_fill(store, name)).transpose()?;
-    let keeps_ids = args.all && store.next_id()? == 0;
+    let keeps_ids = args.all && store.admin().next_id()? == 0;
     if args.all && !keeps_ids {
         note("the store is not new, so the imported tasks get new ids");
     }

@@ -36,7 +36,7 @@ impl Import<'_> {
             // From here on the tasks get ids in the order of their lines, as in the other store.
             self.store_batch()?;
             self.finish_batch()?;
-            let next_id = self.store.next_id();
+            let next_id = self.store.admin().next_id();
             self.next_id = Some(next_id.map_err(|error| Stop::at(number, error.into()))?);
         }
         let new_id = self.new_id(task.id).unwrap_or(old_id);

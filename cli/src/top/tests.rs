@@ -136,8 +136,9 @@ fn busy() -> (Desk, Session) {
         }
     }
     let daily = Schedule::every("hourly", Duration::from_secs(3600));
-    let first =
-        std::time::UNIX_EPOCH + store.clock_report().unwrap().wall + Duration::from_secs(600);
+    let first = std::time::UNIX_EPOCH
+        + store.admin().clock_report().unwrap().wall
+        + Duration::from_secs(600);
     news.schedule(daily.starting(first), "news").unwrap();
     news.admin().pause_for(Duration::from_secs(60)).unwrap();
     (Desk::at(clock, store), worker)

@@ -54,7 +54,7 @@ fn steps(sandbox: &Sandbox, body: &str) -> Vec<Value> {
         json!([step.name, step.kind.to_string(), value, child])
     });
     let found = found.collect();
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     store.close().unwrap();
     found
 }

@@ -93,7 +93,7 @@ fn slow_reader_gets_10_000_events_and_is_told_how_many_it_has_missed() {
     let sandbox = Sandbox::empty();
     let store = Store::in_memory().unwrap();
     let mail = store.create_tube("mail", TubeOptions::new().driver(FIFO)).unwrap();
-    let served = store.serve(ServeOptions::unix(sandbox.path("a.sock"))).unwrap();
+    let served = store.admin().serve(ServeOptions::unix(sandbox.path("a.sock"))).unwrap();
     let mut command = sandbox.command(&["events", "--follow", "--json", "--connect", served.url()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

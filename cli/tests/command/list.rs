@@ -73,7 +73,7 @@ fn list_shows_how_long_ago_tasks_were_put() {
     let sandbox = Sandbox::empty();
     let store = tubewell::Store::open(sandbox.store()).unwrap();
     let mail = store.create_tube("mail", TubeOptions::new().driver(tubewell::FIFO)).unwrap();
-    let now = store.clock_report().unwrap().wall;
+    let now = store.admin().clock_report().unwrap().wall;
     let restore = |age: u64| {
         let put_at = UNIX_EPOCH + now.saturating_sub(Duration::from_secs(age));
         Restore::new(Put::new("x").tag("t")).put_at(put_at)

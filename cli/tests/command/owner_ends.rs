@@ -115,7 +115,7 @@ fn change_in_flight_fails_when_its_connection_breaks() {
     let (sandbox, disk) = (Sandbox::empty(), Arc::new(Disk::default()));
     let store = disk.open(Store::options());
     store.create_tube("mail", TubeOptions::new().driver(FIFOTTL)).unwrap();
-    let served = store.serve(ServeOptions::unix(sandbox.path("a.sock"))).unwrap();
+    let served = store.admin().serve(ServeOptions::unix(sandbox.path("a.sock"))).unwrap();
     let put = format!("put mail a --connect {}", served.url());
     let mut put = disk.block_flush_of(|| start(&sandbox, &put));
     served.stop();

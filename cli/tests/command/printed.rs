@@ -52,7 +52,7 @@ fn hostile() -> Sandbox {
         tube.try_take().unwrap().unwrap().end(tubewell::Outcome::result(HOSTILE)).unwrap();
     }
     tube.schedule(Schedule::every("hourly", Duration::from_secs(3600)), Put::new(HOSTILE)).unwrap();
-    store.set_limit(HOSTILE, 5).unwrap();
+    store.admin().set_limit(HOSTILE, 5).unwrap();
     tube.admin().pause_sub_queue(HOSTILE, Duration::MAX).unwrap();
     tube.admin().log(10, HOSTILE).unwrap();
     drop(tube);
@@ -239,8 +239,10 @@ fn check(json: &str) {
     let sandbox = hostile();
     // An owner makes the commands quick. Those that need the file name it in their errors.
     let owner = Store::open(path(&sandbox)).unwrap();
-    let _served =
-        owner.serve(ServeOptions::unix(tubewell::expert::socket_beside(path(&sandbox)))).unwrap();
+    let _served = owner
+        .admin()
+        .serve(ServeOptions::unix(tubewell::expert::socket_beside(path(&sandbox))))
+        .unwrap();
     let mut without = BTreeSet::new();
     let mut with = BTreeSet::new();
     for words in COMMANDS {

@@ -258,7 +258,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A store that was closed for three weeks, whose schedule makes up for all runs, one each `every`.
 pub fn closed_for_weeks(every: Duration) -> Sandbox {
-    let now = tubewell::Store::in_memory().unwrap().clock_report().unwrap().wall;
+    let now = tubewell::Store::in_memory().unwrap().admin().clock_report().unwrap().wall;
     let then = now.checked_sub(MINUTE * (60 * 24 * 21 + 30)).unwrap();
     let (sandbox, clock) = (Sandbox::at(then), tubewell::ManualClock::at(then));
     let store = tubewell::Store::options().clock(&clock).open(sandbox.store()).unwrap();

@@ -77,8 +77,8 @@ fn application_that_serves_its_store_lets_commands_in() {
     let mail = store.create_tube("mail", options.driver(FIFOTTL)).unwrap();
     // The tasks of a temporary tube end with the application, and not with the command.
     let why = sandbox.fails("put mail a", 5);
-    assert!(why.contains("Store::serve") && why.contains("tubewell serve"), "{why}");
-    let _served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    assert!(why.contains("StoreAdmin::serve") && why.contains("tubewell serve"), "{why}");
+    let _served = store.admin().serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     sandbox.ok("put mail a");
     let claim = mail.try_take().unwrap().unwrap();
     assert_eq!(claim.body(), b"a");
@@ -100,7 +100,7 @@ fn peek_shows_what_a_take_would_get_while_others_work() {
     for (body, name) in [("taken", "a"), ("behind it", "a"), ("free", "b")] {
         mail.put(Put::new(body).sub_queue(name)).unwrap();
     }
-    let _served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    let _served = store.admin().serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     let claim = mail.try_take().unwrap().unwrap();
     assert_eq!(claim.body(), b"taken");
     assert_eq!(sandbox.ok("peek mail --body"), "free");
@@ -160,7 +160,7 @@ fn commands_that_need_the_file_say_so() {
     for words in ["compact", "export all.jsonl --no-socket", "serve --socket other.sock"] {
         let why = sandbox.fails(words, 5);
         assert!(why.contains("needs the file itself"), "{words}: {why}");
-        assert!(!why.contains("Store::serve"), "{words}: {why}");
+        assert!(!why.contains("StoreAdmin::serve"), "{words}: {why}");
     }
     for words in ["compact", "export all.jsonl"] {
         let why = sandbox.fails(&format!("{words} --connect {url}"), 2);
@@ -207,13 +207,13 @@ fn commands_ask_no_owner_to_catch_up() {
     let disk = std::sync::Arc::new(Disk::default());
     let store = disk.open(Store::options());
     let mail = store.create_tube("mail", TubeOptions::new().driver(FIFOTTL)).unwrap();
-    let served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    let served = store.admin().serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     let deferred = mail.to_async();
     let put = disk.block_flush_of(|| deferred.put("blocked"));
     let caught_up: Vec<_> = (0..5)
         .map(|_| {
             let remote = tubewell::connect(served.url()).unwrap();
-            std::thread::spawn(move || remote.catch_up())
+            std::thread::spawn(move || remote.admin().catch_up())
         })
         .collect();
     // Four of them wait for the flush.
@@ -345,14 +345,14 @@ fn events_of_other_processes_are_followed_and_their_owner_is_waited_for() {
 fn followed_owner_that_refuses_the_connection_is_not_waited_for() {
     let sandbox = Sandbox::with(&[]);
     let store = Store::open(sandbox.store()).unwrap();
-    let served = store.serve(ServeOptions::unix(socket(&sandbox))).unwrap();
+    let served = store.admin().serve(ServeOptions::unix(socket(&sandbox))).unwrap();
     let mut events = start(&sandbox, "events --follow");
     events.notes("following");
     let mut worker = sandbox.work("mail", "true");
     worker.notes("waiting for tasks");
     served.stop();
     let with_secret = ServeOptions::unix(socket(&sandbox)).secret("a secret of the test");
-    let _served = store.serve(with_secret).unwrap();
+    let _served = store.admin().serve(with_secret).unwrap();
     for command in [&mut events, &mut worker] {
         command.notes("needs a secret");
         assert_eq!(command.ends(), 4);

@@ -18,12 +18,12 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Everything that follows from earlier calls must be done: see [`Store::catch_up`].
+    /// Everything that follows from earlier calls must be done: see [`StoreAdmin::catch_up`].
     pub fn of(store: &Store) -> Picture {
         let mut picture = Picture {
             tubes: Vec::new(),
             tasks: Vec::new(),
-            text: format!("{:?}\n", store.limits().unwrap()),
+            text: format!("{:?}\n", store.admin().limits().unwrap()),
             has_frequent_schedules: false,
         };
         for info in store.tubes().unwrap() {

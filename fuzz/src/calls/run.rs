@@ -160,7 +160,7 @@ impl Run {
     }
 
     fn picture(&self) -> Picture {
-        self.store.catch_up().unwrap();
+        self.store.admin().catch_up().unwrap();
         Picture::of(&self.store)
     }
 
@@ -321,7 +321,7 @@ impl Run {
         }
         self.store = open(&self.disk, &self.clock);
         self.known.grants.clear();
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
         self.peer = connect(&self.store);
     }
 
@@ -344,10 +344,10 @@ impl Run {
 
     pub fn finish(mut self) -> BTreeMap<String, Counts> {
         self.poll_pending();
-        self.store.catch_up().unwrap();
-        assert_eq!(self.store.verify().unwrap(), [""; 0]);
+        self.store.admin().catch_up().unwrap();
+        assert_eq!(self.store.admin().verify().unwrap(), [""; 0]);
         let killed = open(&self.disk.copy(), &self.clock);
-        assert_eq!(killed.verify().unwrap(), [""; 0]);
+        assert_eq!(killed.admin().verify().unwrap(), [""; 0]);
         self.reopen(false);
         self.met
     }

@@ -247,6 +247,6 @@ mod tests {
             assert_eq!(core.tell_children(), Ok(true));
             assert_eq!((core.chores.len(), core.tell_children()), (0, Ok(false)));
         });
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }

@@ -412,6 +412,6 @@ mod tests {
             assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
         }
         claim.ack().unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }

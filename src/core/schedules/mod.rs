@@ -40,7 +40,7 @@ mod tests {
         assert_eq!((report.runs, tidy.runs), (0, 2));
         assert!(report.stopped.as_ref().unwrap().contains("feature `cron`"), "{report:?}");
         assert_eq!(tidy.stopped, None);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         let report = report.clone();
         drop(tube);
         store.close().unwrap();
@@ -53,6 +53,6 @@ mod tests {
             (listed[0].id, listed[0].runs, listed[0].stopped.as_ref()),
             (report.id, 1, None)
         );
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }

@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(slices, 1000 / 64);
         store.flush().unwrap();
         assert_eq!(tube.statistics().unwrap().tasks.kept, 0);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     /// A task may have a thousand entries, which go with it.
@@ -336,7 +336,7 @@ mod tests {
             store.flush().unwrap();
         }
         assert_eq!(expired, [5, 10, 15, 20]);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     /// The ttl has elapsed, and the sweeper has not seen it yet when the claim ends.
@@ -363,7 +363,7 @@ mod tests {
         }
         let calls = tube.statistics().unwrap().calls;
         assert_eq!((calls.ttr, calls.ttl, calls.release), (2, 2, 0));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     /// The sweeper then waits for its longest interval.
@@ -400,6 +400,6 @@ mod tests {
             store.inner().wait_for_capacity(FILE).unwrap();
         }
         assert_eq!(slices, 10_000 / 64);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }

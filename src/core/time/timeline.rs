@@ -310,14 +310,14 @@ mod tests {
         let second = Duration::from_secs(1);
         tube.put(Put::new("expiring").ttl(second * 100)).unwrap();
         tube.put(Put::new("delayed").delay(second * 100)).unwrap();
-        let mut last = store.clock_report().unwrap().timeline;
+        let mut last = store.admin().clock_report().unwrap().timeline;
         for step in 1..=99 {
             clock.advance(second);
-            let timeline = store.clock_report().unwrap().timeline;
+            let timeline = store.admin().clock_report().unwrap().timeline;
             assert_eq!(timeline, last + second, "at step {step}");
             last = timeline;
             clock.set_elapsed_back(second * (step % 7) * 1000);
-            assert_eq!(store.clock_report().unwrap().timeline, last, "at step {step}");
+            assert_eq!(store.admin().clock_report().unwrap().timeline, last, "at step {step}");
         }
         assert_eq!(tube.statistics().unwrap().tasks.total, 2);
         clock.advance(Duration::from_micros(999_999));
@@ -325,7 +325,7 @@ mod tests {
         clock.advance(Duration::from_micros(1));
         assert!(tube.query().task(0).is_err());
         assert_eq!(tube.try_take().unwrap().unwrap().body(), b"delayed");
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     #[test]
@@ -342,11 +342,11 @@ mod tests {
         engine.close().unwrap();
         clock.advance(Duration::from_micros(2 * YEAR));
         let store = options().open(&path).unwrap();
-        assert!(store.clock_report().unwrap().untrusted.is_some());
+        assert!(store.admin().clock_report().unwrap().untrusted.is_some());
         store.close().unwrap();
         clock.advance(Duration::from_micros(PROBATION));
         let store = options().open(&path).unwrap();
-        assert_eq!(store.clock_report().unwrap().untrusted, None);
+        assert_eq!(store.admin().clock_report().unwrap().untrusted, None);
         store.close().unwrap();
         let rows = crate::storage::Engine::open_file(&path, SMALL).unwrap();
         assert!(rows.snapshot().unwrap().get(Table::Meta, UNTRUSTED).unwrap().is_none());

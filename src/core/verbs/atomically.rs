@@ -97,10 +97,10 @@ mod tests {
             });
             assert_eq!(failed, Err(Error::Overloaded));
             assert_eq!(listed(), before, "{steps} steps");
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
         assert_eq!(tube.admin().kick(Filter::new().limit(9)).unwrap(), 2);
         assert_eq!((listed().0.len(), listed().2), (4, Vec::new()));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }

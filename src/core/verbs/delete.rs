@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(tube.query().history(0).unwrap().len(), 1000);
         assert_eq!(tube.admin().delete(Filter::new().ids(&ids[..50])), Ok(50));
         assert_eq!(tube.admin().delete(Filter::new().ids(&ids)), Ok(1));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(all, [17, 17, 6]);
             store.flush().unwrap();
             assert_eq!(tube.statistics().unwrap().tasks.total, 0);
-            assert_eq!(store.verify().unwrap(), [""; 0]);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         }
     }
 }

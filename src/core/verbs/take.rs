@@ -447,7 +447,7 @@ mod tests {
         store.inner().run(|core| core.now.timeline += 1_000_000);
         check(&store, &tube);
         assert_eq!(tube.statistics().unwrap().calls.ttl, EXPIRED);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     fn own(store: &Store) -> SessionId {
@@ -465,9 +465,9 @@ mod tests {
                 let first = store.local().take(tubes, own(store), Some(0)).unwrap();
                 assert!(matches!(first, TakeAttempt::Retry(_)));
                 assert_eq!(tube.statistics().unwrap().calls.ttl, MAX_EXPIRED_PER_TAKE as u64);
-                let before = store.counters().unwrap().commits;
+                let before = store.admin().counters().unwrap().commits;
                 assert_eq!(tube.try_take().unwrap().unwrap().body(), b"live");
-                let commits = store.counters().unwrap().commits - before;
+                let commits = store.admin().counters().unwrap().commits - before;
                 assert!(commits >= EXPIRED / 512, "{commits} commits");
             });
         }

@@ -151,7 +151,7 @@ mod tests {
             let end = keys::end_of(&[keys::TOKEN]);
             core.buffers[FILE].scan(Table::Index, &[keys::TOKEN], &end, usize::MAX)
         });
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         rows.unwrap().len()
     }
 

@@ -355,7 +355,7 @@ mod tests {
             }
         };
         check(&store, &tube, grant);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 
     #[test]
@@ -368,7 +368,7 @@ mod tests {
                 with_unread_take(driver, size, |store, tube, grant| {
                     tube.admin().set_priority(grant.id, 1).unwrap();
                     // Now the database has it there, too.
-                    assert_eq!(store.verify().unwrap(), [""; 0]);
+                    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
                     let claim = read_claim(store.local(), grant, None).unwrap().unwrap();
                     assert_eq!(claim.body(), vec![7; size]);
                     claim.ack().unwrap();
@@ -385,7 +385,7 @@ mod tests {
                 tube.admin().revoke(grant.id).unwrap();
                 let update = Update::new().body(vec![8; new]).priority(1);
                 tube.update(grant.id, update).unwrap();
-                assert_eq!(store.verify().unwrap(), [""; 0]);
+                assert_eq!(store.admin().verify().unwrap(), [""; 0]);
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
                 assert!(store.handle.make(FILE, key, &Ack { result: None }).is_err());

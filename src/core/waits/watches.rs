@@ -510,7 +510,7 @@ mod tests {
         let _ = claim.detach();
         assert_eq!(key.id, id);
         check(&store, &tube, key);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.inner().run(|core| {
             assert!(core.watches.is_empty());
             assert!(!core.timers.iter().any(|(_, timer)| matches!(timer, Timer::Watch(_))));

@@ -12,7 +12,7 @@ use crate::handle::store_handle::StoreHandle;
 use crate::values::owner::check_label;
 use crate::{Error, Result};
 
-/// Connects to a store that another process [serves](Store::serve), at an address such as
+/// Connects to a store that another process [serves](crate::expert::StoreAdmin::serve), at an address such as
 /// `unix:app.sock`. As [`ConnectOptions::connect`], with the default options.
 ///
 /// # Errors
@@ -21,7 +21,7 @@ pub fn connect(url: &str) -> Result<Store> {
     ConnectOptions::new().connect(url)
 }
 
-/// How to connect to a store that another process [serves](Store::serve).
+/// How to connect to a store that another process [serves](crate::expert::StoreAdmin::serve).
 #[derive(Clone, Default)]
 #[must_use = "nothing is connected until connect is called"]
 pub struct ConnectOptions {

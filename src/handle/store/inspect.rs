@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::verify_rows;
 
-use super::{Store, last_commit};
+use super::{Store, StoreAdmin, last_commit};
 use crate::base::micros::{duration, micros_ceil};
 use crate::connection::Request;
 use crate::core::list::AllCounts;
@@ -94,6 +94,28 @@ impl<M: Mode> Store<M> {
 }
 
 impl Store {
+    /// The day of UTC that the [metrics](crate::TubeOptions::metrics) of tubes count now: that of the
+    /// store's timeline, which may be ahead of a wall clock that was set back. Does not block.
+    ///
+    /// # Errors
+    /// Those of [`clock_report`](crate::expert::StoreAdmin::clock_report).
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::UNIX_EPOCH;
+    /// use tubewell::expert::Date;
+    /// use tubewell::Store;
+    ///
+    /// let store = Store::in_memory()?;
+    /// assert_eq!(store.today()?, Date::of(UNIX_EPOCH + store.admin().clock_report()?.timeline));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn today(&self) -> Result<Date> {
+        Ok(Date::of_micros(micros_ceil(self.admin().clock_report()?.timeline)))
+    }
+}
+
+impl StoreAdmin<'_> {
     /// Checks the checksum of every page, and every record against every index and count. Returns
     /// one sentence for each finding; none means that the store is sound.
     ///
@@ -110,7 +132,7 @@ impl Store {
     /// # use tubewell::Store;
     /// # let store = Store::in_memory()?;
     /// # store.tube("jobs")?.put("one")?;
-    /// for finding in store.verify()? {
+    /// for finding in store.admin().verify()? {
     ///     eprintln!("{finding}");
     /// }
     /// # Ok::<(), tubewell::Error>(())
@@ -119,13 +141,13 @@ impl Store {
         self.verify_with(|_, _| {})
     }
 
-    /// As [`verify`](Store::verify). Calls `progress` from time to time with the number of checked
+    /// As [`verify`](crate::expert::StoreAdmin::verify). Calls `progress` from time to time with the number of checked
     /// tasks and the number of all tasks.
     ///
     /// # Errors
-    /// Those of [`verify`](Store::verify).
+    /// Those of [`verify`](crate::expert::StoreAdmin::verify).
     pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
-        let store = match &self.handle {
+        let store = match &self.store.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.ask(&Request::Verify),
         };
@@ -152,7 +174,7 @@ impl Store {
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
     /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
     pub fn counters(&self) -> Result<Counters> {
-        let store = match &self.handle {
+        let store = match &self.store.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.ask(&Request::Counters),
         };
@@ -182,26 +204,6 @@ impl Store {
         }))
     }
 
-    /// The day of UTC that the [metrics](crate::TubeOptions::metrics) of tubes count now: that of the
-    /// store's timeline, which may be ahead of a wall clock that was set back. Does not block.
-    ///
-    /// # Errors
-    /// Those of [`clock_report`](Store::clock_report).
-    ///
-    /// # Example
-    /// ```
-    /// # use std::time::UNIX_EPOCH;
-    /// use tubewell::expert::Date;
-    /// use tubewell::Store;
-    ///
-    /// let store = Store::in_memory()?;
-    /// assert_eq!(store.today()?, Date::of(UNIX_EPOCH + store.clock_report()?.timeline));
-    /// # Ok::<(), tubewell::Error>(())
-    /// ```
-    pub fn today(&self) -> Result<Date> {
-        Ok(Date::of_micros(micros_ceil(self.clock_report()?.timeline)))
-    }
-
     /// The store's timeline and the wall clock, and whether the wall clock is trusted; see
     /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit). Does not block.
     ///
@@ -209,7 +211,7 @@ impl Store {
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
     /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
     pub fn clock_report(&self) -> Result<ClockReport> {
-        let store = match &self.handle {
+        let store = match &self.store.handle {
             StoreHandle::Here(store) => store.inner()?,
             StoreHandle::Remote(owner) => return owner.ask(&Request::Clock),
         };

@@ -1,10 +1,10 @@
 //! The limits that tubes share.
 
-use super::Store;
+use super::StoreAdmin;
 use crate::core::list::{AllLimits, SetLimit};
 use crate::{Limit, Mode};
 
-impl<M: Mode> Store<M> {
+impl<M: Mode> StoreAdmin<'_, M> {
     /// Limits how many tasks of the sub-queues with this name may be taken at a time, in all tubes with
     /// [`shared_limits`](crate::TubeOptions::shared_limits) together. With 0, none may be taken.
     ///
@@ -26,15 +26,15 @@ impl<M: Mode> Store<M> {
     /// use tubewell::Store;
     ///
     /// let store = Store::in_memory()?;
-    /// store.set_limit("database", 2)?;
-    /// let limits = store.limits()?;
+    /// store.admin().set_limit("database", 2)?;
+    /// let limits = store.admin().limits()?;
     /// assert_eq!((limits[0].name.as_str(), limits[0].most, limits[0].taken), ("database", 2, 0));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "throttle")]
     #[doc(alias = "semaphore")]
     pub fn set_limit(&self, name: &str, most: u32) -> M::Answer<()> {
-        self.make(SetLimit { name: name.into(), most: Some(most) })
+        self.store.make(SetLimit { name: name.into(), most: Some(most) })
     }
 
     /// Removes a limit. The sub-queues with this name have the
@@ -45,9 +45,9 @@ impl<M: Mode> Store<M> {
     /// blocks for a flush.
     ///
     /// # Errors
-    /// Those of [`set_limit`](Store::set_limit), with the opposite effect.
+    /// Those of [`set_limit`](crate::expert::StoreAdmin::set_limit), with the opposite effect.
     pub fn remove_limit(&self, name: &str) -> M::Answer<()> {
-        self.make(SetLimit { name: name.into(), most: None })
+        self.store.make(SetLimit { name: name.into(), most: None })
     }
 
     /// The limits that are set, by name, and how many tasks hold them. Does not block.
@@ -56,6 +56,6 @@ impl<M: Mode> Store<M> {
     /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
     /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
     pub fn limits(&self) -> M::Answer<Vec<Limit>> {
-        self.make(AllLimits {})
+        self.store.make(AllLimits {})
     }
 }

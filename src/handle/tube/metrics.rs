@@ -38,7 +38,7 @@ impl<T, M: Mode> Query<'_, T, M> {
 
     /// The numbers of this tube on the days of a range, the oldest first: those days that the tube keeps
     /// and on which something was counted, or a task failed that is still buried. Leaves out days whose numbers are damaged;
-    /// [`verify`](crate::Store::verify) names them.
+    /// [`verify`](crate::expert::StoreAdmin::verify) names them.
     ///
     /// The numbers are those of [`day`](crate::Query::day). Does not block. Reads a row for each of the days
     /// that are kept, and one for each task that has failed on them and is still buried.

@@ -137,7 +137,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// An id is unique in the store and is never used again. So an id can be restored if no task was
     /// restored with it, and no task was given it or a higher one by a put, or by a restore without
     /// an id. All ids can be restored into a new store, in any order and into several tubes, until the
-    /// first put or the next open. After that only ids from [`Store::next_id`](crate::Store::next_id)
+    /// first put or the next open. After that only ids from [`StoreAdmin::next_id`](crate::expert::StoreAdmin::next_id)
     /// on can be. Puts that follow get ids above all that were restored. Each restored id takes up
     /// some 16 bytes of memory until the first put or the close.
     ///

@@ -139,7 +139,7 @@ fn mutated_requests_harm_nobody() {
             served.ask(&bytes);
         }
     }
-    assert_eq!(served.store.verify().unwrap(), [""; 0]);
+    assert_eq!(served.store.admin().verify().unwrap(), [""; 0]);
     // The store still works for its own callers.
     let jobs = served.store.create_tube("own", TubeOptions::new().driver(FIFOTTL)).unwrap();
     jobs.put("one").unwrap();
@@ -560,7 +560,8 @@ fn events_that_wait_in_all_subscriptions_of_peers_are_limited_in_bytes() {
 #[test]
 fn store_forgets_the_servers_that_were_stopped() {
     let (store, folder) = (Store::in_memory().unwrap(), tempfile::tempdir().unwrap());
-    let serve = || store.serve(crate::ServeOptions::unix(folder.path().join("socket"))).unwrap();
+    let serve =
+        || store.admin().serve(crate::ServeOptions::unix(folder.path().join("socket"))).unwrap();
     let servers = || store.here("this test").unwrap().open_store().servers.len();
     for _ in 0..3 {
         let served = serve();

@@ -93,7 +93,7 @@ impl Ledger {
     /// Opens the store that the workers have left, and compares its kept tasks with the ledger.
     pub fn check(&mut self, path: &Path) {
         let store = Store::open(path).unwrap();
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         for (name, count) in TUBES {
             let Ok(tube) = store.find_tube(name) else { continue };
             let kept = done_tasks(&tube);

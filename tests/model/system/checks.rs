@@ -171,7 +171,7 @@ impl System {
         self.check_histories();
         self.check_steps();
         self.check_reads();
-        assert_eq!(self.store.verify().unwrap(), Vec::<String>::new());
+        assert_eq!(self.store.admin().verify().unwrap(), Vec::<String>::new());
         let tubes = self.store.tubes().unwrap();
         let got: Vec<_> = tubes
             .iter()
@@ -246,7 +246,7 @@ impl System {
     /// Compares the limits that tubes share, and the paused sub-queues.
     #[track_caller]
     fn check_limits(&self) {
-        let limits = self.store.limits().unwrap().into_iter();
+        let limits = self.store.admin().limits().unwrap().into_iter();
         let got = limits.map(|limit| (limit.name, u64::from(limit.most), limit.taken));
         assert_eq!(got.collect::<Vec<_>>(), self.model.limits());
         for (no, tube) in self.model.tubes() {

@@ -31,7 +31,7 @@ impl System {
     ) {
         if let Some((target, to_no, _)) = self.tube(0, *to) {
             let (put, draft) = self.draft(template, to_no, 0);
-            let next_id = self.store.next_id().unwrap();
+            let next_id = self.store.admin().next_id().unwrap();
             let holder = Holder { session: held.session, claim: Some(held.taken.claim) };
             let got = held.claim.spawn(&name_of(name), &target, put);
             if !is_named_twice(&got) {

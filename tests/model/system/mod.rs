@@ -276,16 +276,10 @@ impl System {
             Action::Restore { client, tube, tasks, deferred } => {
                 self.restore_many(client, tube, &tasks, deferred);
             }
-            Action::Schedule { client, tube, key, terms, restored, deferred } => {
-                self.schedule(client, tube, &key, (&terms, restored), deferred);
-            }
-            Action::Reschedule { client, tube, key, terms, deferred } => {
-                self.reschedule(client, tube, &key, &terms, deferred);
-            }
-            Action::ChangeTask { client, tube, key, task, deferred } => {
-                self.change_task(client, tube, &key, &task, deferred);
-            }
-            Action::Unschedule { tube, key, deferred } => self.unschedule(tube, &key, deferred),
+            action @ (Action::Schedule { .. }
+            | Action::Reschedule { .. }
+            | Action::ChangeTask { .. }
+            | Action::Unschedule { .. }) => self.act_on_schedules(action),
             Action::PutBatch { client, tube, templates, count } => {
                 self.put_many(client, tube, &repeated(&templates, count));
             }

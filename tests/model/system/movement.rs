@@ -84,7 +84,7 @@ impl System {
             wanted.result = Some(result);
         }
         given = and_put.into_iter().fold(given, |given, (target, put)| given.and_put(&target, put));
-        let (id, next_id) = (claim.id(), self.store.next_id().unwrap());
+        let (id, next_id) = (claim.id(), self.store.admin().next_id().unwrap());
         let got = if deferred { claim.into_async().end(given).wait() } else { claim.end(given) };
         let holder = Holder { session, claim: Some(taken.claim) };
         let want = drop_if_refused(&mut self.model, taken, |model| {

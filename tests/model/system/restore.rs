@@ -19,7 +19,7 @@ impl System {
         deferred: bool,
     ) {
         let Some((handle, no, _)) = self.tube(client, tube) else { return };
-        let mut next = self.store.next_id().unwrap();
+        let mut next = self.store.admin().next_id().unwrap();
         let (mut tasks, mut wanted) = (Vec::new(), Vec::new());
         for (extra, template) in templates.iter().enumerate() {
             let (task, restored) = self.restored(template, no, extra);

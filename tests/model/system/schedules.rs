@@ -10,7 +10,7 @@ use super::convert::{
     agree, duration, library_moment, micros_or_never, missed_of, model_moment, state_of,
 };
 use super::reference::{Draft, Micros, Missed, OnKey, RestoredRuns, TaskNo, Terms, TubeNo};
-use super::steps::{RestoredRunsTemplate, TaskTemplate, TermsTemplate};
+use super::steps::{Action, RestoredRunsTemplate, TaskTemplate, TermsTemplate};
 
 /// All properties of a schedule except the body of its runs.
 #[derive(Debug, PartialEq)]
@@ -37,7 +37,23 @@ pub(super) struct ScheduleView {
 }
 
 impl System {
-    pub(super) fn schedule(
+    pub(super) fn act_on_schedules(&mut self, action: Action) {
+        match action {
+            Action::Schedule { client, tube, key, terms, restored, deferred } => {
+                self.schedule(client, tube, &key, (&terms, restored), deferred);
+            }
+            Action::Reschedule { client, tube, key, terms, deferred } => {
+                self.reschedule(client, tube, &key, &terms, deferred);
+            }
+            Action::ChangeTask { client, tube, key, task, deferred } => {
+                self.change_task(client, tube, &key, &task, deferred);
+            }
+            Action::Unschedule { tube, key, deferred } => self.unschedule(tube, &key, deferred),
+            _ => unreachable!("an action on a schedule"),
+        }
+    }
+
+    fn schedule(
         &mut self,
         client: usize,
         tube: usize,
@@ -59,7 +75,7 @@ impl System {
         let (mut schedule, put) = (schedule_of(key, &terms), put.unwrap_or_default());
         let has_id = restored.is_some_and(|it| it.skipped_ids.is_some());
         let restored = restored.map(|RestoredRunsTemplate { skipped_ids, runs, skipped }| {
-            let id = skipped_ids.map(|skipped| self.store.next_id().unwrap() + skipped);
+            let id = skipped_ids.map(|skipped| self.store.admin().next_id().unwrap() + skipped);
             schedule = schedule.clone().restored(id, runs, skipped);
             RestoredRuns { has_id, runs, skipped }
         });
@@ -74,7 +90,7 @@ impl System {
         }
     }
 
-    pub(super) fn reschedule(
+    fn reschedule(
         &mut self,
         client: usize,
         tube: usize,
@@ -93,7 +109,7 @@ impl System {
         self.agree_on_change(got, (no, key), &terms);
     }
 
-    pub(super) fn change_task(
+    fn change_task(
         &mut self,
         client: usize,
         tube: usize,
@@ -120,7 +136,7 @@ impl System {
         }
     }
 
-    pub(super) fn unschedule(&mut self, tube: usize, key: &str, deferred: bool) {
+    fn unschedule(&mut self, tube: usize, key: &str, deferred: bool) {
         let Some((handle, ..)) = self.tube(0, tube) else { return };
         let got = unschedule(&handle, key, deferred);
         if let Some((receipt, (no, state))) = agree(got, self.model.unschedule(key)) {
@@ -171,7 +187,8 @@ impl System {
         learned
     }
 
-    /// All schedules of a tube, page by page. Asserts that they are in the order of their ids.
+    /// All schedules of a tube, page by page. Asserts that they are in the order of their ids, and found
+    /// by their keys.
     pub(super) fn actual_schedules(
         &self,
         tube: &Tube,
@@ -182,6 +199,7 @@ impl System {
             let page = tube.schedules().list(after, limit).unwrap();
             assert!(page.items.len() <= limit && page.damaged == 0);
             for info in page.items {
+                assert_eq!(tube.schedules().get(&info.key).unwrap().as_ref(), Some(&info));
                 ids.push(info.id);
                 all.insert(self.number(info.id), self.actual_schedule(info));
             }

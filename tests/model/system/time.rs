@@ -60,7 +60,7 @@ impl System {
             self.check_watches();
         }
         let may_lose = self.waiting_take_may_lose_its_task();
-        let next_id = self.store.next_id().unwrap();
+        let next_id = self.store.admin().next_id().unwrap();
         self.model.take_new_tasks();
         self.clock.advance(duration(by));
         self.settle_waits();
@@ -173,7 +173,7 @@ impl System {
         } else {
             self.model.reopen(closed_for);
         }
-        let now = self.store.clock_report().unwrap().timeline;
+        let now = self.store.admin().clock_report().unwrap().timeline;
         assert_eq!(now, library_wall(self.model.now()));
         self.clients[0] = Client {
             no: self.model.begin_session(None),

@@ -102,8 +102,8 @@ impl System {
 
     pub(super) fn set_limit(&mut self, name: &str, most: Option<u32>) {
         match most {
-            Some(most) => self.store.set_limit(name, most).unwrap(),
-            None => self.store.remove_limit(name).unwrap(),
+            Some(most) => self.store.admin().set_limit(name, most).unwrap(),
+            None => self.store.admin().remove_limit(name).unwrap(),
         }
         self.model.set_limit(name, most.map(u64::from));
     }

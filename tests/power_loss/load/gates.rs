@@ -88,10 +88,10 @@ impl Load {
         let name = self.rng.pick(&SUB_QUEUES);
         let most = u32::try_from(self.rng.below(4)).unwrap();
         if self.contents.limits.get(name) == Some(&most) {
-            self.store.remove_limit(name)?;
+            self.store.admin().remove_limit(name)?;
             self.contents().limits.remove(name);
         } else {
-            self.store.set_limit(name, most)?;
+            self.store.admin().set_limit(name, most)?;
             self.contents().limits.insert(name, most);
         }
         self.step("set a limit", issued, Answer::durable());

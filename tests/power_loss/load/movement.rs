@@ -118,7 +118,9 @@ impl Load {
             let mut ticket = tube.admin().move_to(to, id);
             match Pin::new(&mut ticket).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Pending => return Ok(Some(ticket)),
-                Poll::Ready(Err(Error::Overloaded)) => self.store.to_async().capacity().wait()?,
+                Poll::Ready(Err(Error::Overloaded)) => {
+                    self.store.to_async().admin().capacity().wait()?;
+                }
                 Poll::Ready(moved) => {
                     assert_eq!(moved?, 1);
                     return Ok(None);

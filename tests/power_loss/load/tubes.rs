@@ -177,7 +177,7 @@ impl Load {
             self.release_all(name)?;
         }
         let issued = self.disk.position();
-        assert_eq!(self.store.verify()?, [""; 0], "before any crash");
+        assert_eq!(self.store.admin().verify()?, [""; 0], "before any crash");
         self.step("verify", issued, Answer::durable());
         let mut found = read_contents(&self.store, usize::MAX)?;
         let kinds = &self.contents.tubes;

@@ -78,9 +78,9 @@ impl Script<'_> {
         self.note("pause_sub_queue", jobs.admin().pause_sub_queue("ann", MINUTE));
         self.note("paused_sub_queues", jobs.query().paused_sub_queues());
         self.note("unpause_sub_queue", jobs.admin().unpause_sub_queue("ann"));
-        self.note("set_limit", store.set_limit("host", 4));
-        self.note("limits", store.limits().unwrap());
-        self.note("remove_limit", store.remove_limit("host"));
+        self.note("set_limit", store.admin().set_limit("host", 4));
+        self.note("limits", store.admin().limits().unwrap());
+        self.note("remove_limit", store.admin().remove_limit("host"));
         self.note("unsupported", self.plain().admin().pause_sub_queue("ann", MINUTE));
     }
 
@@ -128,7 +128,7 @@ impl Script<'_> {
         let claim = written.try_take().unwrap().unwrap();
         let parked = claim.into_async().park(MINUTE).wait();
         self.note("park", parked.map(|token| token.id()));
-        self.note("capacity", crate::executor::block_on(self.store.to_async().capacity()));
+        self.note("capacity", crate::executor::block_on(self.store.to_async().admin().capacity()));
     }
 
     pub fn inspection(&self) {
@@ -140,13 +140,13 @@ impl Script<'_> {
         self.note("info", jobs.info());
         self.note("tubes", store.tubes().unwrap().len());
         self.note("owners", store.owners().unwrap());
-        self.note("next_id", store.next_id().unwrap());
-        self.note("clock", store.clock_report().unwrap());
-        self.note("counters", store.counters().unwrap().commits > 0);
+        self.note("next_id", store.admin().next_id().unwrap());
+        self.note("clock", store.admin().clock_report().unwrap());
+        self.note("counters", store.admin().counters().unwrap().commits > 0);
         self.note("flush", store.flush().map(drop));
-        self.note("catch_up", store.catch_up());
-        self.note("verify", store.verify());
-        self.note("backup", store.backup("/"));
+        self.note("catch_up", store.admin().catch_up());
+        self.note("verify", store.admin().verify());
+        self.note("backup", store.admin().backup("/"));
         let held = put(&jobs, Put::new("held at the end").priority(0));
         self.note("take", jobs.try_take());
         self.note("busy", store.drop_tube("jobs"));

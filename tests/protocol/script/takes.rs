@@ -35,7 +35,7 @@ impl Script<'_> {
         self.note("take", &late);
         self.note("release", late.unwrap().unwrap().release());
         self.note("truncate", plain.admin().truncate());
-        self.note("catch_up", self.store.catch_up());
+        self.note("catch_up", self.store.admin().catch_up());
         let take = begin(plain.to_async().take_timeout(5 * SECOND));
         self.act(Act::Waiting("plain".into(), 1));
         self.advance(5 * SECOND);

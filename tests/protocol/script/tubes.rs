@@ -47,7 +47,7 @@ impl Script<'_> {
         self.note("info", self.tube("counted").info());
         self.note("tubes", store.tubes().unwrap().len());
         self.note("drop", store.drop_tube("relaxed"));
-        self.note("catch_up", store.catch_up());
+        self.note("catch_up", store.admin().catch_up());
     }
 
     pub fn refused_tubes(&self) {
@@ -64,7 +64,7 @@ impl Script<'_> {
         self.note("invalid", create("", FIFO, TubeOptions::new()));
         let dropped = store.create_tube("dropped", TubeOptions::new().driver(FIFO)).unwrap();
         self.note("drop", store.drop_tube("dropped"));
-        self.note("catch_up", store.catch_up());
+        self.note("catch_up", store.admin().catch_up());
         self.note("dropped", dropped.put("late"));
     }
 }

@@ -51,7 +51,7 @@ impl Script<'_> {
         drop(events);
         self.note(
             "delete",
-            small.admin().delete(Filter::new().ids([self.store.next_id().unwrap() - 1])),
+            small.admin().delete(Filter::new().ids([self.store.admin().next_id().unwrap() - 1])),
         );
     }
 

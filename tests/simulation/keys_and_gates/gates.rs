@@ -46,12 +46,12 @@ impl Simulation {
                 ("pause a sub-queue", tube.admin().pause_sub_queue(name, pause))
             }
             _ if gates.limits.remove(name).is_some() => {
-                ("remove a limit", self.world.store.remove_limit(name))
+                ("remove a limit", self.world.store.admin().remove_limit(name))
             }
             _ => {
                 let most = 1 + u32::try_from(rng.below(3)).unwrap();
                 gates.limits.insert(name, most);
-                ("set a limit", self.world.store.set_limit(name, most))
+                ("set a limit", self.world.store.admin().set_limit(name, most))
             }
         };
         let has_changed = gates.at(self.world.now) != self.gates.at(self.world.now);

@@ -73,7 +73,7 @@ impl Checked for Simulation {
             assert_eq!(found, expected, "the task with {key:?}");
         }
         assert_eq!(self.read_gates(), self.gates.at(self.world.now));
-        for limit in self.world.store.limits().unwrap() {
+        for limit in self.world.store.admin().limits().unwrap() {
             let shared = (0..TUBES).find(|nth| self.policies[*nth].is_shared);
             let holders = shared.map_or(0, |nth| self.holders(nth, &limit.name));
             assert_eq!(limit.taken, holders, "{limit:?}");
@@ -128,7 +128,7 @@ impl Simulation {
                 gates.sub_queues.insert((nth, name), until(paused.resumes_in));
             }
         }
-        for limit in self.world.store.limits().unwrap() {
+        for limit in self.world.store.admin().limits().unwrap() {
             let name = NAMES.into_iter().find(|name| *name == limit.name).unwrap();
             gates.limits.insert(name, limit.most);
         }

@@ -59,7 +59,7 @@ impl Peer for ServedStore {
         let durability = if self.flushes { Durability::Flush } else { Durability::write() };
         let store = Store::options().durability(durability).open(dir.join("queue.tubewell"))?;
         store.create_tube("work", TubeOptions::new().driver(FIFO))?;
-        let served = store.serve(match self.socket {
+        let served = store.admin().serve(match self.socket {
             Socket::Unix => ServeOptions::unix(dir.join("queue.sock")),
             Socket::Tcp => ServeOptions::tcp((Ipv4Addr::LOCALHOST, 0)).secret(SECRET),
         })?;

@@ -152,7 +152,7 @@ impl Queue for Open {
     }
 
     fn counters(&self) -> Option<Counters> {
-        let counters = self.store.counters().unwrap();
+        let counters = self.store.admin().counters().unwrap();
         Some(Counters { flushes: counters.flushes, bytes_written: counters.bytes_written })
     }
 

@@ -22,7 +22,7 @@ fn with_tubes(options: TubeOptions, check: impl Fn(&ManualClock, &Store, &Tube, 
         let jobs = store.create_tube("jobs", options.clone().driver(driver)).unwrap();
         let parts = store.create_tube("parts", TubeOptions::new().driver(FIFO)).unwrap();
         check(&clock, &store, &jobs, &parts);
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }
 }
 
@@ -52,7 +52,7 @@ fn sleep_begins_once_and_goes_on_between_attempts() {
         let job = take(jobs);
         assert_eq!(job.held.sleep_step("rest", SECOND), Ok(Duration::ZERO));
         assert_eq!(job.held.sleep_step("endless", SECOND), Ok(Duration::MAX));
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         job.ack().unwrap();
     });
 }
@@ -74,7 +74,7 @@ fn join_blocks_the_task_until_all_are_done_and_forgives_the_attempt() {
             (jobs.query().parents(id), parts.query().children(ids[0])),
             (Ok(ids.to_vec()), Ok(vec![id]))
         );
-        assert_eq!(store.verify().unwrap(), [""; 0]);
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 
         take(parts).ack().unwrap();
         assert!(jobs.try_take().unwrap().is_none());
@@ -113,7 +113,7 @@ fn join_frees_the_sub_queue_and_the_gate_of_its_task() {
     assert!(jobs.try_take().unwrap().is_none());
     next.ack().unwrap();
     assert_eq!(take(&jobs).body(), b"waits");
-    assert_eq!(store.verify().unwrap(), [""; 0]);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]
@@ -317,12 +317,12 @@ fn job_that_waits_goes_on_after_a_kill_at_every_write() {
     for (at, image) in images.into_iter().enumerate() {
         let clock = ManualClock::new();
         let store = Images::of(image).open(&clock);
-        assert_eq!(store.verify().unwrap(), [""; 0], "write {at}");
+        assert_eq!(store.admin().verify().unwrap(), [""; 0], "write {at}");
         let [jobs, parts] = ["jobs", "parts"].map(|name| store.find_tube(name).unwrap());
         // A task without attempts would be buried: those of waits are forgiven.
         assert!(work_on_all(&clock, &jobs, &parts) <= 2, "write {at}");
         let [left, children] = [&jobs, &parts].map(|tube| tube.statistics().unwrap().tasks.total);
         assert_eq!((left, children), (0, 0), "write {at}");
-        assert_eq!(store.verify().unwrap(), [""; 0], "write {at}");
+        assert_eq!(store.admin().verify().unwrap(), [""; 0], "write {at}");
     }
 }
