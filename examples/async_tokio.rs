@@ -26,7 +26,7 @@ async fn produce(orders: Tube) -> tubewell::Result<()> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Opening, creating and closing block for one or two flushes. No other call here blocks.
+    // Opening and creating block for one or two flushes. No other call here blocks.
     let folder = tempfile::tempdir()?;
     let store = Store::open(folder.path().join("orders.tubewell"))?;
     let orders = store.tube("orders")?;
@@ -68,7 +68,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if (tasks.done, tasks.total) != (ORDERS, 0) {
         return Err("an order was lost".into());
     }
-    // Closing waits for the last flush, so it does not run on a thread that runs futures.
-    tokio::task::spawn_blocking(move || store.close()).await??;
+    store.to_async().close().await?;
     Ok(())
 }

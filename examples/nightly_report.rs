@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const NOON: Duration = Duration::from_secs(1_774_612_800);
 
 /// What an application does at each start: it opens its store, and stores its schedule. If the
-/// schedule is there already, it is brought in line, and keeps its next moment.
+/// schedule is there already, it is brought in line, and keeps the next moment of its expression.
 fn open(clock: &ManualClock, path: &std::path::Path) -> tubewell::Result<(Store, Tube)> {
     let store = Store::options().clock(clock).open(path)?;
     let options = TubeOptions::new().max_attempts(3);

@@ -17,7 +17,7 @@ impl StoreAdmin<'_> {
     /// and temporary tubes are empty.
     ///
     /// The file gets its name when it is complete and flushed. A backup that is interrupted leaves
-    /// a file `NAME.….partial` in the same directory, or nothing.
+    /// a file `NAME.….partial` in the same directory, which no later backup removes, or nothing.
     ///
     /// While the storage of the store has failed, such as that of a file that was removed or replaced under the
     /// store, the copy has what memory has, as long as the database can be read: also calls whose outcome is
@@ -31,7 +31,8 @@ impl StoreAdmin<'_> {
     /// [`FileExists`](crate::Error::FileExists): a backup overwrites no file.
     /// [`Invalid`](crate::Error::Invalid): the path is that of the store itself, whose file was removed.
     /// Through a connection, [`Invalid`](crate::Error::Invalid): the path must be UTF-8; and
-    /// [`OwnerBusy`](crate::Error::OwnerBusy).
+    /// [`OwnerBusy`](crate::Error::OwnerBusy). The owner writes the file, at this path of its machine; a relative
+    /// path begins at the working directory of the caller.
     /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
     /// [`flush`](crate::Store::flush). After an error there is no file of this name, with one exception:
     /// if an `Io` error names the directory, the copy exists but may be lost in a power cut.

@@ -4,7 +4,8 @@
 //! for the types that derive serde: a field that is added later needs `#[serde(default)]`.
 //!
 //! This folder knows the values and nothing above them. The command reads and prints the same texts, and
-//! `durations.rs` is the one parser and printer of durations.
+//! `durations.rs` is the one parser and printer of durations, `names.rs` the one list of the names of enum
+//! values.
 
 #[cfg(feature = "serde")]
 mod by_text;

@@ -1,4 +1,4 @@
-//! The names of the values of enums, each once. A program stores and compares them: they stay.
+//! The names of enum values, each written once. Applications store and compare them, so a name never changes.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -58,7 +58,7 @@ names! {
 }
 
 names! {
-    /// The name of the kind: its own in lower case, such as `put`. It is also its text.
+    /// The name of the kind in lower case, such as `put`. It is also its text.
     pub EventKind, "an event kind":
     Put "put",
     Replace "replace",
@@ -128,6 +128,8 @@ names! {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::testing::{assert_invalid, assert_round_trip};
     use super::*;
 
@@ -147,6 +149,14 @@ mod tests {
         let error = "gone".parse::<TaskState>().unwrap_err();
         let text = r#""gone" is not a state; use one of ready, taken, delayed, blocked, buried, done, recurring"#;
         assert_eq!(error.to_string(), text);
+    }
+
+    proptest! {
+        /// Parsing never panics.
+        #[test]
+        fn every_text_is_rejected_or_parsed(text in any::<String>()) {
+            let _ = (text.parse::<TaskState>(), text.parse::<EventKind>(), text.parse::<OnKey>());
+        }
     }
 
     /// The text of a name is stored by applications.

@@ -35,7 +35,7 @@ pub enum Missed {
     Latest(u32),
     /// All of them, the oldest first.
     All,
-    /// None: a run that is more than a minute late is left out.
+    /// None. A run that is up to a minute late is still put.
     Skip,
 }
 
@@ -61,9 +61,9 @@ pub enum Overlap {
 
 /// A schedule: its key, when its runs are, and what happens to runs that are late.
 ///
-/// [`Tube::schedule`](crate::Tube::schedule) stores it, with the task that each of its runs puts. What the
-/// schedule does not name then has its default. [`Schedules::change`](crate::Schedules::change) changes a
-/// stored schedule, and only what the schedule names.
+/// [`Tube::schedule`](crate::Tube::schedule) stores it, with the task that each of its runs puts. What it does
+/// not name has its default then, also if the schedule is stored already.
+/// [`Schedules::change`](crate::Schedules::change) keeps what it does not name.
 ///
 /// The key is a name of 1 to 4071 bytes that no other task and no other schedule of the store has. Each run
 /// is a task of its own, with the key of the schedule, a hyphen and the number of the run as its key:
@@ -90,7 +90,7 @@ pub enum Overlap {
 /// # Ok::<(), tubewell::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[must_use = "a schedule does nothing until a tube stores it, or changes one by it"]
+#[must_use = "a schedule does nothing until `Tube::schedule` or `Schedules::change` is given it"]
 #[doc(alias = "cron")]
 #[doc(alias = "periodic")]
 pub struct Schedule {
@@ -117,8 +117,9 @@ impl Schedule {
     /// from the one before, not from when its run was put, so that they do not drift. Rounded up to
     /// microseconds.
     ///
-    /// A changed interval counts from the moment of the last run that was due; if none was, the first run
-    /// stays where it is. So does a run that is due and waits for space.
+    /// A changed interval counts from the moment of the last run that was due. Moments that have passed by
+    /// then are missed runs, for which [`missed`](Schedule::missed) holds. If no run was due yet, the first one
+    /// stays where it is, and so does a run that waits for space.
     #[doc(alias = "interval")]
     pub fn every(key: impl Into<String>, interval: Duration) -> Schedule {
         Schedule { recurrence: Some(Recurrence::Every(interval)), ..Schedule::of(key) }
@@ -130,7 +131,8 @@ impl Schedule {
     /// The expression has five fields: minute, hour, day of the month, month, day of the week (0 or 7
     /// is Sunday). With six fields, the first one is the second. If both days are restricted, a day
     /// needs to match one of them. [`Tube::schedule`](crate::Tube::schedule) refuses an expression or
-    /// a time zone that it does not know.
+    /// a time zone that it does not know. The time zones are those of the operating system (on most Linux
+    /// systems the package `tzdata`).
     ///
     /// The moments go by the wall clock, as [`Put::not_before`](crate::Put::not_before) does. When the
     /// clocks go forward, a run in the hour or the day that is left out comes right after it. When they go
@@ -163,9 +165,9 @@ impl Schedule {
         Schedule { recurrence: Some(recurrence), ..Schedule::of(key) }
     }
 
-    /// The schedule with this key, with its runs as they are: for
-    /// [`Schedules::change`](crate::Schedules::change). [`Tube::schedule`](crate::Tube::schedule) refuses
-    /// it, since it does not say when the runs are.
+    /// Names the schedule with this key, and nothing to change: for
+    /// [`Schedules::change`](crate::Schedules::change). The other methods name what changes.
+    /// [`Tube::schedule`](crate::Tube::schedule) refuses it, since it does not say when the runs are.
     pub fn of(key: impl Into<String>) -> Schedule {
         Schedule {
             key: key.into(),

@@ -33,7 +33,13 @@ impl StepKind {
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<StepKind> {
-        StepKind::NAMED.iter().copied().find(|kind| kind.byte() == byte)
+        Some(match byte {
+            0 => StepKind::Value,
+            1 => StepKind::Spawned,
+            2 => StepKind::Sleep,
+            3 => StepKind::Join,
+            _ => return None,
+        })
     }
 }
 

@@ -22,7 +22,7 @@ fn reads_of_open_and_first_take_do_not_grow_with_task_count() {
         let store = store_on(&path);
         let claim = store.tube("work").unwrap().try_take().unwrap().unwrap();
         assert_eq!(claim.body(), b"task 0");
-        store.counters().unwrap().reads
+        store.admin().counters().unwrap().reads
     };
     let (few, many) = (reads(10), reads(30_000));
     assert!(many <= few + 4, "{few} reads with ten tasks, {many} with thirty thousand");

@@ -204,7 +204,7 @@ fn reads_of_open_do_not_grow_with_the_number_of_schedules() {
         }
         drop((tube, deferred));
         store.close().unwrap();
-        crate::store_on(&path).counters().unwrap().reads
+        crate::store_on(&path).admin().counters().unwrap().reads
     };
     let (few, many) = (reads(10), reads(30_000));
     assert!(many <= few + 4, "{few} reads with ten schedules, {many} with thirty thousand");

@@ -91,6 +91,8 @@ fn waiting_run_keeps_its_moment_when_the_interval_is_changed() {
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
         case.tube.schedule(every(HOUR * 2), "run").unwrap();
         assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
+        case.tube.schedules().change_task("R", "longer").unwrap();
+        assert_eq!(case.waiting_run(), ((1, 0), MINUTE, ms(700)));
         assert_eq!(case.work(), ["R-1"]);
         case.advance(700);
         assert_eq!(case.work(), ["R-2"]);
@@ -179,6 +181,24 @@ fn change_of_a_task_keeps_when_its_runs_are() {
     });
 }
 
+#[test]
+fn runs_of_a_typed_tube_get_values_of_its_type() {
+    for_each_driver(&[FIFO, FIFOTTL], |case| {
+        let tube = case.tube.clone().typed::<(u32, String)>();
+        tube.schedule(every(MINUTE), (1, "first".to_owned())).unwrap();
+        case.advance(0);
+        tube.schedules().change_task("R", (2, "second".to_owned())).unwrap();
+        case.clock.advance(MINUTE);
+        let values: Vec<_> = tube
+            .take_many(9, ZERO)
+            .unwrap()
+            .into_iter()
+            .map(|claim| claim.value().clone())
+            .collect();
+        assert_eq!(values, [(1, "first".to_owned()), (2, "second".to_owned())]);
+    });
+}
+
 /// Q199 Q268
 #[test]
 fn schedule_moves_to_the_tube_that_reschedules_it() {
@@ -263,11 +283,11 @@ fn refused_changes_change_nothing() {
             assert_eq!(case.only_schedule(), before);
         };
         let schedules = case.tube.schedules();
-        refused(schedules.change(every(MINUTE).times(2)));
-        refused(schedules.change(every(MINUTE).times(0)));
+        refused(schedules.change(Schedule::of("R").times(2)));
+        refused(schedules.change(Schedule::of("R").times(0)));
         refused(schedules.change(every(ZERO)));
-        refused(schedules.change(every(MINUTE).missed(Missed::Latest(0))));
-        refused(schedules.change(every(MINUTE).restored(None, 7, 0)));
+        refused(schedules.change(Schedule::of("R").missed(Missed::Latest(0))));
+        refused(schedules.change(Schedule::of("R").restored(None, 7, 0)));
         refused(schedules.change_task("R", Put::new("x").key("k")));
         refused(schedules.change_task("R", Put::new("x").max_attempts(0)));
         if !case.timed() {

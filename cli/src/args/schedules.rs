@@ -168,13 +168,18 @@ impl RescheduleArgs {
     }
 
     pub fn changes_task(&self) -> bool {
-        let has_tags = !self.tags.is_empty() || self.no_tags;
-        has_tags || self.body.is_some() || self.priority.is_some() || self.max_attempts.is_some()
+        self.changes_tags()
+            || self.body.is_some()
+            || self.priority.is_some()
+            || self.max_attempts.is_some()
+    }
+
+    fn changes_tags(&self) -> bool {
+        !self.tags.is_empty() || self.no_tags
     }
 
     /// The task of further runs: as it was, with the changes.
     pub fn task(&self, was: ScheduleInfo, body: Vec<u8>) -> Put {
-        let has_tags = !self.tags.is_empty() || self.no_tags;
         let options = super::PutOptions {
             priority: self.priority.or(was.priority),
             ttl: was.ttl,
@@ -183,7 +188,7 @@ impl RescheduleArgs {
             not_before: None,
             sub_queue: was.sub_queue,
             max_attempts: self.max_attempts.or(was.max_attempts),
-            tags: if has_tags { self.tags.clone() } else { was.tags },
+            tags: if self.changes_tags() { self.tags.clone() } else { was.tags },
         };
         options.apply(Put::new(body.into()))
     }

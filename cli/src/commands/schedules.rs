@@ -1,7 +1,9 @@
 //! `schedule`, `reschedule`, `unschedule` and `schedules`.
 
+use std::time::Duration;
+
 use serde_json::json;
-use tubewell::{Error, Put, Receipt, Schedule, ScheduleInfo, Store, TaskState};
+use tubewell::{Error, Put, Receipt, Schedule, ScheduleInfo, Store, TaskState, Tube};
 
 use super::put;
 use crate::args::{self, RescheduleArgs, Schedules, Unschedule};
@@ -13,8 +15,10 @@ use crate::{bytes, duration, moment, store};
 /// How many schedules are read at a time.
 const PAGE: usize = 500;
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> CommandResult {
-    let schedule = match (args.rule.every, args.rule.cron()) {
+    let mut schedule = match (args.rule.every, args.rule.cron()) {
         (Some(interval), _) => Schedule::every(&args.key, interval),
         (None, Some((expression, zone))) => Schedule::cron(&args.key, expression, zone),
         (None, None) => {
@@ -23,7 +27,6 @@ pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> Co
         }
     };
     let tube = store::tube_to_fill(store, &args.tube)?;
-    let mut schedule = schedule;
     schedule = args.rule.starting.into_iter().fold(schedule, Schedule::starting);
     schedule = args.times.into_iter().fold(schedule, Schedule::times);
     schedule = args.lateness.missed.into_iter().fold(schedule, Schedule::missed);
@@ -56,7 +59,7 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
     let tube = store::tube(store, &args.tube)?;
     let mut receipt = None;
     if args.changes_task() {
-        let task = changed_task(store, args)?;
+        let task = changed_task(store, &tube, args)?;
         receipt = Some(tube.schedules().change_task(&args.key, task).map_err(unknown)?);
     }
     let receipt = match (args.terms(), receipt) {
@@ -70,21 +73,35 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
     report(("changed", &args.key), &args.tube, receipt, output)
 }
 
-/// What the runs put after the change. The call that stores it refuses a schedule that is not there.
-fn changed_task(store: &Store, args: &RescheduleArgs) -> CommandResult<Put> {
-    let key = || args.key.clone();
-    let not_found = || unknown(Error::KeyNotFound { key: key() });
-    let found = store.by_key(&args.key)?.ok_or_else(not_found)?;
-    let tube = store::tube(store, &found.tube)?;
+/// What the runs put after the change. Refuses times that are refused before the task is changed.
+fn changed_task(store: &Store, tube: &Tube, args: &RescheduleArgs) -> CommandResult<Put> {
+    let not_found = || unknown(Error::KeyNotFound { key: args.key.clone() });
     let Some(was) = tube.schedules().get(&args.key)? else {
-        let wanted = TaskState::Recurring.to_string();
-        return Err(unknown(Error::WrongState { id: found.id, state: found.state, wanted }));
+        let task = store.by_key(&args.key)?.filter(|task| task.state != TaskState::Recurring);
+        return Err(task.map_or_else(not_found, |task| {
+            let wanted = TaskState::Recurring.to_string();
+            unknown(Error::WrongState { id: task.id, state: task.state, wanted })
+        }));
     };
+    check_terms(args, &was)?;
     let body = match &args.body {
         Some(body) => bytes::of_argument("body", body)?,
-        None => tube.query().task(was.id)?.body.to_vec(),
+        None => {
+            let stored = store.find(was.id)?.ok_or_else(not_found)?;
+            store::tube(store, &stored.tube)?.query().task(was.id)?.body.to_vec()
+        }
     };
     Ok(args.task(was, body))
+}
+
+/// Changes a schedule with these counts in a store of its own.
+fn check_terms(args: &RescheduleArgs, was: &ScheduleInfo) -> CommandResult {
+    let Some(terms) = args.terms() else { return Ok(()) };
+    let scratch = Store::in_memory()?.tube("scratch")?;
+    let alike = Schedule::every(&args.key, HOUR).restored(None, was.runs, was.skipped);
+    scratch.schedule(alike, "")?;
+    scratch.schedules().change(terms)?;
+    Ok(())
 }
 
 /// Removes a schedule, in whichever tube it is.

@@ -92,8 +92,15 @@ fn options_of_runs_that_are_not_named_stay() {
     sandbox.ok("put mail x --key plain");
     assert!(sandbox.fails("reschedule mail plain --body x", 6).contains("it is no schedule"));
     assert!(sandbox.fails("reschedule mail gone --body x", 3).contains("no schedule has the key"));
-    // From one tube to another one.
+    // From one tube to another one, unless a part of the change is refused.
     sandbox.ok("create other");
+    let before = schedules(&sandbox);
+    for refused in ["--every 0s", "--times 1", "--cron 61", "--cron @daily --zone Europe/Atlantis"]
+    {
+        sandbox.fails(&format!("reschedule other report --body x {refused}"), 2);
+    }
+    assert_eq!(schedules(&sandbox)[0]["tube"], before[0]["tube"]);
+    assert_eq!(sandbox.json("peek mail 0")[0]["data"], "longer");
     sandbox.ok("reschedule other report --tag c");
     let moved = schedules(&sandbox).remove(0);
     assert_eq!((&moved["tube"], &moved["tags"]), (&json!("other"), &json!(["c"])));

@@ -18,7 +18,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Everything that follows from earlier calls must be done: see [`StoreAdmin::catch_up`].
+    /// Everything that follows from earlier calls must be done: see `StoreAdmin::catch_up`.
     pub fn of(store: &Store) -> Picture {
         let mut picture = Picture {
             tubes: Vec::new(),

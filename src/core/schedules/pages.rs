@@ -2,6 +2,7 @@
 
 use tubewell_drivers::{Header, NEVER, Shelf};
 
+use super::verbs::no_recurrence;
 use crate::base::micros::duration;
 use crate::base::moment::system_time;
 use crate::core::state::{Core, Decided, check_key, missed_of, recurrence};
@@ -45,6 +46,9 @@ impl Decide for FindSchedule {
             return Ok(Decided { answer: None, wait: core.wait_of_absence() });
         };
         let answer = core.describe_schedule(number, id, &found.record.header);
+        if answer.is_none() && found.shelf == Shelf::Recurring {
+            return Err(no_recurrence(id));
+        }
         Ok(Decided { answer, wait: core.wait_of_last_change(number, id) })
     }
 }

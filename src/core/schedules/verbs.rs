@@ -270,9 +270,7 @@ impl Core {
     ) -> Result<Header> {
         let old = &keyed.found.record.header;
         let id = keyed.id;
-        let mut recur = old.recur().cloned().ok_or_else(|| {
-            Error::corrupt(format!("schedule {id}: its record says nothing of its runs"))
-        })?;
+        let mut recur = old.recur().cloned().ok_or_else(|| no_recurrence(id))?;
         let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
         tube.driver(|| self.known_drivers())?;
         let (mut header, next) = (old.clone(), recur.next);
@@ -334,6 +332,11 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// The damage of a schedule without a recurrence.
+pub(super) fn no_recurrence(id: u64) -> Error {
+    Error::corrupt(format!("schedule {id}: its record says nothing of its runs"))
 }
 
 /// The time at which a schedule is due, on the clock of its rule.

@@ -44,12 +44,11 @@ pub(crate) struct ScheduleRequest {
 impl ScheduleRequest {
     /// A schedule with its task, which is complete: what is not named has its default. With its key.
     pub(crate) fn new(schedule: Schedule, task: Encoded) -> Result<(Arc<str>, ScheduleRequest)> {
-        let named = schedule.clone();
         let whole = Schedule {
-            times: Some(named.times.flatten()),
-            missed: Some(named.missed.unwrap_or_default()),
-            within: Some(named.within.flatten()),
-            overlap: Some(named.overlap.unwrap_or_default()),
+            times: Some(schedule.times.flatten()),
+            missed: Some(schedule.missed.unwrap_or_default()),
+            within: Some(schedule.within.flatten()),
+            overlap: Some(schedule.overlap.unwrap_or_default()),
             ..schedule
         };
         let (key, request) = ScheduleRequest::change(whole)?;
@@ -105,7 +104,7 @@ impl ScheduleRequest {
         check_key(key)?;
         if self.restored.is_some() {
             return Err(Error::invalid(
-                "a change keeps the id and the counts of a schedule; restore them when it is stored",
+                "a change keeps the id and the counts of a schedule; restored is for Tube::schedule",
             ));
         }
         self.check(max_body)
@@ -113,12 +112,10 @@ impl ScheduleRequest {
 
     /// What a schedule cannot be stored without.
     pub(in crate::core) fn rule_and_task(&self) -> Result<(&RecurRule, &PutRequest)> {
-        let both = self.rule.as_ref().zip(self.put.as_ref());
-        both.ok_or_else(|| {
-            Error::invalid(
-                "a schedule needs to say when its runs are: Schedule::every, or Schedule::cron",
-            )
-        })
+        let no_rule =
+            || Error::invalid("a schedule needs to say when its runs are: every, or cron");
+        let no_task = || Error::invalid("a schedule needs a task that its runs put");
+        Ok((self.rule.as_ref().ok_or_else(no_rule)?, self.put.as_ref().ok_or_else(no_task)?))
     }
 }
 

@@ -15,16 +15,19 @@ use crate::{Blocking, Mode, Result};
 /// its file, its figures, the limits that tubes share, drivers, and other processes that use it. From
 /// [`Store::admin`].
 ///
-/// # Example: a copy each night, and a check of it
+/// # Example: a check and a copy each night
 /// ```
 /// use tubewell::Store;
 ///
 /// # let dir = tempfile::tempdir()?;
 /// let store = Store::in_memory()?;
 /// store.tube("mail")?.put("to: ann")?;
-/// let copy = dir.path().join("monday.tubewell");
+/// for finding in store.admin().verify()? {
+///     eprintln!("{finding}");
+/// }
+/// // Each copy has a name of its own: a backup overwrites no file.
+/// let copy = dir.path().join(format!("{}.tubewell", store.today()?));
 /// store.admin().backup(&copy)?;
-/// assert!(Store::open(&copy)?.admin().verify()?.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "this view does nothing by itself; call one of its methods"]
@@ -65,12 +68,12 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// Waits until a change would be accepted in any tube by a handle that is
     /// [refused when the write buffer is full](crate::Tube::refuse_when_full), and would not stand in line.
     ///
-    /// Waiting futures are served in order of arrival, no more at a time than there are free rows. The space
+    /// The calls that wait are answered in order of arrival, as many as there is space for. The space
     /// is not reserved: if another call fills it first, the next call is refused again. Through a
     /// [connection](crate::connect) it also waits until the owner has received all calls before it.
     ///
     /// # Errors
-    /// The store is closed or its storage has failed.
+    /// [`Closed`](crate::Error::Closed), [`Unavailable`](crate::Error::Unavailable).
     pub fn capacity(&self) -> M::Answer<()> {
         const BUFFERS: [usize; 2] = [FILE, MEMORY];
         M::either(

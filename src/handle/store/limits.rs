@@ -45,7 +45,9 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// blocks for a flush.
     ///
     /// # Errors
-    /// Those of [`set_limit`](crate::expert::StoreAdmin::set_limit), with the opposite effect.
+    /// Those of [`set_limit`](crate::expert::StoreAdmin::set_limit). After
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the limit is removed, and perhaps there again if the process
+    /// ends before the storage works again.
     pub fn remove_limit(&self, name: &str) -> M::Answer<()> {
         self.store.make(SetLimit { name: name.into(), most: None })
     }

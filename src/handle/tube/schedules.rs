@@ -22,13 +22,17 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// If a schedule has the key already, it is brought in line with this one and this task, in this tube: it keeps
     /// its id, its count of runs and, if it has the same interval or expression, its next moment. So an
-    /// application may store its schedules at each start.
+    /// application may store its schedules at each start. Each start then overrides what
+    /// [`change`](Schedules::change) and [`change_task`](Schedules::change_task) have set meanwhile, and stores a
+    /// schedule anew that was removed or has ended. If others change the schedules, store only those that
+    /// [`get`](Schedules::get) does not find.
     ///
     /// A schedule takes no place of the tube's capacity. [`truncate`](crate::Admin::truncate) and
     /// [`drop_tube`](crate::Store::drop_tube) remove it, as does a [`delete`](Tube::delete) by its id.
     /// Its runs stay when it is removed.
     ///
-    /// Once this returns, the schedule survives what a put survives. The call blocks for a flush.
+    /// Once this returns, the schedule survives what a put survives. It waits as a put does. A schedule that is
+    /// stored again as it is writes nothing.
     ///
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): an empty key, or one of more than 4071 bytes; a schedule that
@@ -75,11 +79,11 @@ impl<T, M: Mode> Tube<T, M> {
 }
 
 impl<T, M: Mode> Schedules<'_, T, M> {
-    /// The schedule with this key, in whichever tube it is; `None` if no schedule has it. Blocks for a flush
-    /// of changes as [`Store::by_key`](crate::Store::by_key) does, which says the tube.
+    /// The schedule with this key, in whichever tube it is; `None` if no schedule has it, and also if a task
+    /// has it. [`Store::by_key`](crate::Store::by_key) returns the tube, and waits for the same flush.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): no key has so many bytes, or none.
+    /// [`Invalid`](crate::Error::Invalid): an empty key, or one of more than 4096 bytes.
     /// [`Corrupt`](crate::Error::Corrupt) if the schedule is damaged.
     ///
     /// # Example
@@ -92,17 +96,20 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// runs, its task and all else stay.
     ///
     /// Further runs are as it says then; those that were put are not changed. A new interval counts
-    /// from the moment of the last run. If the schedule is in another tube, it goes on in this one.
+    /// from the moment of the last run that was due, as [`Schedule::every`] says. If the schedule is in another
+    /// tube, it goes on in this one: call it on the tube in which the schedule is to be.
     ///
-    /// Once this returns, the change survives what a put survives. The call blocks for a flush.
+    /// Once this returns, the change survives what a put survives. It waits as a put does. A change that
+    /// changes nothing writes nothing.
     ///
     /// # Errors
-    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; if the schedule that had it was
-    /// in a tube with durability flush, no crash makes this untrue.
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; no crash brings the schedule back that
+    /// had it, if its tube has durability flush.
     /// [`WrongState`](crate::Error::WrongState): a task that is no schedule has it.
     /// [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has put as many runs
-    /// already as it is to have; it is to be [`restored`](Schedule::restored); or one of the two tubes is
-    /// temporary. [`Unsupported`](crate::Error::Unsupported): this tube has not the options of its task.
+    /// already as it is to have; it is [`restored`](Schedule::restored); or it would move between a temporary
+    /// tube and another one. [`Unsupported`](crate::Error::Unsupported): the driver of this tube does not have an
+    /// option of its task.
     /// [`DriverUnknown`](crate::Error::DriverUnknown), [`DiskFull`](crate::Error::DiskFull). Nothing changed.
     ///
     /// # Example
@@ -133,7 +140,7 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// task. The runs that were put, and when the further ones are, stay as they are.
     ///
     /// If the schedule is in another tube, it goes on in this one. Once this returns, the change survives
-    /// what a put survives. The call blocks for a flush.
+    /// what a put survives. It waits as a put does.
     ///
     /// # Errors
     /// Those of [`change`](Schedules::change), and [`Invalid`](crate::Error::Invalid) for a task that
@@ -161,7 +168,8 @@ impl<T, M: Mode> Schedules<'_, T, M> {
 
     /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
     ///
-    /// Once this returns, the removal survives what a put survives. The call blocks for a flush.
+    /// Once this returns, the removal survives what a put survives. It waits as a put does. The state of the
+    /// receipt is [`Done`](crate::TaskState::Done).
     ///
     /// # Errors
     /// [`KeyNotFound`](crate::Error::KeyNotFound) and [`WrongState`](crate::Error::WrongState) as of

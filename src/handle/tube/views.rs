@@ -95,7 +95,7 @@ impl<T, M: Mode> Tube<T, M> {
         Admin { tube: self }
     }
 
-    /// The calls that list, change and remove its schedules.
+    /// The calls that find, list, change and remove its schedules.
     pub fn schedules(&self) -> Schedules<'_, T, M> {
         Schedules { tube: self }
     }

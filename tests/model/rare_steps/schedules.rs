@@ -102,6 +102,7 @@ fn ends(tube: usize, other: usize) -> Vec<Vec<Action>> {
             Action::SetWall { to: WallMove::Ahead(2 * SECOND) },
             schedule(tube, TermsTemplate { starting: Some(Moment::Ago(7 * MS)), ..every(5 * MS) }),
             reschedule(tube, TermsTemplate { starting: Some(Moment::In(MS)), ..every(5 * MS) }),
+            change_task(tube),
             advance(5 * MS),
             Action::SetWall { to: WallMove::Right },
         ],

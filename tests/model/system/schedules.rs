@@ -99,6 +99,7 @@ impl System {
         deferred: bool,
     ) {
         let Some((handle, no, _)) = self.tube(client, tube) else { return };
+        assert!(template.put.is_none(), "the task is changed by itself");
         let (_, terms) = self.terms(template, no);
         let change = schedule_of(key, &terms);
         let got = if deferred {
