@@ -1,78 +1,38 @@
-//! Graceful shutdown of a worker pool: running tasks are finished, no new task starts, and no task
-//! is lost.
+//! Graceful shutdown of a worker: jobs that run may end, no new job begins, and no task is lost.
 //!
-//! `cargo run --example worker_pool`. The first pool stops in the middle of its work. A second pool
+//! `cargo run --example worker_pool`. The first worker stops in the middle of its work. A second one
 //! opens the store again and does the rest.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tubewell::{Error, Store, Tube};
+use tubewell::worker::WorkerHandle;
+use tubewell::{Job, Store, Worker};
 
-const WORKERS: usize = 4;
 const TASKS: u64 = 60;
+/// How long a stop waits for the jobs that run.
+const STOP: Duration = Duration::from_secs(30);
 
-struct Pool {
-    store: Store,
-    stopping: Arc<AtomicBool>,
-    /// Locked for reading while a task runs; the write lock is granted when no task runs.
-    running: Arc<RwLock<()>>,
-    threads: Vec<JoinHandle<tubewell::Result<()>>>,
+/// Adds the bytes of a body.
+fn add(job: &Job, finished: &Sender<u64>) -> tubewell::Result<()> {
+    let mut sum = 0;
+    for part in job.body().chunks(16) {
+        job.check()?; // an error if the worker stops: the task is ready again
+        sum += part.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+    }
+    // The receiver may have been dropped; the task is done anyway.
+    let _ = finished.send(sum);
+    Ok(())
 }
 
-impl Pool {
-    fn start(path: &Path, finished: &Sender<u64>) -> tubewell::Result<(Pool, Tube)> {
-        let store = Store::open(path)?;
-        let tube = store.tube("jobs")?;
-        let (stopping, running) = (Arc::default(), Arc::default());
-        let mut pool = Pool { store, stopping, running, threads: Vec::new() };
-        for _ in 0..WORKERS {
-            let (tube, finished) = (tube.clone(), finished.clone());
-            let (stopping, running) = (pool.stopping.clone(), pool.running.clone());
-            let work = move || work_on(&tube, &stopping, &running, &finished);
-            pool.threads.push(std::thread::spawn(work));
-        }
-        Ok((pool, tube))
-    }
-
-    /// Returns when the running tasks are done and every worker thread has ended.
-    fn stop(self) -> Result<(), Box<dyn std::error::Error>> {
-        self.stopping.store(true, Ordering::SeqCst);
-        drop(self.running.write().unwrap_or_else(PoisonError::into_inner));
-        // No task runs now. Closing ends the wait of the workers.
-        self.store.close()?;
-        for thread in self.threads {
-            thread.join().map_err(|_| "a worker panicked")??;
-        }
-        Ok(())
-    }
-}
-
-fn work_on(
-    tube: &Tube,
-    stopping: &AtomicBool,
-    running: &RwLock<()>,
-    finished: &Sender<u64>,
-) -> tubewell::Result<()> {
-    loop {
-        let task = match tube.take() {
-            Ok(task) => task,
-            Err(Error::Closed) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let _running = running.read().unwrap_or_else(PoisonError::into_inner);
-        if stopping.load(Ordering::SeqCst) {
-            return Ok(()); // dropping the claim makes the task ready again
-        }
-        let answer = task.body().iter().fold(0, |sum, byte| sum + u64::from(*byte));
-        task.ack()?;
-        // The receiver may have been dropped; the task is done anyway.
-        let _ = finished.send(answer);
-    }
+/// Four threads that wait for tasks.
+fn start(path: &Path, finished: &Sender<u64>) -> tubewell::Result<(Store, WorkerHandle)> {
+    let store = Store::open(path)?;
+    let finished = finished.clone();
+    let adds = move |job: &Job| add(job, &finished);
+    let worker = Worker::new(&store).on(&store.tube("jobs")?, adds).concurrency(4).start()?;
+    Ok((store, worker))
 }
 
 fn wait_for(count: u64, finished: &Receiver<u64>) -> Result<(), RecvTimeoutError> {
@@ -84,19 +44,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = folder.path().join("pool.tubewell");
 
     let (finished, done) = mpsc::channel();
-    let (pool, tube) = Pool::start(&path, &finished)?;
-    tube.put_many((0..TASKS).map(|number| vec![1; 100 + usize::try_from(number).unwrap_or(0)]))?;
+    let (store, worker) = start(&path, &finished)?;
+    let jobs = store.find_tube("jobs")?;
+    jobs.put_many((0..TASKS).map(|number| vec![1; 100 + usize::try_from(number).unwrap_or(0)]))?;
     wait_for(TASKS / 3, &done)?;
-    pool.stop()?;
-    let first = TASKS / 3 + u64::try_from(done.try_iter().count())?;
+    let unfinished = worker.stop(STOP)?;
+    let first = worker.wait()?.done;
+    store.close()?;
     println!("stopped after {first} of {TASKS} tasks");
 
-    let (pool, tube) = Pool::start(&path, &finished)?;
-    wait_for(TASKS - first, &done)?;
-    let left = tube.statistics()?.tasks.total;
-    pool.stop()?; // the workers wait for tasks; closing ends their wait
-    println!("the second pool did the other {}, {left} are left", TASKS - first);
-    if left != 0 || done.try_iter().next().is_some() {
+    let (store, worker) = start(&path, &finished)?;
+    let jobs = store.find_tube("jobs")?;
+    jobs.wait_drained(STOP)?;
+    let left = jobs.statistics()?.tasks.total;
+    worker.stop(STOP)?;
+    let second = worker.wait()?.done;
+    store.close()?;
+    println!("the second worker did the other {second}, {left} are left");
+    if !unfinished.is_empty() || left != 0 || first + second != TASKS {
         return Err("a task was lost or done twice".into());
     }
     Ok(())

@@ -69,8 +69,8 @@
 //!
 //! # Waiting
 //!
-//! A [take](Tube::take) waits without a limit, or [for a time](Tube::take_timeout). Waiting takers are served first
-//! come, first served, and wake within microseconds. [`close`](Store::close) ends every wait, for a
+//! A [take](Tube::take) waits without a limit, or [for a time](Tube::take_timeout). Waiting takers are served
+//! first come, first served, and wake within microseconds. [`close`](Store::close) ends every wait, for a
 //! graceful shutdown.
 //!
 //! ```
@@ -286,7 +286,8 @@
 //! * [`Statistics`] are exact and cost nothing to read. [`Store::events`] and
 //!   [`Tube::on_task_change`] deliver events. [`Claim::progress`] reports how far a task is, and
 //!   [`Store::owners`] lists the sessions that have tasks.
-//! * [`StoreAdmin::verify`](crate::expert::StoreAdmin::verify) checks the file, and [`StoreOptions::compact`] shrinks it. [`StoreAdmin::backup`](crate::expert::StoreAdmin::backup)
+//! * [`StoreAdmin::verify`](crate::expert::StoreAdmin::verify) checks the file, and [`StoreOptions::compact`]
+//!   shrinks it. [`StoreAdmin::backup`](crate::expert::StoreAdmin::backup)
 //!   copies it, and [`StoreOptions::salvage`] reads what is left of a damaged file.
 //! * Each [`Error`] says what is true after it.
 //! * `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
@@ -313,7 +314,8 @@ mod text;
 mod values;
 pub mod worker;
 
-/// What a driver of your own needs; see [`StoreAdmin::register_driver`](crate::expert::StoreAdmin::register_driver).
+/// What a driver of your own needs; see
+/// [`StoreAdmin::register_driver`](crate::expert::StoreAdmin::register_driver).
 pub mod driver {
     pub use tubewell_drivers::{
         Draft, Driver, FIFO, FIFOTTL, LIMFIFOTTL, Load, Traits, UTUBE, UTUBETTL,
@@ -325,8 +327,10 @@ pub mod expert {
     //! your own, and the types of some fields.
     //!
     //! * **A whole store:** [`StoreAdmin`], from [`Store::admin`](crate::Store::admin).
-    //! * **Other media and clocks:** [`Storage`], [`Clock`]; a driver of your own is in [`driver`](crate::driver).
-    //! * **Tasks that come from elsewhere:** [`Restore`], [`SpawnedBy`], [`HistoryEntry`], [`Step`], [`LastFailure`];
+    //! * **Other media and clocks:** [`Storage`], [`Clock`]; a driver of your own is in
+    //!   [`driver`](crate::driver).
+    //! * **Tasks that come from elsewhere:** [`Restore`], [`SpawnedBy`], [`HistoryEntry`], [`Step`],
+    //!   [`LastFailure`];
     //!   a damaged file: [`Salvaged`].
     //! * **Numbers:** [`Counters`], [`ClockReport`], [`CallCounts`], [`Day`], [`Summary`], [`Bin`], [`Date`],
     //!   [`TagCount`], [`FailureGroup`], [`PausedSubQueue`].
@@ -455,6 +459,14 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/cookbook.md")]
 struct Cookbook;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/workers.md")]
+struct Workers;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/operating.md")]
+struct Operating;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/coming-from.md")]

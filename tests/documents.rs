@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 25] = [
+const DOCUMENTS: [&str; 27] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -14,10 +14,12 @@ const DOCUMENTS: [&str; 25] = [
     "docs/command.md",
     "docs/cookbook.md",
     "docs/format.md",
+    "docs/operating.md",
     "docs/other-processes.md",
     "docs/performance.md",
     "docs/reliability.md",
     "docs/semantics.md",
+    "docs/workers.md",
     "fuzz/README.md",
     "docs/decisions.md",
     "src/commit/README.md",

@@ -162,7 +162,7 @@ fn worker_pool_stops_gracefully_and_loses_no_task() {
             .unwrap_or_else(|| panic!("no {before:?}:\n{}", run.stdout))
     };
     let first = done("stopped after ", " of 60 tasks");
-    let second = done("the second pool did the other ", ", 0 are left");
+    let second = done("the second worker did the other ", ", 0 are left");
     assert_eq!(first + second, 60);
     assert!(first >= 20 && names_in(folder.path()).is_empty());
 }

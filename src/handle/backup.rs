@@ -31,11 +31,11 @@ impl StoreAdmin<'_> {
     /// [`FileExists`](crate::Error::FileExists): a backup overwrites no file.
     /// [`Invalid`](crate::Error::Invalid): the path is that of the store itself, whose file was removed.
     /// Through a connection, [`Invalid`](crate::Error::Invalid): the path must be UTF-8; and
-    /// [`OwnerBusy`](crate::Error::OwnerBusy). The owner writes the file, at this path of its machine; a relative
-    /// path begins at the working directory of the caller.
-    /// [`Io`](crate::Error::Io), [`Corrupt`](crate::Error::Corrupt) and the errors of
-    /// [`flush`](crate::Store::flush). After an error there is no file of this name, with one exception:
-    /// if an `Io` error names the directory, the copy exists but may be lost in a power cut.
+    /// [`OwnerBusy`](crate::Error::OwnerBusy). The owner writes the file, at this path of its machine; a
+    /// relative path begins at the working directory of the caller. [`Io`](crate::Error::Io),
+    /// [`Corrupt`](crate::Error::Corrupt) and the errors of [`flush`](crate::Store::flush). After an error
+    /// there is no file of this name, with one exception: if an `Io` error names the directory, the copy
+    /// exists but may be lost in a power cut.
     ///
     /// # Example
     /// ```
@@ -54,11 +54,11 @@ impl StoreAdmin<'_> {
         self.backup_with(path, |_, _| {})
     }
 
-    /// As [`backup`](crate::expert::StoreAdmin::backup), with progress: now and then `progress` is called with the
-    /// number of tasks copied and the number of all tasks.
+    /// As [`backup`](StoreAdmin::backup), with progress: now and then `progress` is called with the
+    /// number of tasks copied and the number of all tasks. Through a connection it is not called.
     ///
     /// # Errors
-    /// As [`backup`](crate::expert::StoreAdmin::backup).
+    /// As [`backup`](StoreAdmin::backup).
     pub fn backup_with(
         &self,
         path: impl AsRef<Path>,

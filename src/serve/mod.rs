@@ -96,10 +96,10 @@ impl ServeOptions {
         }
     }
 
-    /// The secret that both sides know: at least 16 bytes. Use 32 random ones: whoever reads the network can test
-    /// guesses. It is never sent. All that is sent is encrypted and authenticated with keys that are made from it for each
-    /// connection (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`). A unix socket needs none; with one, its connections are
-    /// encrypted too.
+    /// The secret that both sides know: at least 16 bytes. Use 32 random ones: whoever reads the network can
+    /// test guesses. It is never sent. All that is sent is encrypted and authenticated with keys that are
+    /// made from it for each connection (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`). A unix socket needs none;
+    /// with one, its connections are encrypted too.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> ServeOptions {
         self.secret = Some(secret.into());
         self
@@ -117,28 +117,30 @@ impl ServeOptions {
         self
     }
 
-    /// How many bytes of calls the owner holds for one connection: of those that arrive, and of those that wait for
-    /// something with their bodies. Default: 64 MiB.
+    /// How many bytes of calls the owner holds for one connection: of those that arrive, and of those that
+    /// wait for something with their bodies. Default: 64 MiB.
     ///
-    /// These are takes, [`put_timeout`](crate::Tube::put_timeout), [`put_and_wait`](crate::Tube::put_and_wait), and
-    /// changes while the write buffer of the store is full. A change that only waits for its flush does not count. The
-    /// owner reads no further call of the connection until there is room, so that none is lost. It reads a call that is
-    /// longer than the limit while it holds at most 64 KiB for the connection.
+    /// These are takes, [`put_timeout`](crate::Tube::put_timeout),
+    /// [`put_and_wait`](crate::Tube::put_and_wait), and changes while the write buffer of the store is full.
+    /// A change that only waits for its flush does not count. The owner reads no further call of the
+    /// connection until there is room, so that none is lost. It reads a call that is longer than the limit
+    /// while it holds at most 64 KiB for the connection.
     pub fn max_call_bytes(mut self, most: usize) -> ServeOptions {
         self.max_call_bytes = Some(most);
         self
     }
 
     /// How many bytes of calls the owner holds for all connections, as in
-    /// [`max_call_bytes`](ServeOptions::max_call_bytes). Default: 256 MiB. The first 64 KiB of each connection do not
-    /// count, so that its short calls wait for no other connection.
+    /// [`max_call_bytes`](ServeOptions::max_call_bytes). Default: 256 MiB. The first 64 KiB of each
+    /// connection do not count, so that its short calls wait for no other connection.
     pub fn max_all_call_bytes(mut self, most: usize) -> ServeOptions {
         self.max_all_call_bytes = Some(most);
         self
     }
 
-    /// How many tubes the store may have if a process creates a further one through a connection. Default: 65,536. The
-    /// next one is refused with [`OwnerBusy`](Error::OwnerBusy). The process of the store has no such limit.
+    /// How many tubes the store may have if a process creates a further one through a connection. Default:
+    /// 65,536. The next one is refused with [`OwnerBusy`](Error::OwnerBusy). The process of the store has no
+    /// such limit.
     pub fn max_tubes(mut self, most: usize) -> ServeOptions {
         self.max_tubes = most;
         self

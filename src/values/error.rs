@@ -315,9 +315,9 @@ pub enum Error {
         why: String,
     },
     /// The owner of the store already makes or keeps as much for other processes as it does at a time: two of
-    /// [`verify`](crate::expert::StoreAdmin::verify) and [`backup`](crate::expert::StoreAdmin::backup), four of
-    /// [`catch_up`](crate::expert::StoreAdmin::catch_up), or one of the limits on waiting calls, subscriptions, answers that are not
-    /// read and tubes. Nothing changed. Try again later.
+    /// [`verify`](crate::expert::StoreAdmin::verify) and [`backup`](crate::expert::StoreAdmin::backup), four
+    /// of [`catch_up`](crate::expert::StoreAdmin::catch_up), or one of the limits on waiting calls,
+    /// subscriptions, answers that are not read and tubes. Nothing changed. Try again later.
     #[error(
         "the owner of the store has {what} already, and takes no more at a time; try again later"
     )]

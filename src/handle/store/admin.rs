@@ -49,8 +49,8 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// It is 0 until a task is put or restored. The run after a killed one skips up to 1,048,576 ids.
     ///
     /// # Errors
-    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
-    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
+    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the
+    /// store does not answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
     ///
     /// # Example
     /// ```
@@ -74,6 +74,19 @@ impl<M: Mode> StoreAdmin<'_, M> {
     ///
     /// # Errors
     /// [`Closed`](crate::Error::Closed), [`Unavailable`](crate::Error::Unavailable).
+    ///
+    /// # Example: a producer that does other work while there is no space
+    /// ```
+    /// use tubewell::{Error, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?.to_async().refuse_when_full();
+    /// match jobs.put("one").wait() {
+    ///     Err(Error::Overloaded) => store.admin().capacity()?, // then put it again
+    ///     put => println!("task {}", put?.id),
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn capacity(&self) -> M::Answer<()> {
         const BUFFERS: [usize; 2] = [FILE, MEMORY];
         M::either(
@@ -92,9 +105,10 @@ impl<M: Mode> StoreAdmin<'_, M> {
 impl StoreAdmin<'_> {
     /// Registers a driver. Tubes that were created with it can be used from now on. Does not block.
     ///
-    /// A driver is not stored: register it after every open, or with [`StoreOptions::driver`](crate::StoreOptions::driver)
-    /// before the tubes are loaded. Without it, puts and takes of its tubes return
-    /// [`DriverUnknown`](crate::Error::DriverUnknown); their delays and ttls elapse as usual.
+    /// A driver is not stored: register it after every open, or with
+    /// [`StoreOptions::driver`](crate::StoreOptions::driver) before the tubes are loaded. Without it, puts
+    /// and takes of its tubes return [`DriverUnknown`](crate::Error::DriverUnknown); their delays and ttls
+    /// elapse as usual.
     ///
     /// # Errors
     /// [`DriverExists`](crate::Error::DriverExists); [`Invalid`](crate::Error::Invalid) if a tube was created
@@ -147,18 +161,31 @@ impl StoreAdmin<'_> {
     /// and its commits; call it on a blocking thread of an async runtime.
     ///
     /// # Errors
-    /// [`Unavailable`](crate::Error::Unavailable), [`Stopped`](crate::Error::Stopped), [`Closed`](crate::Error::Closed).
-    /// Through a connection, [`OwnerBusy`](crate::Error::OwnerBusy).
+    /// [`Unavailable`](crate::Error::Unavailable), [`Stopped`](crate::Error::Stopped),
+    /// [`Closed`](crate::Error::Closed). Through a connection, [`OwnerBusy`](crate::Error::OwnerBusy).
+    ///
+    /// # Example: exact counts right after an open
+    /// ```
+    /// use tubewell::Store;
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let store = Store::open(dir.path().join("jobs"))?;
+    /// store.admin().catch_up()?;
+    /// for (tube, statistics) in store.statistics()? {
+    ///     println!("{tube}: {} ready", statistics.tasks.ready);
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn catch_up(&self) -> Result<()> {
         self.catch_up_with(|_| {})
     }
 
-    /// As [`catch_up`](crate::expert::StoreAdmin::catch_up). Calls `progress` now and then with how many delays, ttls and runs
+    /// As [`catch_up`](StoreAdmin::catch_up). Calls `progress` now and then with how many delays, ttls and runs
     /// of schedules are done so far; through a connection it is not called. Its panics are ignored. What is
     /// done is done also if the process ends meanwhile, and the rest is due at the next open.
     ///
     /// # Errors
-    /// Those of [`catch_up`](crate::expert::StoreAdmin::catch_up).
+    /// Those of [`catch_up`](StoreAdmin::catch_up).
     pub fn catch_up_with(&self, mut progress: impl FnMut(u64)) -> Result<()> {
         self.store.handle.catch_up(&mut progress)
     }

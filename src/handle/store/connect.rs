@@ -44,8 +44,8 @@ impl ConnectOptions {
         ConnectOptions::default()
     }
 
-    /// The secret that the owner [has given](crate::ServeOptions::secret), for TCP addresses. Default: none. An owner
-    /// that has no secret is refused if there is one here.
+    /// The secret that the owner [has given](crate::ServeOptions::secret), for TCP addresses. Default: none.
+    /// An owner that has no secret is refused if there is one here.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> ConnectOptions {
         self.secret = Some(secret.into());
         self
@@ -75,12 +75,11 @@ impl ConnectOptions {
 
     /// Connects to the owner of a store. The addresses are `unix:PATH` and `tcp://HOST:PORT`.
     ///
-    /// The returned store does what the owner's does, but for what
-    /// [`OwnerOnly`](Error::OwnerOnly) names, and changes are as durable as there. One thread reads
-    /// the answers of all callers. Calls that return a [`Ticket`](crate::Ticket) are on their way before the owner
-    /// has decided them, and have no back pressure; a refusal comes with the ticket. [`close`](Store::close) and
-    /// the drop of the last handle end the connection, and with it its sessions; the owner's store
-    /// stays open.
+    /// The returned store does what the owner's does, but for what [`OwnerOnly`](Error::OwnerOnly) names, and
+    /// changes are as durable as there. One thread reads the answers of all callers. Calls that return a
+    /// [`Ticket`](crate::Ticket) are on their way before the owner has decided them, and have no back
+    /// pressure; a refusal comes with the ticket. [`close`](Store::close) and the drop of the last handle end
+    /// the connection, and with it its sessions; the owner's store stays open.
     ///
     /// A connection that breaks makes itself again, with the same sessions. The owner releases their tasks
     /// when it notices the break, or after its [grace](crate::StoreOptions::session_grace). Calls in flight

@@ -98,7 +98,7 @@ impl Store {
     /// store's timeline, which may be ahead of a wall clock that was set back. Does not block.
     ///
     /// # Errors
-    /// Those of [`clock_report`](crate::expert::StoreAdmin::clock_report).
+    /// Those of [`clock_report`](StoreAdmin::clock_report).
     ///
     /// # Example
     /// ```
@@ -123,9 +123,12 @@ impl StoreAdmin<'_> {
     /// millions of tasks. Call it on a blocking thread of an async runtime. Other calls go on
     /// meanwhile. Space that they free in the file is not used again before the check ends.
     ///
+    /// A finding names what is damaged. Then keep the file as it is, make a [backup](StoreAdmin::backup) to
+    /// another disk, and put nothing more into the store: docs/reliability.md says what is still sound.
+    ///
     /// # Errors
-    /// The store could not be read or flushed. Through a connection,
-    /// [`OwnerBusy`](crate::Error::OwnerBusy).
+    /// [`Unavailable`](crate::Error::Unavailable), [`Io`](crate::Error::Io): the file cannot be flushed or
+    /// read. [`Closed`](crate::Error::Closed). Through a connection, [`OwnerBusy`](crate::Error::OwnerBusy).
     ///
     /// # Example
     /// ```
@@ -141,11 +144,11 @@ impl StoreAdmin<'_> {
         self.verify_with(|_, _| {})
     }
 
-    /// As [`verify`](crate::expert::StoreAdmin::verify). Calls `progress` from time to time with the number of checked
-    /// tasks and the number of all tasks.
+    /// As [`verify`](StoreAdmin::verify). Calls `progress` from time to time with the number of checked
+    /// tasks and the number of all tasks; through a connection it is not called.
     ///
     /// # Errors
-    /// Those of [`verify`](crate::expert::StoreAdmin::verify).
+    /// Those of [`verify`](StoreAdmin::verify).
     pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
         let store = match &self.store.handle {
             StoreHandle::Here(store) => store,
@@ -165,7 +168,8 @@ impl StoreAdmin<'_> {
         Ok(findings)
     }
 
-    /// The reads, writes and flushes of the file since the store was opened. Does not block.
+    /// The reads, writes and flushes of the file since the store was opened, and the numbers of its commits
+    /// then and now. They are zero at each open, but for the commits. Does not block.
     ///
     /// While the storage has failed, and after a close, the reads, writes and flushes are 0: they are those
     /// of the open file.
@@ -173,6 +177,18 @@ impl StoreAdmin<'_> {
     /// # Errors
     /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
     /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    ///
+    /// # Example: how many callers share a flush
+    /// ```
+    /// use tubewell::Store;
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let store = Store::open(dir.path().join("jobs"))?;
+    /// store.tube("jobs")?.put("one")?;
+    /// let counters = store.admin().counters()?;
+    /// println!("{} commits, {} flushes", counters.commits - counters.opened_at, counters.flushes);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn counters(&self) -> Result<Counters> {
         let store = match &self.store.handle {
             StoreHandle::Here(store) => store,

@@ -21,14 +21,24 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown): the flush failed; the limit is set, and perhaps
     /// not if the process ends before the storage works again.
     ///
-    /// # Example
+    /// # Example: one task at a time uses the database, whichever tube it is in
     /// ```
-    /// use tubewell::Store;
+    /// use tubewell::{Put, Store, TubeOptions, UTUBE};
     ///
     /// let store = Store::in_memory()?;
-    /// store.admin().set_limit("database", 2)?;
+    /// let options = TubeOptions::new().driver(UTUBE).shared_limits(true);
+    /// let mails = store.open_tube("mails", options.clone())?;
+    /// let pages = store.open_tube("pages", options)?;
+    /// store.admin().set_limit("database", 1)?;
+    /// mails.put(Put::new("to: ann").sub_queue("database"))?;
+    /// pages.put(Put::new("GET /").sub_queue("database"))?;
+    ///
+    /// let mail = mails.try_take()?.unwrap();
+    /// assert!(pages.try_take()?.is_none());
     /// let limits = store.admin().limits()?;
-    /// assert_eq!((limits[0].name.as_str(), limits[0].most, limits[0].taken), ("database", 2, 0));
+    /// assert_eq!((limits[0].name.as_str(), limits[0].most, limits[0].taken), ("database", 1, 1));
+    /// mail.ack()?;
+    /// assert!(pages.try_take()?.is_some());
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     #[doc(alias = "throttle")]
@@ -45,18 +55,18 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// blocks for a flush.
     ///
     /// # Errors
-    /// Those of [`set_limit`](crate::expert::StoreAdmin::set_limit). After
-    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the limit is removed, and perhaps there again if the process
-    /// ends before the storage works again.
+    /// Those of [`set_limit`](StoreAdmin::set_limit). After [`OutcomeUnknown`](crate::Error::OutcomeUnknown)
+    /// the limit is removed, and perhaps there again if the process ends before the storage works again.
     pub fn remove_limit(&self, name: &str) -> M::Answer<()> {
         self.store.make(SetLimit { name: name.into(), most: None })
     }
 
-    /// The limits that are set, by name, and how many tasks hold them. Does not block.
+    /// The limits that are set, in the order of their names, and how many tasks are taken of each now. Does
+    /// not block.
     ///
     /// # Errors
-    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the store does not
-    /// answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
+    /// [`NotConnected`](crate::Error::NotConnected), [`Refused`](crate::Error::Refused): the owner of the
+    /// store does not answer the connection. [`Closed`](crate::Error::Closed): the connection was closed.
     pub fn limits(&self) -> M::Answer<Vec<Limit>> {
         self.store.make(AllLimits {})
     }

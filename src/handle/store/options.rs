@@ -188,8 +188,9 @@ impl StoreOptions {
 
     /// The permissions of a file that [`open`](StoreOptions::open) creates, as `chmod` takes them. Default
     /// `0o600`: only the user who creates the store can read or write it. The bits of the process's umask are
-    /// taken away. A file that exists keeps its mode, and [`StoreAdmin::backup`](crate::expert::StoreAdmin::backup) creates
-    /// files with mode `0o600`. Ignored on systems without modes.
+    /// taken away. A file that exists keeps its mode, and
+    /// [`StoreAdmin::backup`](crate::expert::StoreAdmin::backup) creates files with mode `0o600`. Ignored on
+    /// systems without modes.
     ///
     /// Every process that can open the file, even only for reading, can take its lock and so keep the owner
     /// out: give a mode like `0o660` only to groups that are trusted.
@@ -204,11 +205,11 @@ impl StoreOptions {
     /// How far the wall clock may be ahead of the store's last commit to be trusted at open.
     /// Default 365 days.
     ///
-    /// A clock further ahead is probably wrong, and a wrong clock would expire every task that has
-    /// a ttl. The store then continues from its last commit, as if no time had passed, and
-    /// [`StoreAdmin::clock_report`](crate::expert::StoreAdmin::clock_report) reports it. The store trusts such a clock when it is opened again a
-    /// day or more later by the same clock, and the clock has advanced with the store's own time;
-    /// or with [`trust_wall_clock`](StoreOptions::trust_wall_clock).
+    /// A clock further ahead is probably wrong, and a wrong clock would expire every task that has a ttl. The
+    /// store then continues from its last commit, as if no time had passed, and
+    /// [`StoreAdmin::clock_report`](crate::expert::StoreAdmin::clock_report) reports it. The store trusts
+    /// such a clock when it is opened again a day or more later by the same clock, and the clock has advanced
+    /// with the store's own time; or with [`trust_wall_clock`](StoreOptions::trust_wall_clock).
     #[must_use]
     pub fn wall_clock_limit(mut self, limit: Duration) -> StoreOptions {
         self.wall_limit = limit;
@@ -225,7 +226,8 @@ impl StoreOptions {
     }
 
     /// Whether what falls due for tasks (delays, ttls and the runs of schedules) waits for the first
-    /// [`StoreAdmin::catch_up`](crate::expert::StoreAdmin::catch_up). Default no: the store begins with it as soon as it is open.
+    /// [`StoreAdmin::catch_up`](crate::expert::StoreAdmin::catch_up). Default no: the store begins with it as
+    /// soon as it is open.
     ///
     /// Use it to change or remove a schedule, or to drop a tube, before the runs are put that fell due
     /// while the store was closed. Without a catch-up, they wait for the next open. Takes do not

@@ -20,12 +20,12 @@ impl<T, M: Mode> Tube<T, M> {
     /// onto the disk waits for a second, and is left out and counted as skipped if it does not fit then.
     /// While the driver of the tube is not registered, the schedule stands still.
     ///
-    /// If a schedule has the key already, it is brought in line with this one and this task, in this tube: it keeps
-    /// its id, its count of runs and, if it has the same interval or expression, its next moment. So an
+    /// If a schedule has the key already, it is brought in line with this one and this task, in this tube: it
+    /// keeps its id, its count of runs and, if it has the same interval or expression, its next moment. So an
     /// application may store its schedules at each start. Each start then overrides what
-    /// [`change`](Schedules::change) and [`change_task`](Schedules::change_task) have set meanwhile, and stores a
-    /// schedule anew that was removed or has ended. If others change the schedules, store only those that
-    /// [`get`](Schedules::get) does not find.
+    /// [`change`](Schedules::change) and [`change_task`](Schedules::change_task) have set meanwhile, and
+    /// stores a schedule anew that was removed or has ended. If others change the schedules, store only those
+    /// that [`get`](Schedules::get) does not find.
     ///
     /// A schedule takes no place of the tube's capacity. [`truncate`](crate::Admin::truncate) and
     /// [`drop_tube`](crate::Store::drop_tube) remove it, as does a [`delete`](Tube::delete) by its id.
@@ -35,10 +35,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// stored again as it is writes nothing.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): an empty key, or one of more than 4071 bytes; a schedule that
-    /// does not say when its runs are; an interval below a millisecond; an expression or a time zone that
-    /// is not known; a task with a key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no schedule
-    /// has the key. [`Unsupported`](crate::Error::Unsupported) for an option of the task that the
+    /// [`Invalid`](crate::Error::Invalid): an empty key, or one of more than 4071 bytes; a schedule that does
+    /// not say when its runs are; an interval below a millisecond; an expression or a time zone that is not
+    /// known; a task with a key, parents or a moment. [`KeyInUse`](crate::Error::KeyInUse): a task that is no
+    /// schedule has the key. [`Unsupported`](crate::Error::Unsupported) for an option of the task that the
     /// driver does not have. [`DriverUnknown`](crate::Error::DriverUnknown);
     /// [`DiskFull`](crate::Error::DiskFull). Nothing changed. After
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the schedule may be there.
@@ -103,14 +103,13 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// changes nothing writes nothing.
     ///
     /// # Errors
-    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; no crash brings the schedule back that
-    /// had it, if its tube has durability flush.
-    /// [`WrongState`](crate::Error::WrongState): a task that is no schedule has it.
-    /// [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has put as many runs
-    /// already as it is to have; it is [`restored`](Schedule::restored); or it would move between a temporary
-    /// tube and another one. [`Unsupported`](crate::Error::Unsupported): the driver of this tube does not have an
-    /// option of its task.
-    /// [`DriverUnknown`](crate::Error::DriverUnknown), [`DiskFull`](crate::Error::DiskFull). Nothing changed.
+    /// [`KeyNotFound`](crate::Error::KeyNotFound): nothing has the key; no crash brings the schedule back
+    /// that had it, if its tube has durability flush. [`WrongState`](crate::Error::WrongState): a task that
+    /// is no schedule has it. [`Invalid`](crate::Error::Invalid): as of [`schedule`](Tube::schedule); it has
+    /// put as many runs already as it is to have; it is [`restored`](Schedule::restored); or it would move
+    /// between a temporary tube and another one. [`Unsupported`](crate::Error::Unsupported): the driver of
+    /// this tube does not have an option of its task. [`DriverUnknown`](crate::Error::DriverUnknown),
+    /// [`DiskFull`](crate::Error::DiskFull). Nothing changed.
     ///
     /// # Example
     /// ```
