@@ -204,6 +204,21 @@ fn put_many_sees_the_keys_of_its_own_tasks() {
 }
 
 /// All or none: also if the refused task is behind one that has been replaced.
+/// The claim of the first put's task ends with the call.
+#[test]
+fn put_many_that_replaces_a_taken_task_and_then_keeps_it_returns_its_new_state() {
+    for_each_driver(ALL, |case| {
+        let id = case.add(case.draft("old").key("k"));
+        let claim = case.tube.claim(id).unwrap();
+        let puts =
+            [OnKey::Replace, OnKey::Keep].map(|rule| case.draft("new").key("k").on_key(rule));
+        let receipts = case.tube.put_many(puts).unwrap();
+        let states: Vec<_> = receipts.iter().map(|receipt| (receipt.id, receipt.state)).collect();
+        assert_eq!(states, [(id, TaskState::Ready), (id, TaskState::Ready)]);
+        assert!(!claim.is_current().unwrap());
+    });
+}
+
 #[test]
 fn refused_put_many_replaces_nothing() {
     for_each_driver(ALL, |case| {

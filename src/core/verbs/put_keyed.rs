@@ -1,6 +1,6 @@
 //! Puts of tasks with a key, and calls that put several tasks of which some have a key or a token.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
@@ -242,6 +242,9 @@ impl Core {
         let visibility = self.visibility_with_ids(visibility, self.ids.next);
         let mut receipts = Decided { answer: Vec::with_capacity(steps.len()), wait: None };
         let has_changed = steps.iter().any(|step| !matches!(step, Step::Kept(_)));
+        let keeps = steps.iter().any(|step| matches!(step, Step::Kept(_)));
+        // A kept task that the call itself has replaced was looked up while its claim stood.
+        let mut replaced = HashMap::new();
         let own = has_changed.then(|| self.decided(number, visibility, |commit| commit));
         let commit = own.as_ref().map_or(0, |own| own.answer);
         self.publish_together(|core| {
@@ -254,12 +257,16 @@ impl Core {
                     }
                     Step::Replaced(replacement) => {
                         let (id, state) = (replacement.id(), replacement.state());
+                        if keeps {
+                            replaced.insert(id, state);
+                        }
                         core.finish_replacement(number, replacement, visibility);
                         Receipt { id, state, commit }
                     }
                     Step::Kept(kept) => {
                         receipts.wait = Wait::later(kept.wait, receipts.wait.take());
-                        kept.answer
+                        let state = replaced.get(&kept.answer.id).copied();
+                        Receipt { state: state.unwrap_or(kept.answer.state), ..kept.answer }
                     }
                 };
                 receipts.answer.push(receipt);
