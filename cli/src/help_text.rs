@@ -207,9 +207,9 @@ Examples:
 
 pub const RESCHEDULE: &str = "\
 A new interval counts from the moment of the last run. If the schedule is in
-another tube, it moves to this one. An option of what the runs put is changed by
-reading their task and storing it again, with a commit of its own before that of
-the times. What another process changes of the task in between is lost.
+another tube, it moves to this one. The command changes an option of what the
+runs put by reading their task and storing it again, with the other changes in
+one commit. A change of the task by another process in between is lost.
 
 Examples:
   tubewell reschedule mail report --every 12h

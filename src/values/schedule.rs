@@ -252,6 +252,13 @@ impl Schedule {
     }
 }
 
+/// The schedule with this key, as [`Schedule::of`] names it.
+impl From<&str> for Schedule {
+    fn from(key: &str) -> Schedule {
+        Schedule::of(key)
+    }
+}
+
 /// A stored schedule; from [`Schedules::get`](crate::Schedules::get) and
 /// [`Schedules::list`](crate::Schedules::list).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -33,13 +33,8 @@ impl StepKind {
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<StepKind> {
-        Some(match byte {
-            0 => StepKind::Value,
-            1 => StepKind::Spawned,
-            2 => StepKind::Sleep,
-            3 => StepKind::Join,
-            _ => return None,
-        })
+        let all = [StepKind::Value, StepKind::Spawned, StepKind::Sleep, StepKind::Join];
+        all.into_iter().find(|kind| kind.byte() == byte)
     }
 }
 

@@ -182,6 +182,26 @@ fn change_of_a_task_keeps_when_its_runs_are() {
 }
 
 #[test]
+fn change_of_a_task_and_of_its_times_takes_place_as_a_whole_or_not_at_all() {
+    for_each_driver(ALL, |case| {
+        let other =
+            case.store.create_tube("other", TubeOptions::new().driver(case.driver)).unwrap();
+        case.schedule(every(MINUTE), case.draft("run"));
+        case.advance(0);
+        let before = case.only_schedule();
+        for refused in [every(ZERO), Schedule::of("R").times(1), every(MINUTE).restored(None, 7, 0)]
+        {
+            let refused = other.schedules().change_task(refused, case.draft("longer"));
+            assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+            assert_eq!(case.only_schedule(), before);
+        }
+        other.schedules().change_task(every(HOUR).times(9), case.draft("longer")).unwrap();
+        let changed = only_schedule(&other);
+        assert_eq!((changed.next, changed.times, changed.size), (at(HOUR), Some(9), 6));
+    });
+}
+
+#[test]
 fn runs_of_a_typed_tube_get_values_of_its_type() {
     for_each_driver(&[FIFO, FIFOTTL], |case| {
         let tube = case.tube.clone().typed::<(u32, String)>();

@@ -55,9 +55,14 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The expression and its time zone.
-    pub fn cron(&self) -> Option<(&str, &str)> {
-        Some((self.cron.as_deref()?, self.zone.as_deref().unwrap_or("UTC")))
+    /// The schedule with this key, and what these options name of it.
+    pub fn of(&self, key: &str) -> Terms {
+        let named = match (self.every, &self.cron) {
+            (Some(interval), _) => Terms::every(key, interval),
+            (None, Some(cron)) => Terms::cron(key, cron, self.zone.as_deref().unwrap_or("UTC")),
+            (None, None) => Terms::of(key),
+        };
+        self.starting.into_iter().fold(named, Terms::starting)
     }
 }
 
@@ -70,6 +75,14 @@ pub struct Lateness {
     /// How to handle a run that is due before the last one is over. Default: allow
     #[arg(long, value_enum, value_name = "RULE")]
     pub overlap: Option<Overlap>,
+}
+
+impl Lateness {
+    /// The schedule with these options.
+    fn apply(&self, schedule: Terms) -> Terms {
+        let named = self.missed.into_iter().fold(schedule, Terms::missed);
+        self.overlap.map(Into::into).into_iter().fold(named, Terms::overlap)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +127,15 @@ pub struct Schedule {
     pub tags: Vec<String>,
 }
 
+impl Schedule {
+    /// The schedule without its task.
+    pub fn terms(&self) -> Terms {
+        let mut named = self.lateness.apply(self.rule.of(&self.key));
+        named = self.times.into_iter().fold(named, Terms::times);
+        self.within.into_iter().fold(named, Terms::within)
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct RescheduleArgs {
     /// The tube in which the schedule is afterwards
@@ -149,22 +171,11 @@ pub struct RescheduleArgs {
 }
 
 impl RescheduleArgs {
-    /// The changes of when its runs are, and of late ones; `None` if there are none.
-    pub fn terms(&self) -> Option<Terms> {
-        let key = self.key.as_str();
-        let unchanged = Terms::of(key);
-        let mut terms = match (self.rule.every, self.rule.cron()) {
-            (Some(interval), _) => Terms::every(key, interval),
-            (None, Some((expression, zone))) => Terms::cron(key, expression, zone),
-            (None, None) => unchanged.clone(),
-        };
-        terms = self.rule.starting.into_iter().fold(terms, Terms::starting);
-        terms = self.times.iter().fold(terms, |terms, times| terms.times(times.0));
-        terms = self.lateness.missed.into_iter().fold(terms, Terms::missed);
-        terms = self.within.iter().fold(terms, |terms, within| terms.within(within.0));
-        let overlap = self.lateness.overlap.map(Into::into);
-        terms = overlap.into_iter().fold(terms, Terms::overlap);
-        (terms != unchanged).then_some(terms)
+    /// The schedule, and what the options name of when its runs are, and of late ones.
+    pub fn terms(&self) -> Terms {
+        let mut named = self.lateness.apply(self.rule.of(&self.key));
+        named = self.times.iter().fold(named, |named, times| named.times(times.0));
+        self.within.iter().fold(named, |named, within| named.within(within.0))
     }
 
     pub fn changes_task(&self) -> bool {

@@ -1,9 +1,7 @@
 //! `schedule`, `reschedule`, `unschedule` and `schedules`.
 
-use std::time::Duration;
-
 use serde_json::json;
-use tubewell::{Error, Put, Receipt, Schedule, ScheduleInfo, Store, TaskState, Tube};
+use tubewell::{Error, Put, Receipt, ScheduleInfo, Store, TaskState, Tube};
 
 use super::put;
 use crate::args::{self, RescheduleArgs, Schedules, Unschedule};
@@ -15,26 +13,13 @@ use crate::{bytes, duration, moment, store};
 /// How many schedules are read at a time.
 const PAGE: usize = 500;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 pub fn schedule(store: &Store, args: &args::Schedule, output: &mut Output) -> CommandResult {
-    let mut schedule = match (args.rule.every, args.rule.cron()) {
-        (Some(interval), _) => Schedule::every(&args.key, interval),
-        (None, Some((expression, zone))) => Schedule::cron(&args.key, expression, zone),
-        (None, None) => {
-            return Err(Failure::usage("the schedule does not say when its runs are")
-                .hint("give --every DURATION, or --cron EXPRESSION"));
-        }
-    };
-    let tube = store::tube_to_fill(store, &args.tube)?;
-    schedule = args.rule.starting.into_iter().fold(schedule, Schedule::starting);
-    schedule = args.times.into_iter().fold(schedule, Schedule::times);
-    schedule = args.lateness.missed.into_iter().fold(schedule, Schedule::missed);
-    schedule = args.within.into_iter().fold(schedule, Schedule::within);
-    if let Some(overlap) = args.lateness.overlap {
-        schedule = schedule.overlap(overlap.into());
+    if args.rule.every.is_none() && args.rule.cron.is_none() {
+        return Err(Failure::usage("the schedule does not say when its runs are")
+            .hint("give --every DURATION, or --cron EXPRESSION"));
     }
-    let receipt = tube.schedule(schedule, task(args)?)?;
+    let tube = store::tube_to_fill(store, &args.tube)?;
+    let receipt = tube.schedule(args.terms(), task(args)?)?;
     // A run that is due at once is there when the command ends.
     store::catch_up_now(store)?;
     report(("stored", &args.key), &args.tube, receipt, output)
@@ -57,23 +42,18 @@ fn task(args: &args::Schedule) -> CommandResult<Put> {
 
 pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> CommandResult {
     let tube = store::tube(store, &args.tube)?;
-    let mut receipt = None;
-    if args.changes_task() {
-        let task = changed_task(store, &tube, args)?;
-        receipt = Some(tube.schedules().change_task(&args.key, task).map_err(unknown)?);
-    }
-    let receipt = match (args.terms(), receipt) {
-        (None, Some(receipt)) => receipt,
-        (terms, _) => {
-            let terms = terms.unwrap_or_else(|| Schedule::of(&args.key));
-            tube.schedules().change(terms).map_err(unknown)?
-        }
+    let schedules = tube.schedules();
+    let changed = if args.changes_task() {
+        schedules.change_task(args.terms(), changed_task(store, &tube, args)?)
+    } else {
+        schedules.change(args.terms())
     };
+    let receipt = changed.map_err(unknown)?;
     store::catch_up_now(store)?;
     report(("changed", &args.key), &args.tube, receipt, output)
 }
 
-/// What the runs put after the change. Refuses times that are refused before the task is changed.
+/// The task of the schedule, with the changes.
 fn changed_task(store: &Store, tube: &Tube, args: &RescheduleArgs) -> CommandResult<Put> {
     let not_found = || unknown(Error::KeyNotFound { key: args.key.clone() });
     let Some(was) = tube.schedules().get(&args.key)? else {
@@ -83,7 +63,6 @@ fn changed_task(store: &Store, tube: &Tube, args: &RescheduleArgs) -> CommandRes
             unknown(Error::WrongState { id: task.id, state: task.state, wanted })
         }));
     };
-    check_terms(args, &was)?;
     let body = match &args.body {
         Some(body) => bytes::of_argument("body", body)?,
         None => {
@@ -92,16 +71,6 @@ fn changed_task(store: &Store, tube: &Tube, args: &RescheduleArgs) -> CommandRes
         }
     };
     Ok(args.task(was, body))
-}
-
-/// Changes a schedule with these counts in a store of its own.
-fn check_terms(args: &RescheduleArgs, was: &ScheduleInfo) -> CommandResult {
-    let Some(terms) = args.terms() else { return Ok(()) };
-    let scratch = Store::in_memory()?.tube("scratch")?;
-    let alike = Schedule::every(&args.key, HOUR).restored(None, was.runs, was.skipped);
-    scratch.schedule(alike, "")?;
-    scratch.schedules().change(terms)?;
-    Ok(())
 }
 
 /// Removes a schedule, in whichever tube it is.

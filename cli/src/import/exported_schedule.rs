@@ -24,7 +24,8 @@ pub struct ExportedSchedule {
 }
 
 impl ExportedSchedule {
-    /// The schedule and its task for a tube of this driver. `id`: its id in the store; `None` is the next one.
+    /// The schedule and its task for a tube of this driver. `id`: its id in the store; `None` is the
+    /// next one.
     pub fn restore(self, driver: &str, id: Option<u64>) -> (Schedule, Put<Vec<u8>>) {
         let mut options = self.options;
         if !is_timed(driver) {

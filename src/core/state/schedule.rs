@@ -42,7 +42,7 @@ pub(crate) struct ScheduleRequest {
 }
 
 impl ScheduleRequest {
-    /// A schedule with its task, which is complete: what is not named has its default. With its key.
+    /// A whole schedule: what it does not name has its default. With the key of the schedule.
     pub(crate) fn new(schedule: Schedule, task: Encoded) -> Result<(Arc<str>, ScheduleRequest)> {
         let whole = Schedule {
             times: Some(schedule.times.flatten()),
@@ -51,13 +51,17 @@ impl ScheduleRequest {
             overlap: Some(schedule.overlap.unwrap_or_default()),
             ..schedule
         };
-        let (key, request) = ScheduleRequest::change(whole)?;
-        Ok((key, ScheduleRequest { put: Some(PutRequest::of(task)), ..request }))
+        ScheduleRequest::change(whole, Some(task))
     }
 
-    /// What a schedule names, with its key. Checks what the request cannot tell: an interval is rounded
-    /// up, and a number of runs that is out of bounds may be another one in it.
-    pub(crate) fn change(named: Schedule) -> Result<(Arc<str>, ScheduleRequest)> {
+    /// The changes that a schedule names, and a task for further runs. With the key of the schedule.
+    ///
+    /// The request does not show an interval before it is rounded up, nor each number of missed runs that is
+    /// out of bounds. This function checks both.
+    pub(crate) fn change(
+        named: Schedule,
+        task: Option<Encoded>,
+    ) -> Result<(Arc<str>, ScheduleRequest)> {
         named.recurrence.as_ref().map_or(Ok(()), Recurrence::check_interval)?;
         named.missed.map_or(Ok(()), Missed::check)?;
         let request = ScheduleRequest {
@@ -67,15 +71,10 @@ impl ScheduleRequest {
             missed: named.missed.map(missed_number),
             within: named.within.map(|within| within.map(micros_ceil)),
             skips_overlap: named.overlap.map(|overlap| overlap == Overlap::Skip),
-            put: None,
+            put: task.map(PutRequest::of),
             restored: named.restored,
         };
         Ok((named.key.into(), request))
-    }
-
-    /// What the runs put, and nothing else.
-    pub(crate) fn change_task(task: Encoded) -> ScheduleRequest {
-        ScheduleRequest { put: Some(PutRequest::of(task)), ..ScheduleRequest::default() }
     }
 
     /// Checks what can be checked without the tube.

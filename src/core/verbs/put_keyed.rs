@@ -1,6 +1,6 @@
 //! Puts of tasks with a key, and calls that put several tasks of which some have a key or a token.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
@@ -9,6 +9,7 @@ use super::keys::KeyLookUp;
 use super::put::IdCheck;
 use super::replace::Replacement;
 use super::tokens::LookUp;
+use crate::base::id_map::IdMap;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, PutRequest, Wait};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
@@ -244,7 +245,7 @@ impl Core {
         let has_changed = steps.iter().any(|step| !matches!(step, Step::Kept(_)));
         let keeps = steps.iter().any(|step| matches!(step, Step::Kept(_)));
         // A kept task that the call itself has replaced was looked up while its claim stood.
-        let mut replaced = HashMap::new();
+        let mut replaced = IdMap::default();
         let own = has_changed.then(|| self.decided(number, visibility, |commit| commit));
         let commit = own.as_ref().map_or(0, |own| own.answer);
         self.publish_together(|core| {

@@ -3,6 +3,7 @@
 use super::{Schedules, Tube};
 use crate::core::ScheduleRequest;
 use crate::core::list::{ChangeSchedule, FindSchedule, ListSchedules, RemoveSchedule, SetSchedule};
+use crate::values::put::Encoded;
 use crate::values::task::Cursor;
 use crate::{IntoPut, Mode, Page, Receipt, Result, Schedule, ScheduleInfo};
 
@@ -22,10 +23,10 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// If a schedule has the key already, it is brought in line with this one and this task, in this tube: it
     /// keeps its id, its count of runs and, if it has the same interval or expression, its next moment. So an
-    /// application may store its schedules at each start. Each start then overrides what
-    /// [`change`](Schedules::change) and [`change_task`](Schedules::change_task) have set meanwhile, and
-    /// stores a schedule anew that was removed or has ended. If others change the schedules, store only those
-    /// that [`get`](Schedules::get) does not find.
+    /// application may store its schedules at each start. Each start then overrides the
+    /// changes that operators have made with [`change`](Schedules::change) and
+    /// [`change_task`](Schedules::change_task), and stores removed and ended schedules anew. To keep such
+    /// changes, store only the schedules that [`get`](Schedules::get) does not find.
     ///
     /// A schedule takes no place of the tube's capacity. [`truncate`](crate::Admin::truncate) and
     /// [`drop_tube`](crate::Store::drop_tube) remove it, as does a [`delete`](Tube::delete) by its id.
@@ -130,13 +131,12 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn change(&self, named: Schedule) -> M::Answer<Receipt> {
-        let change = ScheduleRequest::change(named);
-        let change = change.map(|(key, request)| ChangeSchedule { key, request });
-        self.tube.make_checked(change)
+        self.make_change(named, Ok(None))
     }
 
-    /// Changes what each further run of the schedule with this key puts: the body and all options of its
-    /// task. The runs that were put, and when the further ones are, stay as they are.
+    /// Changes what each further run puts: the body and all options of its task. `of` is the key of the
+    /// schedule, or a schedule that names what else changes, as in [`change`](Schedules::change). All of it is
+    /// one commit. The runs that were put stay as they are.
     ///
     /// If the schedule is in another tube, it goes on in this one. Once this returns, the change survives
     /// what a put survives. It waits as a put does.
@@ -153,16 +153,25 @@ impl<T, M: Mode> Schedules<'_, T, M> {
     /// let store = Store::in_memory()?;
     /// let jobs = store.tube("jobs")?;
     /// jobs.schedule(Schedule::every("report", Duration::from_secs(3600)), "sales")?;
-    /// jobs.schedules().change_task("report", Put::new("sales and costs").tag("checked"))?;
-    /// assert_eq!(jobs.schedules().get("report")?.unwrap().tags, ["checked"]);
+    /// let schedules = jobs.schedules();
+    /// schedules.change_task("report", Put::new("sales and costs").tag("checked"))?;
+    /// schedules.change_task(Schedule::of("report").times(9), "sales")?;
+    ///
+    /// let report = schedules.get("report")?.unwrap();
+    /// assert_eq!((report.times, report.tags.len()), (Some(9), 0));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    pub fn change_task<P: IntoPut<T>>(&self, key: &str, task: P) -> M::Answer<Receipt> {
-        let change = self.tube.encode(task).map(|task| {
-            let request = ScheduleRequest::change_task(task);
-            ChangeSchedule { key: key.into(), request }
-        });
-        self.tube.make_checked(change)
+    pub fn change_task<P: IntoPut<T>>(
+        &self,
+        of: impl Into<Schedule>,
+        task: P,
+    ) -> M::Answer<Receipt> {
+        self.make_change(of.into(), self.tube.encode(task).map(Some))
+    }
+
+    fn make_change(&self, named: Schedule, task: Result<Option<Encoded>>) -> M::Answer<Receipt> {
+        let change = task.and_then(|task| ScheduleRequest::change(named, task));
+        self.tube.make_checked(change.map(|(key, request)| ChangeSchedule { key, request }))
     }
 
     /// Removes the schedule with this key, in whichever tube it is. Its runs stay.
