@@ -68,14 +68,14 @@ impl Core {
     }
 
     pub(in crate::core) fn has_metrics(&self, number: u32) -> bool {
-        self.tubes.get(&number).is_some_and(|tube| tube.days.is_some())
+        self.tubes.get(number).is_some_and(|tube| tube.days.is_some())
     }
 
     /// Counts the end of a task by its holder, whose claim is still there.
     #[inline]
     pub(in crate::core) fn count_ack(&mut self, number: u32, id: u64) {
         if self.has_metrics(number)
-            && let Some(claim) = self.claims.get(&id)
+            && let Some(claim) = self.claims.get(id)
         {
             let run = self.now.running.saturating_sub(claim.taken_at);
             self.count_now(number, Counted::Ack { run });
@@ -101,7 +101,7 @@ impl Core {
     /// several days those whose row is damaged.
     fn days(&mut self, number: u32, (from, to): (u32, u32)) -> Result<Vec<(u32, DayCounts)>> {
         let from = from.max(self.first_day_of(number)?);
-        let Some(tube) = self.tubes.get(&number).filter(|_| from <= to) else {
+        let Some(tube) = self.tubes.get(number).filter(|_| from <= to) else {
             return Ok(Vec::new());
         };
         let space = tube.definition.space;
@@ -150,7 +150,7 @@ impl Core {
 
     /// The rows of a tube whose space is about to change, for `put_days_back`.
     pub(in crate::core) fn take_days(&mut self, number: u32) -> Result<Vec<(u32, DayCounts)>> {
-        let Some(tube) = self.tubes.get(&number).filter(|tube| tube.days.is_some()) else {
+        let Some(tube) = self.tubes.get(number).filter(|tube| tube.days.is_some()) else {
             return Ok(Vec::new());
         };
         let space = tube.definition.space;
@@ -164,7 +164,7 @@ impl Core {
 
     /// Writes rows in the new space of a tube. Those in the old one are purged.
     pub(in crate::core) fn put_days_back(&mut self, number: u32, days: Vec<(u32, DayCounts)>) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let (space, buffer) = (tube.definition.space, tube.buffer);
         for (day, counts) in days {
             let row = counts.to_row(space, day);
@@ -189,7 +189,7 @@ impl Core {
 
     /// Checks that the numbers in memory agree with each other.
     pub(in crate::core) fn check_days(&self, findings: &mut Vec<String>) {
-        for tube in self.tubes.values() {
+        for tube in self.tubes.iter().map(|(_, tube)| tube) {
             let days = tube.days.iter().flat_map(|state| &state.days);
             for (day, counted) in days {
                 let found = counted.counts.disagreements();
@@ -207,7 +207,7 @@ impl Core {
             return held.push((number, counted));
         }
         let today = day_of(self.now.timeline);
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let Some(state) = &mut tube.days else { return };
         let kept = tube.definition.policies.metrics;
         let buffer = &mut self.buffers[tube.buffer];
@@ -221,7 +221,7 @@ impl Core {
 
     /// Writes the numbers of a tube, and removes the days that it does not keep.
     fn write_days_of(&mut self, number: u32) -> Result<()> {
-        let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
+        let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
         let (space, kept) = (tube.definition.space, tube.definition.policies.metrics);
         let Some(state) = &mut tube.days else { return Ok(()) };
         let rows = &mut self.buffers[tube.buffer];
@@ -259,7 +259,7 @@ impl Core {
 
     /// The first day that a tube keeps.
     fn first_day_of(&self, number: u32) -> Result<u32> {
-        let definition = &self.tubes.get(&number).ok_or(Error::Closed)?.definition;
+        let definition = &self.tubes.get(number).ok_or(Error::Closed)?.definition;
         let kept = definition.policies.metrics;
         if kept == 0 {
             let name = &definition.name;
@@ -271,7 +271,7 @@ impl Core {
     }
 
     fn rows_of_days(&mut self, number: u32, from: u32, to: u32) -> Result<Vec<Row>> {
-        let Some(tube) = self.tubes.get(&number) else { return Ok(Vec::new()) };
+        let Some(tube) = self.tubes.get(number) else { return Ok(Vec::new()) };
         let space = tube.definition.space;
         let (from, to) = (keys::day(space, from), keys::after(&keys::day(space, to)));
         self.buffers[tube.buffer].scan(Table::Days, &from, &to, usize::MAX)

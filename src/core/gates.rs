@@ -88,7 +88,7 @@ verb! {
 impl Decide for Pause {
     fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
         let Pause { time } = *self;
-        let Some(tube) = core.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let Some(tube) = core.tubes.get_mut(number) else { return Err(Error::Closed) };
         let until = Some(core.now.timeline.saturating_add(time)).filter(|_| time > 0);
         if tube.pause_ends_at(core.now) == until {
             return Ok(core.definition_stored(number).map(drop));
@@ -134,7 +134,7 @@ impl Core {
     /// Sets the alarm of a tube for the gate at which takes wait, or removes it.
     #[inline]
     pub(super) fn set_alarm(&mut self, number: u32) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let policies = &tube.definition.policies;
         let has_gates =
             policies.max_taken.is_some() || policies.paused.is_some() || policies.rate.is_some();
@@ -166,17 +166,17 @@ impl Core {
     /// Checks that the takes that wait for a gate will be served when it opens, and that the sweeper
     /// wakes for no other gate.
     pub(super) fn check_gates(&self, findings: &mut Vec<String>) {
-        for (number, tube) in &self.tubes {
+        for (number, tube) in self.tubes.iter() {
             let name = &tube.definition.name;
             let alarm = tube.gates.alarm;
-            let is_set = alarm.is_none_or(|alarm| self.alarms.contains(alarm, *number));
+            let is_set = alarm.is_none_or(|alarm| self.alarms.contains(alarm, number));
             // One that is due was not processed yet.
             let is_wanted = alarm == tube.wanted_alarm(self.now);
             if !is_set || !is_wanted && !tube.alarm_is_due(self.now) {
                 findings.push(format!("tube {name:?}: takes wait for a gate without an alarm"));
             }
         }
-        let alarms = self.tubes.values().filter(|tube| tube.gates.alarm.is_some()).count();
+        let alarms = self.tubes.iter().map(|(_, tube)| tube).filter(|tube| tube.gates.alarm.is_some()).count();
         if alarms != self.alarms.len() {
             findings.push("an alarm is set for a gate at which no take waits".to_owned());
         }

@@ -108,7 +108,7 @@ impl Core {
     ) -> NewEntries {
         let now = self.now.timeline;
         let tube = self.name_of_tube(number);
-        let claim = self.claims.get(&id);
+        let claim = self.claims.get(id);
         let holder = claim.and_then(|claim| self.label_of(claim));
         let mut new = Vec::new();
         if took {
@@ -216,7 +216,7 @@ impl Core {
         let stored = header.history();
         let is_under_way =
             |claim: &&ClaimState| claim.tube == number && claim.header.takes > header.takes;
-        let Some(claim) = self.claims.get(&id).filter(is_under_way) else { return Ok(entries) };
+        let Some(claim) = self.claims.get(id).filter(is_under_way) else { return Ok(entries) };
         let Some(after) = StoredEntries::after(stored, 1, self.history_limit(number)) else {
             return Ok(entries);
         };
@@ -260,7 +260,7 @@ impl Core {
     /// How many entries a task of a tube has at most.
     #[inline]
     pub(in crate::core) fn history_limit(&self, number: u32) -> u32 {
-        self.tubes.get(&number).map_or(0, |tube| tube.definition.policies.history)
+        self.tubes.get(number).map_or(0, |tube| tube.definition.policies.history)
     }
 
     fn store_entries(
@@ -285,7 +285,7 @@ impl Core {
     }
 
     fn name_of_tube(&self, number: u32) -> Arc<str> {
-        self.tubes.get(&number).map(|tube| tube.definition.name.clone()).unwrap_or_default()
+        self.tubes.get(number).map(|tube| tube.definition.name.clone()).unwrap_or_default()
     }
 }
 

@@ -79,7 +79,7 @@ impl Core {
     }
 
     fn queue_event_with(&mut self, change: &Change, progress: Option<Progress>) {
-        let Some(tube) = self.tubes.get(&change.tube) else { return };
+        let Some(tube) = self.tubes.get(change.tube) else { return };
         let has_callback = tube.callback.is_some();
         if !has_callback && !self.readers.wanted().contains(change.kind) {
             return;
@@ -112,7 +112,7 @@ impl Core {
     fn key_of_change<'a>(&'a self, change: &'a Change) -> Option<&'a Arc<str>> {
         let id = change.id;
         let header = change.header.as_ref();
-        match header.or_else(|| Some(&self.claims.get(&id)?.header)) {
+        match header.or_else(|| Some(&self.claims.get(id)?.header)) {
             Some(header) => key_of(header),
             None => self.origins.get(&id)?.key.as_ref(),
         }
@@ -124,7 +124,7 @@ impl Core {
             return None;
         }
         let id = change.id;
-        match change.header.as_ref().or_else(|| Some(&self.claims.get(&id)?.header)) {
+        match change.header.as_ref().or_else(|| Some(&self.claims.get(id)?.header)) {
             Some(header) => tags_of(header),
             None => self.origins.get(&id)?.tags.clone(),
         }
@@ -135,7 +135,7 @@ impl Core {
         if change.from != Some(taken) && change.to != taken {
             return None;
         }
-        match self.claims.get(&change.id) {
+        match self.claims.get(change.id) {
             Some(claim) => self.label(claim),
             None => self.origins.get(&change.id)?.owner.as_ref(),
         }

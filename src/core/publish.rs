@@ -28,7 +28,7 @@ impl Core {
     /// Makes the changes of a successful flush visible, in order.
     pub(crate) fn finish_flush(&mut self, buffer: usize) {
         if buffer == FILE {
-            self.ids.reserved = self.ids.reserved.max(self.ids.reserved_in_flight);
+            self.ids.flush_has_ended();
         }
         let mut changes = self.buffers[buffer].finish_flush();
         self.publish_together(|core| {
@@ -85,7 +85,7 @@ impl Core {
         if is_watched {
             self.answer_watches(change);
         }
-        let Some(tube) = self.tubes.get_mut(&number) else { return self.forget_origin(change.id) };
+        let Some(tube) = self.tubes.get_mut(number) else { return self.forget_origin(change.id) };
         let is_current = tube.definition.space == change.space;
         update_statistics(&mut tube.visible, change, is_current);
         let done = change.to == TaskState::Done;
@@ -138,7 +138,7 @@ impl Core {
     /// Adds the task, or the best task of the sub-queue that the change has freed, to the window. Returns
     /// the other tubes that share the limit that it has freed, and that were refused a task.
     fn offer(&mut self, change: &mut Change) -> Result<Vec<u32>> {
-        let (Some(tube), Some(header)) = (self.tubes.get_mut(&change.tube), change.header.take())
+        let (Some(tube), Some(header)) = (self.tubes.get_mut(change.tube), change.header.take())
         else {
             return Ok(Vec::new());
         };
@@ -173,7 +173,7 @@ impl Core {
         if self.is_refused(number, sub) {
             return Ok(());
         }
-        let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
+        let Some(tube) = self.tubes.get(number) else { return Ok(()) };
         if self.is_sub_queue_shut(tube, sub) {
             return Ok(());
         }
@@ -181,7 +181,7 @@ impl Core {
         let holders = tube.limits.as_ref().and_then(|_| tube.busy.get(sub));
         let searched = holders.and_then(Holders::searched);
         let best = self.best_of_sub(number, sub, searched)?;
-        let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
+        let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
         let old = tube.window.of_sub(sub);
         if old == best {
             return Ok(());
@@ -209,7 +209,7 @@ impl Core {
     ) -> Result<Option<Rank>> {
         let (best, last) = self.next_of_sub(number, sub, searched)?;
         if last != searched
-            && let Some(tube) = self.tubes.get_mut(&number)
+            && let Some(tube) = self.tubes.get_mut(number)
             && let Some(holders) = tube.busy.get_mut(sub)
         {
             holders.set_searched(last);
@@ -251,7 +251,7 @@ impl Core {
     ) -> Change {
         Change {
             tube: number,
-            space: self.tubes.get(&number).map_or(0, |tube| tube.definition.space),
+            space: self.tubes.get(number).map_or(0, |tube| tube.definition.space),
             id,
             kind,
             from,

@@ -16,7 +16,8 @@ impl Core {
         if self.buffers[MEMORY].engine().is_some() {
             let ledger: Vec<TubeTotals> = self
                 .tubes
-                .values()
+                .iter()
+                .map(|(_, tube)| tube)
                 .filter(|tube| tube.buffer == MEMORY)
                 .map(TubeState::ledger)
                 .collect();
@@ -41,13 +42,13 @@ impl Core {
     /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
     /// and is a holder of its sub-queue.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
-        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
+        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (id, claim.clone())).collect();
         for (id, claim) in claims {
             let position = position_of(id, Shelf::Ready, &claim.header);
             if self.edit(claim.tube, |ledger| ledger.at(&position))?.is_none() {
                 findings.push(format!("task {id} is claimed but not stored as ready"));
             }
-            let Some(tube) = self.tubes.get(&claim.tube) else {
+            let Some(tube) = self.tubes.get(claim.tube) else {
                 findings.push(format!("task {id} is claimed in a tube that does not exist"));
                 continue;
             };
@@ -67,7 +68,7 @@ impl Core {
             if claim.parked_until().is_none()
                 && self
                     .sessions
-                    .get(&claim.session)
+                    .get(claim.session)
                     .is_none_or(|session| !session.claims.contains(&id))
             {
                 findings.push(format!("task {id} is not listed in the session that claims it"));
@@ -78,10 +79,13 @@ impl Core {
 
     /// Checks that the claims that were counted or parked, and no others, have a row.
     fn check_claim_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        if !self.claims.are_found_by_end() {
+            findings.push("the parked claims are not found by their ends".into());
+        }
         let mut expected = [BTreeSet::new(), BTreeSet::new()];
         for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.has_row()) {
-            if let Some(tube) = self.tubes.get(&claim.tube) {
-                expected[tube.buffer].insert(keys::by_id(tube.definition.space, *id));
+            if let Some(tube) = self.tubes.get(claim.tube) {
+                expected[tube.buffer].insert(keys::by_id(tube.definition.space, id));
             }
         }
         for (buffer, expected) in [FILE, MEMORY].into_iter().zip(&mut expected) {
@@ -126,8 +130,8 @@ impl Core {
     }
 
     fn check_tubes(&self, findings: &mut Vec<String>) {
-        for (number, tube) in &self.tubes {
-            let claims = self.claims.values().filter(|claim| claim.tube == *number).count();
+        for (number, tube) in self.tubes.iter() {
+            let claims = self.claims.iter().filter(|(_, claim)| claim.tube == number).count();
             let mut report =
                 |what: &str| findings.push(format!("tube {:?}: {what}", tube.definition.name));
             if claims != tube.taken.len() {
@@ -158,7 +162,7 @@ impl Core {
             tube.has_waiting_takers() && !tube.is_shut(now) && !is_due
         };
         let waited_for = self.tubes.iter().filter(|(_, tube)| is_waited_for(tube));
-        for number in waited_for.map(|(number, _)| *number).collect::<Vec<_>>() {
+        for number in waited_for.map(|(number, _)| number).collect::<Vec<_>>() {
             if self.has_takeable(number)? {
                 let name = self.head(number).name;
                 findings.push(format!(
@@ -172,7 +176,7 @@ impl Core {
     /// Whether a tube has a takeable task, gates ignored.
     fn has_takeable(&mut self, number: u32) -> Result<bool> {
         loop {
-            let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
+            let Some(tube) = self.tubes.get(number) else { return Ok(false) };
             let shared = tube.has_shared_limits();
             let mut after = None;
             while let Some((rank, slot)) = tube.window.next_after(after) {
@@ -191,7 +195,7 @@ impl Core {
 
     /// Checks that there is no task up to the rank up to which a shelf is known to be empty.
     fn check_empty_up_to(&mut self, findings: &mut Vec<String>) -> Result<()> {
-        let known = self.tubes.iter().map(|(number, tube)| (*number, tube.empty_up_to));
+        let known = self.tubes.iter().map(|(number, tube)| (number, tube.empty_up_to));
         for (number, known) in known.collect::<Vec<_>>() {
             for (shelf, rank) in [(Shelf::Done, known.done), (Shelf::Buried, known.buried)] {
                 let Some(rank) = rank else { continue };

@@ -99,7 +99,7 @@ mod tests {
 
     /// Keeps the first task as a done one, and gives the second a failure.
     fn end_two_tasks(core: &mut Core) {
-        let number = core.names["work"];
+        let number = core.tubes.named("work").unwrap();
         core.edit(number, |ledger| {
             for (id, shelf, note) in
                 [(0, Shelf::Done, Note::Result), (1, Shelf::Buried, Note::Failure)]

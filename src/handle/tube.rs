@@ -202,7 +202,7 @@ impl<T, M: Mode> Tube<T, M> {
         let mut callback = callback;
         self.handle.here("a callback")?.inner()?.run(|core| {
             core.tube(self.head.number, &self.head.name)?;
-            if let Some(tube) = core.tubes.get_mut(&self.head.number) {
+            if let Some(tube) = core.tubes.get_mut(self.head.number) {
                 std::mem::swap(&mut tube.callback, &mut callback);
             }
             Ok(callback.take())

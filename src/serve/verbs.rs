@@ -110,7 +110,7 @@ impl IfRefused {
 
 /// The write buffer of a call.
 fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> usize {
-    let tube = V::On::tube(on).and_then(|number| core.tubes.get(&number));
+    let tube = V::On::tube(on).and_then(|number| core.tubes.get(number));
     tube.map_or(FILE, |tube| tube.buffer)
 }
 

@@ -27,7 +27,7 @@ impl Core {
         number: u32,
         options: &TubeOptions,
     ) -> Result<Decided<TubeHead>> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let existing = &tube.definition;
         let differs = |what| Error::TubeDiffers { name: existing.name.to_string(), what };
         if let Some(driver) = options.driver.as_ref().filter(|driver| **driver != *existing.driver)
@@ -38,7 +38,7 @@ impl Core {
         if !options.name_any() {
             return Ok(self.definition_stored(number));
         }
-        let traits = tube.driver(|| self.known_drivers())?.traits();
+        let traits = tube.driver(|| self.tubes.known_drivers())?.traits();
         let policies = existing.policies.altered(options, &existing.driver, traits)?;
         if let Some(what) = existing.policies.lasting_difference(&policies) {
             return Err(differs(what));
@@ -52,7 +52,7 @@ impl Core {
 
     /// Gives a tube another definition.
     fn alter_to(&mut self, number: u32, wanted: Definition) -> Result<Decided<TubeHead>> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let existing = &tube.definition;
         let metrics_differ = wanted.policies.metrics != existing.policies.metrics;
         let gets_history = existing.policies.history == 0 && wanted.policies.history > 0;
@@ -63,7 +63,7 @@ impl Core {
         }
         // The history has the takes of these claims too, also after a kill.
         let claims = if gets_history { self.dated_rows(number)? } else { Vec::new() };
-        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get_mut(number) else { return Err(Error::Closed) };
         match &mut tube.days {
             Some(days) if wanted.policies.metrics > 0 => days.removed_on = None,
             days => *days = DayState::new(&wanted.policies),
@@ -90,7 +90,7 @@ impl Core {
 
     /// Stores the definition of a tube, which has changed, and serves the takes that wait for it.
     pub(in crate::core) fn definition_changed(&mut self, number: u32) -> Decided<TubeHead> {
-        if let Some(tube) = self.tubes.get(&number) {
+        if let Some(tube) = self.tubes.get(number) {
             let definition = tube.definition.clone();
             self.write_definition(&definition);
         }

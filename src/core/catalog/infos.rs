@@ -26,7 +26,7 @@ verb! {
 
 impl Decide for Tubes {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Vec<TubeInfo>>> {
-        let tubes = core.names.values().filter_map(|number| core.tubes.get(number));
+        let tubes = core.tubes.names().filter_map(|(_, number)| core.tubes.get(number));
         let infos = tubes.map(|tube| tube.info(core.now.timeline));
         Ok(Decided::now(infos.collect()))
     }
@@ -43,7 +43,7 @@ impl Decide for InfoOf {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<TubeInfo>> {
-        let tube = core.tubes.get(&number).ok_or(Error::Closed)?;
+        let tube = core.tubes.get(number).ok_or(Error::Closed)?;
         Ok(Decided::now(tube.info(core.now.timeline)))
     }
 }
@@ -59,7 +59,7 @@ impl Decide for IsTimed {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<bool>> {
-        let tube = core.tubes.get(&number);
+        let tube = core.tubes.get(number);
         Ok(Decided::now(tube.is_some_and(|tube| tube.definition.timed)))
     }
 }
@@ -67,10 +67,10 @@ impl Decide for IsTimed {
 impl Core {
     pub(crate) fn find_tube(&self, name: &str) -> Result<TubeHead> {
         self.check_open()?;
-        match self.names.get(name) {
-            Some(number) => Ok(self.head(*number)),
+        match self.tubes.named(name) {
+            Some(number) => Ok(self.head(number)),
             None => {
-                let similar = similar(name, self.names.keys().map(|known| &**known));
+                let similar = similar(name, self.tubes.names().map(|(known, _)| &**known));
                 Err(Error::TubeNotFound { name: name.into(), similar })
             }
         }

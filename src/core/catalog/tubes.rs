@@ -10,6 +10,7 @@ use tubewell_drivers::{Counts, Driver, FIFOTTL, HeadCache, TUBE_NAME_MAX, Table,
 
 use super::rows::{count_key, encode, purge_key, tube_key};
 use crate::commit::DueCursor;
+use crate::core::parents::mark_of_purge;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
@@ -99,18 +100,18 @@ verb! {
 
 impl Decide for Truncate {
     fn decide(&self, core: &mut Core, TubeRef { number, .. }: TubeRef<'_>) -> Result<Decided<()>> {
-        let taken: Vec<u64> = match core.tubes.get(&number) {
+        let taken: Vec<u64> = match core.tubes.get(number) {
             Some(tube) => tube.taken.iter().map(|(_, id)| *id).collect(),
             None => return Err(Error::Closed),
         };
-        let space = core.new_space()?;
+        let space = core.tubes.new_space()?;
         let days = core.take_days(number)?;
         let may_have_edges = core.may_have_edges(number);
         for id in taken {
             core.remove_claim(id);
             core.forget_origin(id);
         }
-        let Some(tube) = core.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let Some(tube) = core.tubes.get_mut(number) else { return Err(Error::Closed) };
         let (buffer, old) = (tube.buffer, std::mem::replace(&mut tube.definition.space, space));
         tube.counts = Counts::default();
         tube.occupied = 0;
@@ -120,7 +121,7 @@ impl Decide for Truncate {
         tube.head_cache.clear();
         let definition = tube.definition.clone();
         core.schedule_purge(buffer, old, may_have_edges);
-        core.spaces.insert(space, number);
+        core.tubes.set_space(space, number);
         core.put_days_back(number, days);
         core.buffers[buffer].dirty_counts.insert(number);
         core.write_definition(&definition);
@@ -141,25 +142,25 @@ impl Core {
     fn create_tube(&mut self, request: &CreateTube) -> Result<Decided<TubeHead>> {
         self.check_open()?;
         check_name("a tube", &request.name)?;
-        if let Some(number) = self.names.get(&*request.name).copied() {
+        if let Some(number) = self.tubes.named(&request.name) {
             return self.open_existing(request, number);
         }
         let name = request.options.driver.as_deref().unwrap_or(FIFOTTL);
-        let driver = self.drivers.get(name).cloned().ok_or_else(|| Error::DriverUnknown {
+        let driver = self.tubes.driver(name).cloned().ok_or_else(|| Error::DriverUnknown {
             name: name.into(),
-            known: self.known_drivers(),
+            known: self.tubes.known_drivers(),
         })?;
         let definition = define(&request.name, name, &request.options, &*driver)?;
         if definition.policies.temporary && self.buffers[MEMORY].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
             self.buffers[MEMORY].set_engine(Arc::new(engine));
         }
-        let number = self.new_space()?;
+        let number = self.tubes.new_space()?;
         let definition = Definition { space: number, ..definition };
         self.write_definition(&definition);
         let mut tube = self.tube_state(definition, Counts::default(), Some(driver));
         tube.callback.clone_from(&request.options.callback);
-        self.add_tube(number, tube);
+        self.tubes.add(number, tube);
         Ok(self.catalog_changed(number))
     }
 
@@ -169,7 +170,7 @@ impl Core {
         }
         let decided = self.alter_named(number, &request.options)?;
         // The existing callback stays until `on_task_change` replaces it.
-        if let Some(tube) = self.tubes.get_mut(&number)
+        if let Some(tube) = self.tubes.get_mut(number)
             && tube.callback.is_none()
         {
             tube.callback.clone_from(&request.options.callback);
@@ -187,7 +188,7 @@ impl Core {
     fn drop_tube(&mut self, name: &str) -> Result<Decided<()>> {
         let number = self.find_tube(name)?.number;
         let busy = |why: &str| Error::TubeBusy { name: name.into(), why: why.into() };
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         if !tube.taken.is_empty() {
             return Err(busy("it has taken tasks"));
         }
@@ -197,10 +198,8 @@ impl Core {
         self.end_ready_watches(number, || Err(Error::TubeDropped { name: name.into() }));
         let may_have_edges = self.may_have_edges(number);
         let freed = self.remove_all_holders(number);
-        let Some(tube) = self.tubes.remove(&number) else { return Err(Error::Closed) };
-        self.strays.remove(&number);
+        let Some(tube) = self.tubes.remove(number) else { return Err(Error::Closed) };
         self.remove_pauses(&tube);
-        self.names.remove(name);
         self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.deeds().callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
@@ -216,12 +215,14 @@ impl Core {
         let name = driver.name().to_owned();
         // The name is stored in the definitions of tubes, whose rows have a maximum size.
         check_name("a driver", &name)?;
-        if self.drivers.contains_key(&name) {
+        if self.tubes.driver(&name).is_some() {
             return Err(Error::DriverExists { name });
         }
         let traits = driver.traits();
-        let mut waiting = self.tubes.values_mut().filter(|tube| tube.definition.driver == name);
-        if let Some(tube) = waiting.find(|tube| tube.definition.traits() != traits) {
+        let differs = |tube: &&TubeState| {
+            tube.definition.driver == name && tube.definition.traits() != traits
+        };
+        if let Some(tube) = self.tubes.iter().map(|(_, tube)| tube).find(differs) {
             let was = tube.definition.traits();
             return Err(Error::invalid(format!(
                 "driver {name:?} has {traits:?}, but tube {:?} was created with {was:?}",
@@ -236,7 +237,7 @@ impl Core {
                 self.buffers[tube.buffer].moments = DueCursor::default();
             }
         }
-        self.drivers.insert(name, driver);
+        self.tubes.add_driver(name, driver);
         Ok(())
     }
 
@@ -249,7 +250,7 @@ impl Core {
         if self.in_doubt.is_some() {
             return false;
         }
-        !(self.chores.is_empty() && self.surplus.is_empty() && self.purges.is_empty())
+        !self.chores.is_empty()
     }
 
     /// Does a step of the next chore of a write buffer, trims a tube that has more tasks than it keeps,
@@ -261,19 +262,16 @@ impl Core {
     }
 
     fn purge_next_slice(&mut self, buffer: usize) -> Result<bool> {
-        let Some(first) = self.purges.iter().position(|(of, _)| *of == buffer) else {
-            return Ok(false);
-        };
-        let space = self.purges[first].1;
-        if self.purges_with_edges.contains_key(&space) {
+        let Some(space) = self.chores.next_purge(buffer) else { return Ok(false) };
+        if self.chores.edges_from(space).is_some() {
             if self.purge_edges(buffer, space)? && buffer == FILE {
-                let mark = self.mark_of_purge(space, false);
+                let mark = mark_of_purge(false);
                 self.buffers[FILE].edits.active.replace(Table::Meta, purge_key(space), mark);
             }
             return Ok(true);
         }
         if purge_slice(&mut self.buffers[buffer], space, PURGE_ROWS)? {
-            self.purges.remove(first);
+            self.chores.remove_purge(space);
             if buffer == FILE {
                 self.buffers[FILE].edits.active.remove(Table::Meta, purge_key(space));
             }
@@ -283,11 +281,11 @@ impl Core {
 
     /// The spaces to purge in one write buffer.
     pub(crate) fn purges(&self, buffer: usize) -> Vec<u32> {
-        self.purges.iter().filter(|(of, _)| *of == buffer).map(|(_, space)| *space).collect()
+        self.chores.purges(buffer).collect()
     }
 
     pub(in crate::core) fn head(&self, number: u32) -> TubeHead {
-        match self.tubes.get(&number) {
+        match self.tubes.get(number) {
             Some(tube) => TubeHead {
                 number,
                 name: tube.definition.name.clone(),
@@ -296,12 +294,6 @@ impl Core {
             },
             None => TubeHead { number, name: "".into(), driver: "".into(), buffer: FILE },
         }
-    }
-
-    pub(in crate::core) fn add_tube(&mut self, number: u32, tube: TubeState) {
-        self.spaces.insert(tube.definition.space, number);
-        self.names.insert(tube.definition.name.clone(), number);
-        self.tubes.insert(number, tube);
     }
 
     pub(in crate::core) fn tube_state(
@@ -345,15 +337,6 @@ impl Core {
         }
     }
 
-    /// A space number that no tube has had, since rows of used numbers may still be stored.
-    fn new_space(&mut self) -> Result<u32> {
-        let space = self.next_space;
-        let why = "all tube numbers are used; export the store and import it into a new one";
-        let next = space.checked_add(1).ok_or_else(|| Error::Unavailable { why: why.into() })?;
-        self.next_space = next;
-        Ok(space)
-    }
-
     pub(super) fn write_definition(&mut self, definition: &Definition) {
         let row = encode(definition);
         self.buffers[FILE].edits.active.replace(Table::Meta, tube_key(&definition.name), row);
@@ -362,9 +345,9 @@ impl Core {
     /// Marks a space that no tube uses any more, so that its rows are purged in this run or a later
     /// one.
     fn schedule_purge(&mut self, buffer: usize, space: u32, may_have_edges: bool) {
-        self.spaces.remove(&space);
-        let mark = self.mark_of_purge(space, may_have_edges);
-        self.purges.push_back((buffer, space));
+        self.tubes.free_space(space);
+        let mark = mark_of_purge(may_have_edges);
+        self.chores.add_purge(buffer, space, may_have_edges);
         self.effects.call_writer = true;
         if buffer == FILE {
             let active = &mut self.buffers[FILE].edits.active;

@@ -19,7 +19,7 @@ use crate::{Counting, Ending, Error, EventKind, Failure, Result, TaskState};
 impl Core {
     /// The rules of a tube, now.
     pub(in crate::core) fn rules(&self, number: u32) -> Result<Rules<'_>> {
-        let definition = &self.tubes.get(&number).ok_or(Error::Closed)?.definition;
+        let definition = &self.tubes.get(number).ok_or(Error::Closed)?.definition;
         let (policies, timed) = (&definition.policies, definition.timed);
         Ok(Rules { policies, timed, now: self.now.timeline, wall: &self.wall })
     }
@@ -27,8 +27,8 @@ impl Core {
     /// Counts the take of a claim that was just made, if its task has a limited number of attempts.
     /// Returns what the taker waits for before it gets the task.
     pub(in crate::core) fn count_take(&mut self, id: u64) -> Option<Box<Wait>> {
-        let claim = self.claims.get(&id)?;
-        let tube = self.tubes.get(&claim.tube)?;
+        let claim = self.claims.get(id)?;
+        let tube = self.tubes.get(claim.tube)?;
         let policies = &tube.definition.policies;
         let (number, counting) = (claim.tube, policies.count_takes);
         claim.header.attempts_left(policies.max_attempts)?;
@@ -38,8 +38,8 @@ impl Core {
         }
         let row = self.counting_row(claim, claim.header.takes);
         // The row of a claim whose end is not recorded yet may still be there.
-        self.write_claim_row(number, id, &row, !self.has_unrecorded_ends);
-        if let Some(claim) = self.claims.get_mut(&id) {
+        self.write_claim_row(number, id, &row, !self.claims.has_unrecorded_ends());
+        if let Some(claim) = self.claims.get_mut(id) {
             claim.is_counted = true;
         }
         Some(Box::new(match counting {
@@ -50,7 +50,7 @@ impl Core {
 
     /// Whether a task has no attempt left.
     pub(in crate::core) fn is_spent(&self, number: u32, header: &Header) -> bool {
-        let Some(tube) = self.tubes.get(&number) else { return false };
+        let Some(tube) = self.tubes.get(number) else { return false };
         header.attempts_left(tube.definition.policies.max_attempts) == Some(0)
     }
 
@@ -62,7 +62,7 @@ impl Core {
         let mut fate = self.rules(number)?.fate(id, header, End::ProcessEnded);
         let visibility = self.sweep_visibility(number);
         self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, None, visibility)?;
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.window.remove((found.record.header.order, id));
         }
         self.make_fate_visible((number, id), EventKind::Bury, TaskState::Ready, fate, visibility);
@@ -131,7 +131,7 @@ impl Core {
         if has_children {
             self.tell_later_as(visibility, number, id, ParentEnd::Buried);
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             let rank = (fate.header.order_on(fate.shelf), id);
             tube.empty_up_to.note_arrival(fate.shelf, rank);
         }
@@ -196,11 +196,11 @@ impl Core {
 
     /// Stores the ends of claims that could not be stored while the storage failed.
     pub(in crate::core) fn record_ends(&mut self) {
-        if !std::mem::take(&mut self.has_unrecorded_ends) {
+        if !self.claims.take_unrecorded_ends() {
             return;
         }
         if let Err(error) = self.end_claims_of_rows(End::Unrecorded) {
-            self.has_unrecorded_ends = true;
+            self.claims.note_unrecorded_end();
             self.fail_with(&error);
         }
     }
@@ -274,7 +274,7 @@ impl Core {
     /// Writes what becomes of the taken tasks when the store is closed, since claims end with the
     /// process. If a write fails, that take is not counted.
     pub(crate) fn write_ends_of_claims(&mut self) {
-        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (*id, claim.clone())).collect();
+        let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (id, claim.clone())).collect();
         for (id, claim) in claims {
             if claim.parked.is_some() {
                 let _ = self.write_header(id, claim.tube, &mut claim.header.clone(), None);

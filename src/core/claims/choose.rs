@@ -71,8 +71,8 @@ impl Core {
 
     /// Takes this task for a session, wherever it stands in its tube.
     fn claim_task(&mut self, number: u32, session: SessionId, id: u64) -> Result<Decided<Chosen>> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        tube.driver(|| self.known_drivers())?;
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
+        tube.driver(|| self.tubes.known_drivers())?;
         if tube.alarm_is_due(self.now) {
             self.gate_opens(number)?;
         }
@@ -93,7 +93,7 @@ impl Core {
         if not_visible.wait.is_some() {
             return Ok(not_visible);
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             let header = &found.record.header;
             // In a sub-queued tube the slot is that of the best task of the sub-queue.
             let of_sub = tube.window.of_sub(&header.sub);
@@ -114,7 +114,7 @@ impl Core {
             return Err(Error::NotFound { id });
         }
         // The sweeper may not have ended these yet.
-        if let Some(end) = self.claims.get(&id).and_then(|claim| self.overdue_end(claim)) {
+        if let Some(end) = self.claims.get(id).and_then(|claim| self.overdue_end(claim)) {
             self.end_claim(id, end, self.sweep_visibility(number))?;
             // It is buried or delayed, if the policies of its tube say so.
             found = self.find(number, id)?;
@@ -148,7 +148,7 @@ impl Core {
 
     /// The claim on a task, unless it has expired.
     fn live_claim(&self, id: u64) -> Option<&ClaimState> {
-        let claim = self.claims.get(&id)?;
+        let claim = self.claims.get(id)?;
         self.is_live(claim).then_some(claim)
     }
 
@@ -164,7 +164,7 @@ impl Core {
 
     /// Who has taken a task, as a sentence; `None` if it is not taken.
     pub(in crate::core) fn holder_of(&self, id: u64) -> Option<String> {
-        let claim = self.claims.get(&id)?;
+        let claim = self.claims.get(id)?;
         Some(format!("{} has taken it", self.owner(id, claim)))
     }
 
@@ -199,7 +199,7 @@ impl Core {
             Shelf::Ready => {}
         }
         let why = self.shut_sub_queue(number, &header.sub, id);
-        let why = why.or_else(|| self.tubes.get(&number)?.shut_gate(self.now))?;
+        let why = why.or_else(|| self.tubes.get(number)?.shut_gate(self.now))?;
         Some((TaskState::Ready, why))
     }
 }

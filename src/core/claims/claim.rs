@@ -56,7 +56,7 @@ impl Decide for DescribeHeld {
     fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<TaskInfo>> {
         let ClaimKey { tube, id, .. } = key;
         core.check_claim(key)?;
-        let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
+        let claim = core.claims.get(id).ok_or(Error::NotTaken { id })?;
         Ok(Decided::now(core.describe(tube, id, Shelf::Ready, &claim.header)))
     }
 }
@@ -69,7 +69,7 @@ impl Decide for ClaimOf {
     ) -> Result<Decided<Grant>> {
         let ClaimOf { session, id } = *self;
         core.check_claim(core.key_of_claim(number, session, id))?;
-        let claim = core.claims.get(&id).ok_or(Error::NotTaken { id })?;
+        let claim = core.claims.get(id).ok_or(Error::NotTaken { id })?;
         let (epoch, mut header) = (claim.epoch, claim.header.clone());
         let found = core.find(number, id)?;
         let row = core.edit(number, |ledger| ledger.row_with_body(id, &found))?;
@@ -86,7 +86,7 @@ impl Core {
         let ClaimKey { tube: number, id, session, .. } = key;
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
-        let claim = self.claims.get(&id).ok_or_else(not_taken)?;
+        let claim = self.claims.get(id).ok_or_else(not_taken)?;
         if claim.tube != number || !claim.is(key) || claim.parked_until().is_some() {
             return Err(not_taken());
         }
@@ -104,7 +104,7 @@ impl Core {
 
     /// The claim that a session may have on a task. `check_claim` tells whether it has.
     pub(in crate::core) fn key_of_claim(&self, tube: u32, session: SessionId, id: u64) -> ClaimKey {
-        let epoch = self.claims.get(&id).map_or(0, |claim| claim.epoch);
+        let epoch = self.claims.get(id).map_or(0, |claim| claim.epoch);
         ClaimKey { tube, id, session, epoch }
     }
 
@@ -113,17 +113,17 @@ impl Core {
     pub(crate) fn end_signal(&mut self, key: ClaimKey) -> Result<Arc<Signal>> {
         self.check_open()?;
         self.check_claim(key)?;
-        let claim = self.claims.get_mut(&key.id).ok_or(Error::NotTaken { id: key.id })?;
+        let claim = self.claims.get_mut(key.id).ok_or(Error::NotTaken { id: key.id })?;
         Ok(claim.end_signal.get_or_insert_default().clone())
     }
 
     /// Whether the claim has not ended.
     pub(crate) fn is_current(&self, key: ClaimKey) -> bool {
-        self.claims.get(&key.id).is_some_and(|claim| claim.is(key)) && !self.has_ended(key.session)
+        self.claims.get(key.id).is_some_and(|claim| claim.is(key)) && !self.has_ended(key.session)
     }
 
     pub(in crate::core) fn is_claimed(&self, id: u64) -> bool {
-        self.claims.contains_key(&id)
+        self.claims.contains(id)
     }
 
     /// The state of a task that is stored on this shelf.
@@ -133,7 +133,7 @@ impl Core {
 
     /// The time until the claim on a task expires, in microseconds.
     pub(in crate::core) fn claim_time_left(&self, id: u64) -> Option<u64> {
-        let claim = self.claims.get(&id)?;
+        let claim = self.claims.get(id)?;
         let (end, now) = match claim.parked_until() {
             Some(until) => (until, self.now.timeline),
             None => (claim.deadline, self.now.running),
@@ -153,15 +153,13 @@ impl Core {
     #[inline]
     fn forget_claim(&mut self, id: u64) -> Option<ClaimState> {
         self.queue_pending_progress(id);
-        let mut claim = self.claims.remove(&id)?;
+        let mut claim = self.claims.remove(id)?;
         if let Some(signal) = claim.end_signal.take() {
             self.effects.after_unlock.deeds().end_signals.push(signal);
         }
         self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
-        if let Some(session) = self.sessions.get_mut(&claim.session) {
-            session.claims.remove(&id);
-        }
-        if let Some(tube) = self.tubes.get_mut(&claim.tube) {
+        self.sessions.remove_claim(claim.session, id);
+        if let Some(tube) = self.tubes.get_mut(claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
         }
         self.note_owner(id, &claim);
@@ -175,7 +173,7 @@ impl Core {
         if !claim.is_counted || claim.parked.is_some() {
             return self.remove_claim_row(id, &claim);
         }
-        self.has_unrecorded_ends = true;
+        self.claims.note_unrecorded_end();
         if header.attempts() < claim.header.attempts() {
             // The attempt is forgiven. Those before it may be counted by this row only.
             let takes = header.takes.saturating_sub(1);
@@ -185,7 +183,7 @@ impl Core {
 
     /// Sets the deadline of a claim, within the limit of its tube.
     pub(in crate::core) fn set_deadline(&mut self, id: u64, deadline: u64) {
-        if let Some(claim) = self.claims.get_mut(&id) {
+        if let Some(claim) = self.claims.get_mut(id) {
             self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
             claim.deadline = deadline.min(claim.latest);
             claim.is_overdue = false;
@@ -198,7 +196,7 @@ impl Core {
     /// The deadline of a claim has passed: it is overdue if its tube has a reclaim delay, and has
     /// ended otherwise.
     pub(in crate::core) fn claim_falls_due(&mut self, id: u64) -> Result<()> {
-        let Some(claim) = self.claims.get_mut(&id) else { return Ok(()) };
+        let Some(claim) = self.claims.get_mut(id) else { return Ok(()) };
         let (number, ends_at, expiry) = (claim.tube, claim.ends_at(), claim.expiry());
         if claim.is_overdue || ends_at <= self.now.running {
             let end = End::Expired(expiry);
@@ -223,7 +221,7 @@ impl Core {
         end: End<'_>,
         visibility: Visibility,
     ) -> Result<TaskState> {
-        let Some(claim) = self.claims.get(&id) else { return Ok(TaskState::Ready) };
+        let Some(claim) = self.claims.get(id) else { return Ok(TaskState::Ready) };
         let (number, owner) = (claim.tube, self.label_of(claim));
         let counted = claim.header.clone();
         // A backoff must not give time to a task whose ttl has elapsed.
@@ -267,7 +265,7 @@ impl Core {
         mut header: Header,
         end: End<'_>,
     ) -> Result<TaskState> {
-        let Some(claim) = self.claims.get(&id) else { return Ok(TaskState::Ready) };
+        let Some(claim) = self.claims.get(id) else { return Ok(TaskState::Ready) };
         let (number, was_parked) = (claim.tube, claim.parked.is_some());
         let entry = Entry::new(end.kind(), TaskState::Ready);
         match self.write_header(id, number, &mut header, Some(entry)) {
@@ -307,7 +305,7 @@ impl Core {
 
     /// Ends a claim for which no caller waits.
     fn end_claim_lazily(&mut self, id: u64, end: End<'_>) -> Result<()> {
-        let number = self.claims.get(&id).map_or(0, |claim| claim.tube);
+        let number = self.claims.get(id).map_or(0, |claim| claim.tube);
         self.end_claim(id, end, self.sweep_visibility(number)).map(drop)
     }
 
@@ -354,7 +352,7 @@ impl Core {
         if was_claimed {
             self.count(number, Counted::Lost);
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.window.remove((header.order, id));
         }
         let visibility = self.sweep_visibility(number);

@@ -32,7 +32,7 @@ verb! {
 impl Decide for DescribeSession {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
         core.check_session(self.id)?;
-        if let Some(session) = core.sessions.get_mut(&self.id) {
+        if let Some(session) = core.sessions.get_mut(self.id) {
             session.about = Some(self.about.clone());
         }
         Ok(Decided::now(()))
@@ -66,7 +66,7 @@ impl Decide for Owners {
 impl Core {
     /// Whether one of these sessions has a claim.
     pub(crate) fn have_claims(&self, sessions: &BTreeSet<SessionId>) -> bool {
-        let session = |id| self.sessions.get(id);
+        let session = |id: &SessionId| self.sessions.get(*id);
         sessions.iter().filter_map(session).any(|session| !session.claims.is_empty())
     }
 
@@ -74,9 +74,9 @@ impl Core {
         let mut owners: BTreeMap<(Option<&str>, SessionId), OwnerInfo> = BTreeMap::new();
         let is_listed = |session: &SessionState| session.about.is_some() && !session.has_ended;
         for (id, session) in self.sessions.iter().filter(|(_, session)| is_listed(session)) {
-            owners.insert((session.label.as_deref(), *id), self.owner_info(*id));
+            owners.insert((session.label.as_deref(), id), self.owner_info(id));
         }
-        for claim in self.claims.values().filter(|claim| self.is_live(claim)) {
+        for (_, claim) in self.claims.iter().filter(|(_, claim)| self.is_live(claim)) {
             let parked = claim.parked.as_deref().filter(|parked| parked.until.is_some());
             let label = self.label(claim);
             let key = (label.map(|label| &**label), claim.session);
@@ -96,7 +96,7 @@ impl Core {
     /// What is known of a session, but for its claims.
     fn owner_info(&self, id: SessionId) -> OwnerInfo {
         let ago = |then: u64| duration(self.now.running.saturating_sub(then));
-        let session = self.sessions.get(&id);
+        let session = self.sessions.get(id);
         let about = session.and_then(|session| session.about.as_ref());
         OwnerInfo {
             session: id,

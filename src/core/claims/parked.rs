@@ -34,7 +34,7 @@ impl Core {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         let found = self.find(number, id)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         // A limit of the tube is on running time: what is left of it begins now.
         let most = match claim.latest {
             NEVER => NEVER,
@@ -42,7 +42,7 @@ impl Core {
         };
         let (epoch, session, mut header) = (claim.epoch, claim.session, claim.header.clone());
         let taken_on = self.taken_on(claim);
-        let label = self.sessions.get(&session).and_then(|session| session.label.clone());
+        let label = self.sessions.label(session).cloned();
         let until = self.now.timeline.saturating_add(hold.min(most));
         let row = ClaimRow {
             epoch,
@@ -63,7 +63,7 @@ impl Core {
         let buffer = self.buffer_of(number);
         self.detach_from_session(id);
         self.set_deadline(id, NEVER);
-        if let Some(claim) = self.claims.get_mut(&id) {
+        if let Some(claim) = self.claims.get_mut(id) {
             claim.parked = Some(Box::new(Parked { until: None, label }));
             claim.header = header;
         }
@@ -79,7 +79,7 @@ impl Core {
         let number = self.find_tube(&token.tube)?.number;
         self.check_session(session)?;
         let not_taken = || Error::NotTaken { id };
-        let claim = self.claims.get(&id).ok_or_else(not_taken)?;
+        let claim = self.claims.get(id).ok_or_else(not_taken)?;
         let Some(until) = claim.parked_until() else { return Err(not_taken()) };
         if claim.tube != number || claim.epoch != token.epoch {
             return Err(not_taken());
@@ -96,9 +96,9 @@ impl Core {
         let deadline = if until == NEVER { NEVER } else { self.now.running.saturating_add(left) };
         let (epoch, header) = (claim.epoch, claim.header.clone());
         self.set_parked_until(id, None);
-        let tube = self.tubes.get(&number);
+        let tube = self.tubes.get(number);
         let limited = tube.is_some_and(|tube| tube.definition.policies.max_runtime.is_some());
-        if let Some(claim) = self.claims.get_mut(&id) {
+        if let Some(claim) = self.claims.get_mut(id) {
             claim.session = session;
             claim.taken_at = self.now.running;
             // The limit of a claim of an earlier run is not known any more, but was not before this.
@@ -106,20 +106,18 @@ impl Core {
                 claim.latest = deadline;
             }
         }
-        if let Some(session) = self.sessions.get_mut(&session) {
-            session.claims.insert(id);
-        }
+        self.sessions.add_claim(session, id, self.now.running);
         self.set_deadline(id, deadline);
         Ok(self.grant(number, id, epoch, session, header, None))
     }
 
     /// Ends the first parked claim that is over. Returns false if none is.
     pub(in crate::core) fn end_overdue_parked_claim(&mut self) -> Result<bool> {
-        let Some((until, id)) = self.parked.first().copied() else { return Ok(false) };
+        let Some((until, id)) = self.claims.first_parked() else { return Ok(false) };
         if until > self.now.timeline {
             return Ok(false);
         }
-        let claim = self.claims.get(&id).map(|claim| (claim.tube, claim.header.expires_at));
+        let claim = self.claims.get(id).map(|claim| (claim.tube, claim.header.expires_at));
         let (number, expires_at) = claim.unwrap_or((0, NEVER));
         // A backoff must not give time to a task whose ttl has elapsed.
         let ended = if expires_at <= self.now.timeline {
@@ -160,7 +158,7 @@ impl Core {
         mut header: tubewell_drivers::Header,
     ) {
         header.takes = row.takes.max(header.takes);
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let reclaim_delay = tube.definition.policies.reclaim_delay.map_or(0, micros_ceil);
         tube.taken.insert((header.order, id));
         let sub_queued = tube.definition.sub_queued;
@@ -191,22 +189,16 @@ impl Core {
     }
 
     fn detach_from_session(&mut self, id: u64) {
-        if let Some(claim) = self.claims.get(&id)
-            && let Some(session) = self.sessions.get_mut(&claim.session)
-        {
-            session.claims.remove(&id);
+        if let Some(claim) = self.claims.get(id) {
+            self.sessions.remove_claim(claim.session, id);
         }
     }
 
     fn set_parked_until(&mut self, id: u64, until: Option<u64>) {
-        let Some(claim) = self.claims.get_mut(&id) else { return };
-        let Some(parked) = &mut claim.parked else { return };
-        if let Some(old) = std::mem::replace(&mut parked.until, until) {
-            self.parked.remove(&(old, id));
-        }
-        if let Some(until) = until {
+        if self.claims.set_parked_until(id, until)
+            && let Some(claim) = self.claims.get(id)
+        {
             self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
-            self.parked.insert((until, id));
         }
     }
 }

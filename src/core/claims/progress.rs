@@ -63,7 +63,7 @@ impl Core {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         let now = self.now.running;
-        let Some(claim) = self.claims.get_mut(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get_mut(id) else { return Err(Error::NotTaken { id }) };
         let reported = claim.progress.get_or_insert_default();
         note(&mut reported.last);
         reported.is_pending = reported.event_at.is_some_and(|at| now - at < EVENT_INTERVAL);
@@ -78,7 +78,7 @@ impl Core {
     /// Queues the event of the last report, if it has none. The caller ends the claim.
     #[inline]
     pub(super) fn queue_pending_progress(&mut self, id: u64) {
-        let Some(claim) = self.claims.get_mut(&id) else { return };
+        let Some(claim) = self.claims.get_mut(id) else { return };
         let Some(reported) = &mut claim.progress else { return };
         if std::mem::take(&mut reported.is_pending) {
             let (number, progress) = (claim.tube, reported.last.clone());
@@ -88,6 +88,6 @@ impl Core {
 
     /// What the holder of a task has reported.
     pub(in crate::core) fn progress_of(&self, id: u64) -> Option<Progress> {
-        Some(self.claims.get(&id)?.progress.as_ref()?.last.clone())
+        Some(self.claims.get(id)?.progress.as_ref()?.last.clone())
     }
 }

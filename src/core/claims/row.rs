@@ -65,7 +65,7 @@ impl Core {
         row: &ClaimRow,
         is_new: bool,
     ) {
-        let Some(tube) = self.tubes.get(&number) else { return };
+        let Some(tube) = self.tubes.get(number) else { return };
         let key = keys::by_id(tube.definition.space, id);
         let active = &mut self.buffers[tube.buffer].edits.active;
         if is_new {
@@ -91,15 +91,15 @@ impl Core {
     /// The rows of the claims of a tube that has had no history so far, with the times at which the
     /// tasks were taken.
     pub(in crate::core) fn dated_rows(&mut self, number: u32) -> Result<Vec<(u64, ClaimRow)>> {
-        let Some(tube) = self.tubes.get(&number) else { return Ok(Vec::new()) };
+        let Some(tube) = self.tubes.get(number) else { return Ok(Vec::new()) };
         let (space, buffer) = (tube.definition.space, tube.buffer);
-        let has_row = |id: &u64| self.claims.get(id).is_some_and(ClaimState::has_row);
+        let has_row = |id: &u64| self.claims.get(*id).is_some_and(ClaimState::has_row);
         let ids: Vec<u64> = tube.taken.iter().map(|(_, id)| *id).filter(has_row).collect();
         let mut rows = Vec::new();
         for id in ids {
             let row = self.buffers[buffer].get(Table::Claims, &keys::by_id(space, id))?;
             let row: Option<ClaimRow> = row.and_then(|row| decode_row(&row));
-            if let (Some(row), Some(claim)) = (row, self.claims.get(&id)) {
+            if let (Some(row), Some(claim)) = (row, self.claims.get(id)) {
                 rows.push((id, ClaimRow { taken_on: TakenOn(Some(claim.taken_on)), ..row }));
             }
         }
@@ -111,15 +111,12 @@ impl Core {
         if !claim.has_row() {
             return;
         }
-        if let Some(until) = claim.parked_until() {
-            self.parked.remove(&(until, id));
-        }
         self.erase_claim_row(claim.tube, id);
     }
 
     /// Removes the row of a claim on a task of a tube.
     pub(super) fn erase_claim_row(&mut self, number: u32, id: u64) {
-        if let Some(tube) = self.tubes.get(&number) {
+        if let Some(tube) = self.tubes.get(number) {
             let key = keys::by_id(tube.definition.space, id);
             self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);
         }
@@ -134,7 +131,7 @@ impl Core {
     pub(in crate::core) fn label<'a>(&'a self, claim: &'a ClaimState) -> Option<&'a Arc<str>> {
         match claim.parked.as_deref() {
             Some(parked) if parked.until.is_some() => parked.label.as_ref(),
-            _ => self.sessions.get(&claim.session).and_then(|session| session.label.as_ref()),
+            _ => self.sessions.label(claim.session),
         }
     }
 
@@ -146,7 +143,7 @@ impl Core {
 
     fn found_row(&self, (key, value): Row) -> Option<FoundRow> {
         let (space, id) = keys::split_by_id(&key).ok()?;
-        let number = self.spaces.get(&space).copied()?;
+        let number = self.tubes.of_space(space)?;
         Some(FoundRow { number, id, row: decode_row(&value)? })
     }
 }

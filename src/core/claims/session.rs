@@ -32,7 +32,7 @@ impl Core {
         if self.closed {
             return Err(Error::Closed);
         }
-        let session = self.sessions.get_mut(&id).filter(|session| !session.has_ended);
+        let session = self.sessions.live(id);
         let session = session.ok_or(Error::SessionUnknown { id })?;
         session.handles += 1;
         if let Some(until) = session.grace_until.take() {
@@ -43,7 +43,7 @@ impl Core {
 
     /// Checks that a session has not ended. It is seen now.
     pub(crate) fn check_session(&mut self, id: SessionId) -> Result<()> {
-        let session = self.sessions.get_mut(&id).filter(|session| !session.has_ended);
+        let session = self.sessions.live(id);
         let session = session.ok_or(Error::SessionEnded)?;
         session.last_seen = self.now.running;
         Ok(())
@@ -52,7 +52,7 @@ impl Core {
     /// Removes a handle of a session. If it was the last one, the session ends, or its grace period
     /// begins.
     pub(crate) fn drop_session_handle(&mut self, id: SessionId) -> Result<()> {
-        let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(id) else { return Ok(()) };
         session.handles = session.handles.saturating_sub(1);
         if session.handles > 0 || session.has_ended {
             return Ok(());
@@ -68,30 +68,28 @@ impl Core {
 
     /// Ends a session by a call: no connection begins it again.
     pub(crate) fn end_session_for_good(&mut self, id: SessionId) -> Result<()> {
-        if self.sessions.contains_key(&id) {
-            self.ended_sessions.add(id);
-        }
+        self.sessions.end_for_good(id);
         self.end_session(id)
     }
 
     /// Whether a session was ended by a call. Only the newest ends are known.
     pub(crate) fn was_ended_for_good(&self, id: SessionId) -> bool {
-        self.ended_sessions.contains(id)
+        self.sessions.was_ended_for_good(id)
     }
 
     /// Whether a session has ended, and some of its claims have not.
     pub(crate) fn has_ended(&self, id: SessionId) -> bool {
-        self.sessions.get(&id).is_some_and(|session| session.has_ended)
+        self.sessions.get(id).is_some_and(|session| session.has_ended)
     }
 
     /// Ends a session: its claimed tasks become ready, and its waits end. If it has many claims, the
     /// sweeper ends the others, and no caller is their holder meanwhile.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
         if self.closed {
-            self.sessions.remove(&id);
+            self.sessions.remove(id);
             return Ok(());
         }
-        let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
+        let Some(session) = self.sessions.get_mut(id) else { return Ok(()) };
         let ends_now = !std::mem::replace(&mut session.has_ended, true);
         let mut claims: Vec<u64> = session.claims.iter().copied().take(ENDS_PER_STEP).collect();
         claims.sort_unstable();
@@ -111,7 +109,7 @@ impl Core {
         if let Some(next) = next {
             self.timers.insert((next, Timer::Grace(id)));
         } else {
-            self.sessions.remove(&id);
+            self.sessions.remove(id);
         }
         ended
     }

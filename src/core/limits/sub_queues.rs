@@ -50,7 +50,7 @@ impl Core {
         sub: &str,
         id: u64,
     ) -> Option<String> {
-        let tube = self.tubes.get(&number).filter(|tube| tube.definition.sub_queued)?;
+        let tube = self.tubes.get(number).filter(|tube| tube.definition.sub_queued)?;
         let holders = tube.busy.get(sub);
         if holders.is_some_and(|holders| holders.contains(id)) {
             return None;
@@ -87,7 +87,7 @@ impl Core {
     pub(in crate::core) fn hold_limited(&mut self, number: u32, sub: &Arc<str>, id: u64) {
         self.add_holder(number, sub, id);
         let now = self.now;
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let Some(limits) = &mut tube.limits else { return };
         limits.use_token(sub, now);
         if let Err(error) = self.offer_sub(number, sub, None) {
@@ -98,7 +98,7 @@ impl Core {
 
     /// Adds a holder of a sub-queue.
     pub(in crate::core) fn add_holder(&mut self, number: u32, sub: &Arc<str>, id: u64) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let is_new = match tube.busy.get_mut(sub) {
             Some(holders) => holders.add(id),
             None => tube.busy.insert(sub.clone(), Holders::One(id)).is_none(),
@@ -111,7 +111,7 @@ impl Core {
     /// Removes all holders of a tube that is truncated or dropped. Returns the sub-queues whose limits
     /// other tubes share.
     pub(in crate::core) fn remove_all_holders(&mut self, number: u32) -> Vec<Arc<str>> {
-        let Some(tube) = self.tubes.get_mut(&number) else { return Vec::new() };
+        let Some(tube) = self.tubes.get_mut(number) else { return Vec::new() };
         let removed = std::mem::take(&mut tube.busy);
         if !tube.has_shared_limits() {
             return Vec::new();
@@ -137,7 +137,7 @@ impl Core {
     /// was refused.
     #[inline]
     pub(in crate::core) fn is_refused(&mut self, number: u32, sub: &Arc<str>) -> bool {
-        let Some(tube) = self.tubes.get(&number) else { return false };
+        let Some(tube) = self.tubes.get(number) else { return false };
         let Some(limits) = tube.limits.as_ref().filter(|limits| limits.shared) else {
             return false;
         };
@@ -150,11 +150,11 @@ impl Core {
     }
 
     pub(super) fn offer_or_remove(&mut self, number: u32, sub: &Arc<str>) -> Result<()> {
-        let Some(tube) = self.tubes.get(&number) else { return Ok(()) };
+        let Some(tube) = self.tubes.get(number) else { return Ok(()) };
         if !self.is_sub_queue_shut(tube, sub) {
             return self.offer_sub(number, sub, None);
         }
-        if let Some(tube) = self.tubes.get_mut(&number)
+        if let Some(tube) = self.tubes.get_mut(number)
             && let Some(rank) = tube.window.of_sub(sub)
         {
             tube.window.remove(rank);
@@ -187,8 +187,8 @@ impl Core {
         let first = |tube: &TubeState| tube.limits.as_ref()?.first_opened(now);
         let is_due = |tube: &TubeState| tube.limits.as_ref().is_some_and(|of| of.alarm_is_due(now));
         // The buckets that were empty at open may have their first token.
-        let mut has_opened = self.tubes.get(&number).is_some_and(is_due);
-        while let Some(opened) = self.tubes.get(&number).and_then(first) {
+        let mut has_opened = self.tubes.get(number).is_some_and(is_due);
+        while let Some(opened) = self.tubes.get(number).and_then(first) {
             if *budget == 0 {
                 return Ok(false);
             }
@@ -200,7 +200,7 @@ impl Core {
             match &opened {
                 Opened::PauseElapsed(sub) => self.store_pause(number, sub, None),
                 Opened::HasToken(at, sub) => {
-                    let tube = self.tubes.get_mut(&number);
+                    let tube = self.tubes.get_mut(number);
                     if let Some(limits) = tube.and_then(|tube| tube.limits.as_mut()) {
                         limits.remove_without_token(*at, sub);
                     }
@@ -223,7 +223,7 @@ impl Core {
     /// The sub-queues of a tube that are held were evicted from the window, and their first rows, which
     /// are of taken tasks, may be before the cursor.
     pub(in crate::core) fn offer_evicted(&mut self, number: u32) -> Result<()> {
-        let Some(tube) = self.tubes.get_mut(&number).filter(|tube| tube.limits.is_some()) else {
+        let Some(tube) = self.tubes.get_mut(number).filter(|tube| tube.limits.is_some()) else {
             return Ok(());
         };
         if !tube.window.take_evicted() {
@@ -236,7 +236,7 @@ impl Core {
     /// Sets the alarms of the next sub-queues that open, if takes wait in the tube.
     #[inline]
     pub(in crate::core) fn await_sub_queues(&mut self, number: u32) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let is_waited_for = tube.has_waiting_takers();
         let Some(limits) = &mut tube.limits else { return };
         let openings = is_waited_for.then(|| limits.next_openings(self.now));
@@ -259,7 +259,7 @@ impl Core {
     /// The policies of a tube have changed. Returns the sub-queues whose shared limits may be free.
     pub(in crate::core) fn sub_queue_limits_changed(&mut self, number: u32) -> Vec<Arc<str>> {
         let now = self.now;
-        let Some(tube) = self.tubes.get_mut(&number) else { return Vec::new() };
+        let Some(tube) = self.tubes.get_mut(number) else { return Vec::new() };
         let was_shared = tube.has_shared_limits();
         let mut limits = SubQueueLimits::new(&tube.definition.policies);
         if let Some(old) = tube.limits.take() {

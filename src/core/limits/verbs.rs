@@ -26,7 +26,7 @@ impl Decide for PauseSubQueue {
         check_sub_queue(sub)?;
         let until = core.now.timeline.saturating_add(time);
         let until = Some(until).filter(|until| *until > core.now.timeline);
-        let Some(tube) = core.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = core.tubes.get(number) else { return Err(Error::Closed) };
         if !tube.definition.sub_queued {
             return Err(tube.unsupported("sub-queues"));
         }
@@ -59,7 +59,7 @@ impl Decide for PausedSubQueues {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Vec<PausedSubQueue>>> {
-        let tube = core.tubes.get(&number).ok_or(Error::Closed)?;
+        let tube = core.tubes.get(number).ok_or(Error::Closed)?;
         let now = core.now.timeline;
         let pauses = tube.limits.iter().flat_map(|limits| limits.pauses());
         let pauses = pauses.filter(|(_, until)| *until > now).map(|(name, until)| PausedSubQueue {
@@ -128,7 +128,7 @@ impl Core {
 
     /// Sets or removes a pause, in memory and with the next commit.
     pub(super) fn store_pause(&mut self, number: u32, sub: &Arc<str>, until: Option<u64>) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let policies = &tube.definition.policies;
         let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
         let key = pause_key(&tube.definition.name, sub);
@@ -142,7 +142,7 @@ impl Core {
 
     /// Loads a pause at open.
     pub(in crate::core) fn load_pause(&mut self, number: u32, sub: &str, until: u64) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let policies = &tube.definition.policies;
         let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
         limits.set_pause(&sub.into(), Some(until));

@@ -19,7 +19,7 @@ impl Core {
 
     fn check_holders(&self, findings: &mut Vec<String>) {
         let mut shared: BTreeMap<&str, u64> = BTreeMap::new();
-        for tube in self.tubes.values() {
+        for tube in self.tubes.iter().map(|(_, tube)| tube) {
             let name = &tube.definition.name;
             for (sub, holders) in &tube.busy {
                 let lost = |id: &u64| !self.is_claimed(*id) && !self.invisible.contains_key(id);
@@ -43,14 +43,14 @@ impl Core {
 
     fn check_alarms(&self, findings: &mut Vec<String>) {
         let mut set = 0;
-        for (number, tube) in &self.tubes {
+        for (number, tube) in self.tubes.iter() {
             let Some(limits) = &tube.limits else { continue };
             let is_waited_for = tube.has_waiting_takers();
             let openings = is_waited_for.then(|| limits.next_openings(self.now));
             let wanted = openings.unwrap_or_default();
             let alarms = limits.alarms.iter().flatten();
             set += alarms.clone().count();
-            let are_set = alarms.clone().all(|at| self.sub_queue_alarms.contains(*at, *number));
+            let are_set = alarms.clone().all(|at| self.sub_queue_alarms.contains(*at, number));
             // Those that are due were not processed yet.
             if !are_set || limits.alarms != wanted && !limits.has_opened(self.now) {
                 let name = &tube.definition.name;
@@ -64,7 +64,7 @@ impl Core {
 
     fn check_limit_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let mut expected: Vec<Row> = Vec::new();
-        for tube in self.tubes.values() {
+        for tube in self.tubes.iter().map(|(_, tube)| tube) {
             for (sub, until) in tube.limits.iter().flat_map(|limits| limits.pauses()) {
                 let key = pause_key(&tube.definition.name, sub);
                 expected.push((key, encode(&until)));

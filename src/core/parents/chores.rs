@@ -38,18 +38,17 @@ impl Core {
 
     /// Whether children are to be told of the ends of their parents.
     pub(crate) fn has_ends_to_tell(&self) -> bool {
-        !self.chores.is_empty() || !self.purges_with_edges.is_empty()
+        self.chores.has_ends_to_tell()
     }
 
     /// Does one step of the next chore of a write buffer. Returns false if it has no chore.
     pub(in crate::core) fn next_chore_step(&mut self, buffer: usize) -> Result<bool> {
-        let mut chores = self.chores.range((buffer, 0)..=(buffer, u64::MAX));
-        let Some((&(_, parent), &chore)) = chores.next() else { return Ok(false) };
+        let Some((parent, chore)) = self.chores.next_parent(buffer) else { return Ok(false) };
         let rows = &mut self.buffers[buffer];
         let told = match children(rows, parent, chore.after, CHILDREN_PER_STEP) {
             // A damaged edge must not stop the others. The mark stays; `verify` reports the edge.
             Err(Error::Corrupt { .. }) => {
-                self.chores.remove(&(buffer, parent));
+                self.chores.remove_parent(buffer, parent);
                 return Ok(true);
             }
             told => told?,
@@ -63,12 +62,15 @@ impl Core {
                 }
             })
         })?;
-        match self.chores.get_mut(&(buffer, parent)) {
+        match self.chores.parent(buffer, parent) {
             // The parent was buried, and the burial of a child has removed it, since its tube keeps few
             // buried tasks: all children are told of that.
             Some(now) if now.end != chore.end => {}
             _ if told.len() < CHILDREN_PER_STEP => self.remove_chore((buffer, parent)),
-            Some(now) => now.after = told.last().map(|(id, _)| *id),
+            Some(now) => {
+                let after = told.last().map(|(id, _)| *id);
+                self.chores.add_parent(buffer, parent, Chore { after, ..now });
+            }
             None => {}
         }
         Ok(true)
@@ -83,8 +85,8 @@ impl Core {
         visibility: Visibility,
     ) {
         // A parent that was buried may be done or gone before its children are told.
-        let is_over = |chore: &Chore| chore.end != ParentEnd::Buried;
-        if self.chores.get(&(buffer, parent)).is_some_and(is_over) {
+        let is_over = |chore: Chore| chore.end != ParentEnd::Buried;
+        if self.chores.parent(buffer, parent).is_some_and(is_over) {
             return;
         }
         self.store_chore((buffer, parent), Chore { end, after: None, visibility });
@@ -95,12 +97,12 @@ impl Core {
     pub(super) fn store_chore(&mut self, (buffer, parent): (usize, u64), chore: Chore) {
         let mark = [chore.end.byte()].as_slice().into();
         self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
-        self.chores.insert((buffer, parent), chore);
+        self.chores.add_parent(buffer, parent, chore);
     }
 
     /// Removes a chore, and the mark of its parent.
     pub(super) fn remove_chore(&mut self, (buffer, parent): (usize, u64)) {
-        if self.chores.remove(&(buffer, parent)).is_some() {
+        if self.chores.remove_parent(buffer, parent) {
             self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
         }
     }
@@ -108,8 +110,7 @@ impl Core {
     /// Refuses to begin a done task anew while its children are still to be told of its end: those
     /// that wait for the new run would be told, too.
     pub(in crate::core) fn check_is_told(&self, number: u32, id: u64) -> Result<()> {
-        let chore = self.chores.get(&(self.buffer_of(number), id));
-        if chore.is_none_or(|chore| chore.end != ParentEnd::Done) {
+        if !self.chores.tells(self.buffer_of(number), id, ParentEnd::Done) {
             return Ok(());
         }
         let why = "the tasks that waited for it are still being freed; try again later".to_owned();
@@ -118,9 +119,9 @@ impl Core {
 
     /// A task is no longer buried: those of its children that are not told of the burial are not.
     pub(in crate::core) fn forget_burial(&mut self, number: u32, id: u64) {
-        let key = (self.buffer_of(number), id);
-        if self.chores.get(&key).is_some_and(|chore| chore.end == ParentEnd::Buried) {
-            self.remove_chore(key);
+        let buffer = self.buffer_of(number);
+        if self.chores.tells(buffer, id, ParentEnd::Buried) {
+            self.remove_chore((buffer, id));
         }
     }
 
@@ -130,30 +131,18 @@ impl Core {
         let parent = parent.try_into().map(u64::from_be_bytes).map_err(|_| bad())?;
         let end = ParentEnd::from_row(row).ok_or_else(bad)?;
         let chore = Chore { end, after: None, visibility: Visibility::Flushed };
-        self.chores.insert((FILE, parent), chore);
+        self.chores.add_parent(FILE, parent, chore);
         Ok(())
     }
 
     /// A space to purge that an earlier run has marked.
     pub(in crate::core) fn load_purge(&mut self, space: u32, row: &[u8]) {
-        self.purges.push_back((FILE, space));
-        if row == HAS_EDGES {
-            self.purges_with_edges.insert(space, keys::space_prefix(space));
-        }
-    }
-
-    /// The value of the mark of a space to purge. Notes whether its tasks may have edges.
-    pub(in crate::core) fn mark_of_purge(&mut self, space: u32, may_have_edges: bool) -> Value {
-        if !may_have_edges {
-            return Arc::from([].as_slice());
-        }
-        self.purges_with_edges.insert(space, keys::space_prefix(space));
-        HAS_EDGES.into()
+        self.chores.add_purge(FILE, space, row == HAS_EDGES);
     }
 
     /// Whether tasks of a tube may have edges: as parents, or as children.
     pub(in crate::core) fn may_have_edges(&self, number: u32) -> bool {
-        let Some(tube) = self.tubes.get(&number) else { return false };
+        let Some(tube) = self.tubes.get(number) else { return false };
         let counts = &tube.counts;
         // A buried task may have parents.
         counts.edges > 0 || counts.blocked > 0 || counts.buried > 0 && self.any_tube_has_edges()
@@ -161,13 +150,14 @@ impl Core {
 
     /// Whether tasks of any tube, or of a space that is purged, have edges.
     fn any_tube_has_edges(&self) -> bool {
-        self.has_ends_to_tell() || self.tubes.values().any(|tube| tube.counts.edges > 0)
+        self.has_ends_to_tell() || self.tubes.iter().map(|(_, tube)| tube).any(|tube| tube.counts.edges > 0)
     }
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by
     /// chores those to their children. Returns true when there are none any more.
     pub(in crate::core) fn purge_edges(&mut self, buffer: usize, space: u32) -> Result<bool> {
-        let Some(from) = self.purges_with_edges.get(&space).cloned() else { return Ok(true) };
+        let Some(from) = self.chores.edges_from(space) else { return Ok(true) };
+        let from = from.to_vec();
         let end = keys::end_of(&keys::space_prefix(space));
         let tasks = self.buffers[buffer].scan(Table::Tasks, &from, &end, TASKS_PER_STEP)?;
         let (mut edges, mut next) = (0, None);
@@ -186,11 +176,11 @@ impl Core {
             }
         }
         if edges < EDGES_PER_STEP && tasks.len() < TASKS_PER_STEP {
-            self.purges_with_edges.remove(&space);
+            self.chores.edges_are_removed(space, None);
             return Ok(true);
         }
         if let Some(next) = next {
-            self.purges_with_edges.insert(space, next);
+            self.chores.edges_are_removed(space, Some(next));
         }
         Ok(false)
     }
@@ -208,6 +198,11 @@ impl Core {
         }
         Ok(above.len() + usize::from(has_children))
     }
+}
+
+/// The value of the mark of a space to purge.
+pub(in crate::core) fn mark_of_purge(may_have_edges: bool) -> Value {
+    if may_have_edges { HAS_EDGES.into() } else { Arc::from([].as_slice()) }
 }
 
 /// The marked parents among the rows of `meta`. A mark that cannot be read is left out.

@@ -151,7 +151,7 @@ impl Core {
         let mut open = Vec::new();
         for (name, ids) in &after.parents {
             // A task that goes on or is replaced.
-            if id < self.ids.next && ids.contains(&id) {
+            if id < self.ids.next() && ids.contains(&id) {
                 return Err(Error::Cycle { id });
             }
             let of = self.find_tube(name)?.number;
@@ -177,7 +177,7 @@ impl Core {
         id: u64,
         limit: usize,
     ) -> Result<Vec<EdgeEnd>> {
-        let Some(tube) = self.tubes.get(&number).filter(|tube| tube.counts.edges > 0) else {
+        let Some(tube) = self.tubes.get(number).filter(|tube| tube.counts.edges > 0) else {
             return Ok(Vec::new());
         };
         children(&mut self.buffers[tube.buffer], id, None, limit)
@@ -193,7 +193,7 @@ impl Core {
         if children.len() > PARENTS_MAX {
             return Err(Error::HasDependents { id, count: children.len() as u64 });
         }
-        let space = |number| self.tubes.get(&number).map_or(0, |tube| tube.definition.space);
+        let space = |number| self.tubes.get(number).map_or(0, |tube| tube.definition.space);
         let (from, to, buffer) = (space(number), space(to), self.buffer_of(number));
         if children.is_empty() {
             return Ok(());
@@ -289,10 +289,10 @@ impl Core {
 
     fn count_edge(&mut self, space: u32, change: i64) {
         // The edges of a space that is purged are not counted.
-        let Some(number) = self.spaces.get(&space) else { return };
+        let Some(number) = self.tubes.of_space(space) else { return };
         if let Some(tube) = self.tubes.get_mut(number) {
             tube.counts.edges = tube.counts.edges.saturating_add_signed(change);
-            self.buffers[tube.buffer].dirty_counts.insert(*number);
+            self.buffers[tube.buffer].dirty_counts.insert(number);
         }
     }
 
@@ -313,7 +313,7 @@ impl Core {
             return Err(is_a_schedule(keyed.id));
         }
         if keyed.found.shelf != Shelf::Done {
-            let space = self.tubes.get(&keyed.number).map(|tube| tube.definition.space);
+            let space = self.tubes.get(keyed.number).map(|tube| tube.definition.space);
             open.extend(space.map(|space| (keyed.id, space)));
         }
         Ok(())
@@ -338,7 +338,7 @@ impl Core {
                 continue;
             }
             match self.locate(of, *id)? {
-                None if *id < self.ids.next => {}
+                None if *id < self.ids.next() => {}
                 None => return Err(Error::NotFound { id: *id }),
                 Some((_, Shelf::Done)) => {}
                 Some((_, Shelf::Recurring)) => return Err(is_a_schedule(*id)),
@@ -346,7 +346,7 @@ impl Core {
                     return Err(in_other_buffer());
                 }
                 Some((tube, _)) => {
-                    let space = self.tubes.get(&tube).map(|tube| tube.definition.space);
+                    let space = self.tubes.get(tube).map(|tube| tube.definition.space);
                     open.extend(space.map(|space| (*id, space)));
                 }
             }
@@ -357,14 +357,14 @@ impl Core {
     /// The tube and the shelf of a task: of this tube or, if it is not there, of another one. The tube of
     /// a taken task is known. One that was put into this tube is only in another one if it has moved.
     fn locate(&mut self, of: u32, id: u64) -> Result<Option<(u32, Shelf)>> {
-        let of = self.claims.get(&id).map_or(of, |claim| claim.tube);
+        let of = self.claims.get(id).map_or(of, |claim| claim.tube);
         if let Some(found) = self.edit(of, |ledger| ledger.find(id))? {
             return Ok(Some((of, found.shelf)));
         }
-        if id >= self.ids.next {
+        if id >= self.ids.next() {
             return Ok(None);
         }
-        let was_put_here = self.tubes.get(&of).is_some_and(|tube| tube.put_ids.contains(id));
+        let was_put_here = self.tubes.get(of).is_some_and(|tube| tube.put_ids.contains(id));
         for number in self.other_tubes(of, was_put_here) {
             if let Some(found) = self.edit(number, |ledger| ledger.find(id))? {
                 return Ok(Some((number, found.shelf)));
@@ -377,12 +377,12 @@ impl Core {
     pub(in crate::core) fn other_tubes(&self, number: u32, only_with_strays: bool) -> Vec<u32> {
         let has_tasks = |other: &u32| {
             self.visit();
-            *other != number && self.tubes.get(other).is_some_and(|tube| tube.counts.stored() > 0)
+            *other != number && self.tubes.get(*other).is_some_and(|tube| tube.counts.stored() > 0)
         };
         if only_with_strays {
-            return self.strays.iter().copied().filter(has_tasks).collect();
+            return self.tubes.with_strays().filter(has_tasks).collect();
         }
-        self.names.values().copied().filter(has_tasks).collect()
+        self.tubes.names().map(|(_, number)| number).filter(has_tasks).collect()
     }
 
     pub(in crate::core) fn parents_of(

@@ -44,7 +44,7 @@ impl Core {
 
     /// The tubes of these tasks.
     pub(in crate::core) fn tubes_of(&self, tasks: &[EdgeEnd]) -> BTreeSet<u32> {
-        tasks.iter().filter_map(|(_, space)| self.spaces.get(space).copied()).collect()
+        tasks.iter().filter_map(|(_, space)| self.tubes.of_space(*space)).collect()
     }
 
     /// Frees the first children of a task that is done. The call may still be taken back.
@@ -204,7 +204,7 @@ impl Core {
         parent: u64,
         (id, space): EdgeEnd,
     ) -> Result<Option<(u32, Found)>> {
-        let Some(number) = self.spaces.get(&space).copied() else {
+        let Some(number) = self.tubes.of_space(space) else {
             let rows = &mut self.buffers[buffer];
             if let Some((_, space)) = edge(rows, id, parent)? {
                 remove_edge(rows, id, parent);

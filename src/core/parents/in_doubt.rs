@@ -33,7 +33,7 @@ impl Core {
     /// again if their tube was truncated or dropped since.
     pub(in crate::core) fn end_acked_of_purged(&mut self, in_doubt: &InDoubt) {
         for acked in &in_doubt.acked {
-            let is_purged = !self.spaces.contains_key(&acked.space);
+            let is_purged = self.tubes.of_space(acked.space).is_none();
             if is_purged && in_doubt.waited_for.contains(&acked.id) {
                 self.tell_later(acked.number, acked.id, ParentEnd::Gone);
             }
@@ -43,7 +43,7 @@ impl Core {
     /// A task is in this tube again: the edges to its children, which were added or moved since, name
     /// that.
     pub(in crate::core) fn take_children_back(&mut self, number: u32, id: u64) -> Result<()> {
-        let Some(to) = self.tubes.get(&number).map(|tube| tube.definition.space) else {
+        let Some(to) = self.tubes.get(number).map(|tube| tube.definition.space) else {
             return Ok(());
         };
         for (child, _) in children(&mut self.buffers[FILE], id, None, usize::MAX)? {

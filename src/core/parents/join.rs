@@ -46,7 +46,7 @@ impl Core {
         self.check_no_cycle(number, id, &open)?;
         let next = self.next_step_number(key)?;
         let found = self.find(number, id)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let (header, owner) = (claim.header.clone(), self.label_of(claim));
         let end = End::Join { parents: count_of(&open) };
         let mut fate = self.rules(number)?.fate(id, header, end);

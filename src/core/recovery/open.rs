@@ -3,7 +3,7 @@
 //!
 //! Ids are never used again: after a run that was killed, the next one skips its reserved ids.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Row, Table, keys};
@@ -16,8 +16,8 @@ use crate::core::catalog::{
 };
 use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Alarms, Alignment, Calendars, Config, Core, Definition, Effects, EndedSessions, FILE,
-    IdleState, Ids, Lead, MEMORY, Now, WallClock, Watches,
+    Alarms, Alignment, Calendars, Chores, Claims, Config, Core, Definition, Effects, FILE,
+    IdleState, Ids, Lead, MEMORY, Now, Sessions, Tubes, WallClock, Watches,
 };
 use crate::events::Readers;
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -50,33 +50,20 @@ impl Core {
             untrusted: None,
             lead: Lead::default(),
             buffers: [file, WriteBuffer::new(None, 0)],
-            tubes: IdMap::default(),
-            names: BTreeMap::new(),
-            spaces: IdMap::default(),
-            next_space: header.as_ref().map_or(1, |header| header.next_space),
-            purges: VecDeque::new(),
-            purges_with_edges: BTreeMap::new(),
-            chores: BTreeMap::new(),
-            surplus: BTreeSet::new(),
+            tubes: Tubes::new(header.as_ref().map_or(1, |header| header.next_space)),
+            chores: Chores::default(),
             edge_changes: None,
-            drivers: BTreeMap::new(),
-            claims: IdMap::default(),
-            parked: BTreeSet::new(),
+            claims: Claims::new(epoch),
             alarms: Alarms::default(),
             sub_queue_alarms: Alarms::default(),
             limits: SharedLimits::default(),
-            has_unrecorded_ends: false,
-            sessions: IdMap::default(),
-            ended_sessions: EndedSessions::default(),
+            sessions: Sessions::default(),
             waiting_takes: IdMap::default(),
             watches: Watches::default(),
             timers: BTreeSet::new(),
             invisible: IdMap::default(),
             ids: first_ids(header.as_ref()),
-            restores_until: 0,
-            restored: HashSet::new(),
             free_in_file: 0,
-            epoch,
             arrivals: 0,
             readers: Readers::default(),
             origins: IdMap::default(),
@@ -84,7 +71,6 @@ impl Core {
             calendars: Calendars::default(),
             serving: false,
             tubes_to_serve: None,
-            strays: BTreeSet::new(),
             #[cfg(debug_assertions)]
             visits: std::cell::Cell::default(),
             edits_in_progress: 0,
@@ -142,7 +128,7 @@ impl Core {
             let until: u64 = decode("the pause of a sub-queue", value)?;
             let (tube, sub) = paused_names(key)
                 .ok_or_else(|| Error::corrupt("the name of a paused sub-queue"))?;
-            if let Some(number) = self.names.get(tube).copied() {
+            if let Some(number) = self.tubes.named(tube) {
                 self.load_pause(number, sub, until);
             }
         }
@@ -158,7 +144,7 @@ impl Core {
             let engine = Engine::open_memory(CACHE)?;
             self.buffers[MEMORY].set_engine(Arc::new(engine));
         }
-        let driver = self.drivers.get(&definition.driver).cloned();
+        let driver = self.tubes.driver(&definition.driver).cloned();
         if let Some(driver) = &driver
             && driver.traits() != definition.traits()
         {
@@ -173,7 +159,7 @@ impl Core {
         // The tube's number in this run is its current space, which differs after a truncate.
         let number = definition.space;
         let tube = self.tube_state(definition, counts, driver);
-        self.add_tube(number, tube);
+        self.tubes.add(number, tube);
         // The last run may have ended before its chores.
         self.note_surplus(number);
         Ok(())
@@ -196,7 +182,7 @@ impl Core {
         }
         let logged = self.buffers[buffer].log(may_be_direct)?;
         if buffer == FILE {
-            self.ids.reserved_by_last = self.ids.reserved_by_next;
+            self.ids.commit_is_logged();
         }
         self.effects.call_checkpointer |= self.buffers[buffer].edits.has_waiting_checkpoint();
         Some(logged)
@@ -206,7 +192,7 @@ impl Core {
     /// journal a flush is one.
     fn needs_commit(&self, buffer: usize) -> bool {
         let edits = &self.buffers[buffer];
-        let must_reserve = buffer == FILE && self.ids.next > self.ids.reserved_by_last;
+        let must_reserve = buffer == FILE && self.ids.must_be_reserved();
         must_reserve
             || edits.has_unlogged()
             || edits.journal().is_none()
@@ -219,7 +205,7 @@ impl Core {
         let logged = self.log(buffer, true)?;
         self.cancel_flush_timer(buffer);
         if buffer == FILE {
-            self.ids.reserved_in_flight = self.ids.reserved_by_last;
+            self.ids.flush_begins();
         }
         Some((logged, self.buffers[buffer].begin_flush()))
     }
@@ -243,8 +229,8 @@ impl Core {
 
     /// Begins the flush of a commit that has all edits of the file.
     fn begin_direct_flush(&mut self) -> BatchGuard {
-        self.ids.reserved_by_last = self.ids.reserved_by_next;
-        self.ids.reserved_in_flight = self.ids.reserved_by_last;
+        self.ids.commit_is_logged();
+        self.ids.flush_begins();
         self.buffers[FILE].begin_flush()
     }
 
@@ -253,7 +239,7 @@ impl Core {
     pub(super) fn seal(&mut self, buffer: usize, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
-            if let Some(tube) = self.tubes.get(&number) {
+            if let Some(tube) = self.tubes.get(number) {
                 let (key, row) = (count_key(tube.definition.space), encode(&tube.counts));
                 self.buffers[buffer].edits.active.replace(Table::Meta, key, row);
             }
@@ -266,9 +252,9 @@ impl Core {
         let header = StoreHeader {
             format: FORMAT,
             commit: self.buffers[FILE].edits.next_commit(),
-            next_id: self.ids.next,
-            reserved: self.reserve_ids(),
-            next_space: self.next_space,
+            next_id: self.ids.next(),
+            reserved: self.ids.reserve(),
+            next_space: self.tubes.next_space(),
             timeline: self.now.timeline,
             closed: closing,
         };
@@ -283,15 +269,7 @@ fn first_ids(header: Option<&StoreHeader>) -> Ids {
         // The last run was killed. It may have assigned any of its reserved ids: skip them all.
         Some(header) => header.reserved,
     };
-    Ids {
-        next,
-        first_of_run: next,
-        restorable_from: next,
-        reserved: next,
-        reserved_by_next: next,
-        reserved_by_last: next,
-        reserved_in_flight: next,
-    }
+    Ids::new(next)
 }
 
 #[cfg(test)]

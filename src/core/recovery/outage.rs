@@ -126,7 +126,7 @@ impl Core {
         buffer.dues = DueCursor::default();
         buffer.moments = DueCursor::default();
         buffer.tokens = DueCursor::default();
-        self.ids.reserved = self.ids.reserved_by_last;
+        self.ids.storage_is_reopened();
         if buffer.in_flight_batch().is_some() {
             self.finish_flush(FILE);
         }

@@ -86,7 +86,7 @@ impl Core {
         }
         self.end_acked_of_purged(in_doubt);
         for number in &numbers {
-            if let Some(tube) = self.tubes.get_mut(number) {
+            if let Some(tube) = self.tubes.get_mut(*number) {
                 tube.empty_up_to = EmptyUpTo::default();
             }
         }
@@ -142,7 +142,7 @@ impl Core {
     }
 
     fn is_of_current_space(&self, change: &Change) -> bool {
-        let tube = self.tubes.get(&change.tube);
+        let tube = self.tubes.get(change.tube);
         tube.is_some_and(|tube| tube.definition.space == change.space)
     }
 
@@ -193,7 +193,7 @@ impl Core {
             }
             if change.from.is_none()
                 && is_current
-                && let Some(tube) = self.tubes.get_mut(&change.tube)
+                && let Some(tube) = self.tubes.get_mut(change.tube)
             {
                 tube.occupied = tube.occupied.saturating_sub(1);
             }
@@ -222,7 +222,7 @@ impl Core {
         for change in dropped {
             if change.from.is_none()
                 && self.is_of_current_space(&change)
-                && let Some(tube) = self.tubes.get_mut(&change.tube)
+                && let Some(tube) = self.tubes.get_mut(change.tube)
             {
                 // It had moved there.
                 tube.occupied = tube.occupied.saturating_sub(1);

@@ -26,8 +26,8 @@ pub(super) struct DueRun {
 impl Core {
     /// Why a schedule stands still, if it does.
     pub(super) fn stopped(&self, number: u32, recur: &Recur) -> Option<String> {
-        let tube = self.tubes.get(&number)?;
-        if let Err(error) = tube.driver(|| self.known_drivers()) {
+        let tube = self.tubes.get(number)?;
+        if let Err(error) = tube.driver(|| self.tubes.known_drivers()) {
             return Some(error.to_string());
         }
         let RecurRule::Cron { expression, zone } = &recur.rule else { return None };

@@ -92,11 +92,11 @@ impl Core {
             Some((name, Some(_))) => Bound::Included(name.clone()),
         };
         let mut skipped = None;
-        let tubes = self.names.range::<Arc<str>, _>((from, Bound::Unbounded));
+        let tubes = self.tubes.names_in::<Arc<str>>((from, Bound::Unbounded));
         for (name, number) in tubes.take(SKIPPED_TUBES) {
             if self.tubes.get(number).is_some_and(|tube| tube.counts.recurring > 0) {
                 let after = reached.filter(|(reached, _)| reached == name).and_then(|(_, it)| it);
-                return Some((name.clone(), *number, after));
+                return Some((name.clone(), number, after));
             }
             skipped = Some(name.clone());
         }

@@ -31,7 +31,7 @@ impl Core {
         if self.stopped(number, recur).is_some() {
             return Ok(());
         }
-        if let Some(left) = self.restore_time_left() {
+        if let Some(left) = self.ids.restore_time_left(self.now.running) {
             let due = self.time_of(&recur.rule).saturating_add(left);
             return self.move_on(number, id, found, recur.clone(), due);
         }
@@ -68,12 +68,6 @@ impl Core {
                 self.move_on(number, id, found, recur, next)
             }
         }
-    }
-
-    /// How long ids may still be restored that a run would take.
-    fn restore_time_left(&self) -> Option<u64> {
-        let left = self.restores_until.checked_sub(self.now.running)?;
-        Some(left).filter(|left| *left > 0 && !self.restored.is_empty())
     }
 
     /// Whether the task of the last run is not over, in whichever tube it is.
@@ -114,7 +108,7 @@ impl Core {
         if let Some(last) = recur.last
             && by_key.as_ref().is_none_or(|keyed| keyed.id != last)
         {
-            let is_of_this_run = last >= self.ids.first_of_run;
+            let is_of_this_run = self.ids.is_of_this_run(last);
             for other in self.other_tubes(number, is_of_this_run) {
                 if let Some(found) = self.run_in(other, last)? {
                     return Ok(Some(found));
@@ -187,7 +181,7 @@ impl Core {
         mut recur: Recur,
         (request, header): Run,
     ) -> Result<()> {
-        let run = self.ids.next;
+        let run = self.ids.next();
         let next = recur.next;
         let ends = recur.times.is_some_and(|times| recur.runs >= times) || next == NEVER;
         recur.last = Some(run);

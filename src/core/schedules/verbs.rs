@@ -32,15 +32,15 @@ impl Decide for SetSchedule {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
         let SetSchedule { key, request } = self;
-        let tube = core.tubes.get(&number).ok_or(Error::Closed)?;
-        tube.driver(|| core.known_drivers())?;
+        let tube = core.tubes.get(number).ok_or(Error::Closed)?;
+        tube.driver(|| core.tubes.known_drivers())?;
         request.put.as_ref().map_or(Ok(()), |put| tube.check_put(put))?;
         match core.live_key(key)? {
             KeyLookUp::Free(left_over) => {
                 let (header, body) = core.new_schedule(number, key, request)?;
                 core.check_disk_space(number, body.len(), 1)?;
                 let own_id = request.restored.and_then(|restored| restored.id);
-                let id = core.id_check().assign(&core.restored, own_id)?;
+                let id = core.ids.check().assign(&core.ids, own_id)?;
                 core.clear_key(number, key, left_over);
                 core.insert_schedule(number, id, own_id.is_some(), header, body)
             }
@@ -178,7 +178,7 @@ impl Core {
         body: &Body,
     ) -> Result<Decided<Receipt>> {
         self.note_aligned_header(number, &header);
-        let visibility = self.put_visibility(number, self.ids.next.max(id).saturating_add(1));
+        let visibility = self.put_visibility(number, self.ids.next().max(id).saturating_add(1));
         self.edit(number, |ledger| ledger.insert(id, Shelf::Recurring, &header, body))?;
         self.note_id(id, is_restored);
         let state = TaskState::Recurring;
@@ -271,8 +271,8 @@ impl Core {
         let old = &keyed.found.record.header;
         let id = keyed.id;
         let mut recur = old.recur().cloned().ok_or_else(|| no_recurrence(id))?;
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        tube.driver(|| self.known_drivers())?;
+        let tube = self.tubes.get(number).ok_or(Error::Closed)?;
+        tube.driver(|| self.tubes.known_drivers())?;
         let (mut header, next) = (old.clone(), recur.next);
         self.change_moments(&mut recur, request, may_start)?;
         apply_terms(&mut recur, request)?;

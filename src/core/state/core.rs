@@ -4,53 +4,37 @@
 
 #[cfg(debug_assertions)]
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use tubewell_drivers::{Driver, Ledger, NEVER};
+use tubewell_drivers::{Ledger, NEVER};
 
 use super::IdleState;
 use super::alignment::Alignment;
 use super::buffers::{FILE, MEMORY};
 use super::calendars::Calendars;
-use super::claims::{ClaimState, SessionState};
+use super::chores::Chores;
+use super::claim_table::Claims;
 use super::config::Config;
 use super::days::Counted;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
-use super::ended_sessions::EndedSessions;
 use super::gates::Alarms;
+use super::ids::Ids;
 #[cfg(feature = "redb")]
 use super::in_doubt::InDoubt;
 use super::limits::SharedLimits;
 use super::moments::{Clocks, WallClock};
 use super::origin::Origin;
 use super::outage::Outage;
-use super::parents::Chore;
+use super::sessions::Sessions;
 use super::time::{Lead, Now, Timer};
 use super::tube::TubeState;
+use super::tubes::Tubes;
 use super::waits::{CapacityQueue, WaitingTake, Watches};
 use crate::base::id_map::IdMap;
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::events::Readers;
-use crate::{Durability, Error, Receipt, Result, SessionId, TaskState};
-
-/// The ids in use and the ids reserved in the file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ids {
-    pub(crate) next: u64,
-    /// This run of the store has assigned no id below.
-    pub(in crate::core) first_of_run: u64,
-    /// Puts may have assigned the ids below, so that none of them can be restored.
-    pub(in crate::core) restorable_from: u64,
-    /// The file records that ids below this are used up, so no later run assigns them again.
-    pub(crate) reserved: u64,
-    /// The value of `reserved` once the next commit is flushed.
-    pub(crate) reserved_by_next: u64,
-    /// The value of `reserved` once the last commit is flushed, and the flush in progress.
-    pub(crate) reserved_by_last: u64,
-    pub(crate) reserved_in_flight: u64,
-}
+use crate::{Durability, Error, Receipt, Result, TaskState};
 
 /// The state machine of an open store.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
@@ -62,36 +46,17 @@ pub(crate) struct Core {
     pub(crate) untrusted: Option<u64>,
     pub(crate) lead: Lead,
     pub(crate) buffers: [WriteBuffer; 2],
-    pub(crate) tubes: IdMap<u32, TubeState>,
-    pub(crate) names: BTreeMap<Arc<str>, u32>,
-    /// The tubes to which a task has come from another one in this run of the store, or in which a
-    /// schedule has left its runs.
-    pub(in crate::core) strays: BTreeSet<u32>,
-    pub(in crate::core) spaces: IdMap<u32, u32>,
-    pub(in crate::core) next_space: u32,
-    /// Spaces to purge, each with the index of its write buffer.
-    pub(in crate::core) purges: VecDeque<(usize, u32)>,
-    /// Those of them whose tasks may have edges: the key up to which these were removed.
-    pub(in crate::core) purges_with_edges: BTreeMap<u32, Vec<u8>>,
-    /// Parents whose children are still to be told of their end, by write buffer and id.
-    pub(in crate::core) chores: BTreeMap<(usize, u64), Chore>,
-    /// Tubes that may have more done or buried tasks than they keep.
-    pub(in crate::core) surplus: BTreeSet<u32>,
+    pub(crate) tubes: Tubes,
+    pub(in crate::core) chores: Chores,
     /// `Some` while the edits of a call may be taken back: the edges that it has added and removed, by
     /// the spaces of their parents.
     pub(in crate::core) edge_changes: Option<Vec<(u32, i64)>>,
-    pub(in crate::core) drivers: BTreeMap<String, Arc<dyn Driver>>,
-    pub(in crate::core) claims: IdMap<u64, ClaimState>,
-    /// The parked claims by the time on the timeline at which they end.
-    pub(in crate::core) parked: BTreeSet<(u64, u64)>,
+    pub(in crate::core) claims: Claims,
     pub(in crate::core) alarms: Alarms,
     /// Those for sub-queues that open by themselves.
     pub(in crate::core) sub_queue_alarms: Alarms,
     pub(in crate::core) limits: SharedLimits,
-    /// Claims have ended whose rows say that they have not, since the storage failed.
-    pub(in crate::core) has_unrecorded_ends: bool,
-    pub(in crate::core) sessions: IdMap<SessionId, SessionState>,
-    pub(in crate::core) ended_sessions: EndedSessions,
+    pub(in crate::core) sessions: Sessions,
     pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) watches: Watches,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,
@@ -99,14 +64,9 @@ pub(crate) struct Core {
     /// makes the last one visible.
     pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
     pub(crate) ids: Ids,
-    /// Until when, on running time, further ids may be restored: no schedule assigns one before.
-    pub(in crate::core) restores_until: u64,
-    /// The restored ids from `ids.restorable_from` on: each can be restored once.
-    pub(in crate::core) restored: HashSet<u64>,
     /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
     /// disk is full.
     pub(in crate::core) free_in_file: u64,
-    pub(in crate::core) epoch: u64,
     pub(in crate::core) arrivals: u64,
     /// The subscriptions to events.
     pub(crate) readers: Readers,
@@ -156,7 +116,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn tube(&self, number: u32, name: &str) -> Result<&TubeState> {
         self.check_open()?;
-        self.tubes.get(&number).ok_or_else(|| Error::TubeDropped { name: name.into() })
+        self.tubes.get(number).ok_or_else(|| Error::TubeDropped { name: name.into() })
     }
 
     /// A loop looks at an element.
@@ -174,7 +134,7 @@ impl Core {
 
     /// The index of the write buffer that has the rows of a tube.
     pub(crate) fn buffer_of(&self, number: u32) -> usize {
-        self.tubes.get(&number).map_or(FILE, |tube| tube.buffer)
+        self.tubes.get(number).map_or(FILE, |tube| tube.buffer)
     }
 
     /// The ledger of a tube.
@@ -200,7 +160,7 @@ impl Core {
         number: u32,
         edits: impl FnOnce(&mut Ledger<'_, WriteBuffer>) -> Result<T>,
     ) -> Result<T> {
-        let tube = self.tubes.get_mut(&number).ok_or(Error::Closed)?;
+        let tube = self.tubes.get_mut(number).ok_or(Error::Closed)?;
         let buffer = tube.buffer;
         let before = tube.counts;
         let mut ledger = Core::ledger(&mut self.buffers, tube);
@@ -219,7 +179,7 @@ impl Core {
 
     /// When changes that a caller makes in this tube become visible.
     pub(in crate::core) fn visibility(&self, number: u32) -> Visibility {
-        let Some(tube) = self.tubes.get(&number) else { return Visibility::Memory };
+        let Some(tube) = self.tubes.get(number) else { return Visibility::Memory };
         match (tube.buffer, tube.durability) {
             (MEMORY, _) => Visibility::Memory,
             (_, Durability::Flush) => Visibility::Flushed,
@@ -241,7 +201,7 @@ impl Core {
     ) -> Decided<T> {
         let buffer = self.buffer_of(number);
         // A caller must not learn an id before the file records that it is used up.
-        let id_at_risk = self.ids.next > self.ids.reserved;
+        let id_at_risk = self.ids.are_at_risk_below(self.ids.next());
         let wait = match visibility {
             Visibility::Flushed => Some(self.flush_of(buffer)),
             _ if id_at_risk => Some(self.flush_of(FILE)),
@@ -280,7 +240,7 @@ impl Core {
     /// state of the task before this batch is in the file.
     pub(in crate::core) fn batch_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
         let (_, last) = self.invisible.get(&id)?;
-        let buffer = self.tubes.get(&number)?.buffer;
+        let buffer = self.tubes.get(number)?.buffer;
         let in_flight_batch =
             self.buffers[buffer].in_flight_batch().filter(|batch| batch.number == *last);
         let batch = in_flight_batch.unwrap_or(&self.buffers[buffer].batch);
@@ -294,7 +254,7 @@ impl Core {
 
     /// Makes a change visible, now or with its commit.
     pub(in crate::core) fn make_visible(&mut self, mut change: Change, visibility: Visibility) {
-        let Some(tube) = self.tubes.get(&change.tube) else { return };
+        let Some(tube) = self.tubes.get(change.tube) else { return };
         let index = tube.buffer;
         if tube.days.is_some() && change.is_put() {
             self.count(change.tube, Counted::Put);
@@ -360,7 +320,7 @@ impl Core {
         let timeline = earliest.filter(|_| !holds).unwrap_or(NEVER);
         let timer = if holds { timer } else { timer.min(self.next_moment()) };
         let timer = if self.must_realign() { self.now.running } else { timer };
-        let timeline = self.parked.first().map_or(timeline, |(until, _)| timeline.min(*until));
+        let timeline = self.claims.first_parked().map_or(timeline, |(until, _)| timeline.min(until));
         let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {
             return timer;
@@ -393,11 +353,5 @@ impl Core {
         if let Some(by) = self.buffers[buffer].flush_by {
             self.timers.remove(&(by, Timer::Flush(buffer)));
         }
-    }
-
-    /// The names of the registered drivers, for an error message.
-    pub(crate) fn known_drivers(&self) -> String {
-        let names: Vec<&str> = self.drivers.keys().map(String::as_str).collect();
-        names.join(", ")
     }
 }

@@ -156,7 +156,7 @@ impl Core {
     fn expire_or_make_ready(&mut self, due: TaskDue) -> Result<()> {
         let TaskDue { kind, pointer, time, space, id, .. } = due;
         // The dues of a dropped or truncated tube are purged with its other rows.
-        let Some(number) = self.spaces.get(&space).copied() else { return Ok(()) };
+        let Some(number) = self.tubes.of_space(space) else { return Ok(()) };
         let position = Position::from_pointer(id, &pointer)?;
         let Some(found) = self.edit(number, |ledger| ledger.at(&position))? else { return Ok(()) };
         let header = &found.record.header;

@@ -86,7 +86,7 @@ impl Core {
             return Ok(Decided { answer: receipt, wait: self.batch_of_last_change(number, id) });
         }
         check_not_done(id, &found)?;
-        let owner = self.claims.get(&id).and_then(|claim| self.label_of(claim));
+        let owner = self.claims.get(id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
         let mut fate = self.rules(number)?.bury(header, failure.cloned());
         let visibility = self.visibility(number);
@@ -116,7 +116,7 @@ impl Core {
             self.forget_burial(number, *id);
         }
         if let (true, Some(tube), Some((id, last))) =
-            (are_first, self.tubes.get_mut(&number), buried.last())
+            (are_first, self.tubes.get_mut(number), buried.last())
         {
             let rank = (last.record.header.order_on(Shelf::Buried), *id);
             tube.empty_up_to.set(Shelf::Buried, rank);
@@ -164,13 +164,13 @@ impl Core {
 
     /// The header of a task: that of its claim, or else the stored one.
     pub(super) fn newest_header<'a>(&'a self, id: u64, found: &'a Found) -> &'a Header {
-        self.claims.get(&id).map_or(&found.record.header, |claim| &claim.header)
+        self.claims.get(id).map_or(&found.record.header, |claim| &claim.header)
     }
 
     /// The header of a stored task, with the takes of its claim.
     pub(super) fn current_header(&self, found: &Found, id: u64) -> Header {
         let mut header = found.record.header.clone();
-        if let Some(claim) = self.claims.get(&id) {
+        if let Some(claim) = self.claims.get(id) {
             header.takes = claim.header.takes;
         }
         header
@@ -186,7 +186,7 @@ impl Core {
         if self.remove_claim(id) {
             return TaskState::Taken;
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.window.remove((found.record.header.order, id));
         }
         TaskState::on_shelf(found.shelf)

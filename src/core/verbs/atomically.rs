@@ -36,7 +36,7 @@ impl Core {
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
         let counts: Vec<_> =
-            numbers.iter().map(|number| self.tubes.get(number).map(|tube| tube.counts)).collect();
+            numbers.iter().map(|number| self.tubes.get(*number).map(|tube| tube.counts)).collect();
         self.buffers[buffer].edits.begin_call();
         self.edge_changes = Some(Vec::new());
         let outcome = edits(self);
@@ -47,7 +47,7 @@ impl Core {
             self.buffers[buffer].tokens = DueCursor::default();
             self.take_back_edges(edge_changes.unwrap_or_default());
             for (number, counts) in numbers.iter().zip(counts) {
-                if let (Some(tube), Some(counts)) = (self.tubes.get_mut(number), counts) {
+                if let (Some(tube), Some(counts)) = (self.tubes.get_mut(*number), counts) {
                     tube.counts = counts;
                     // It has the heads as the edits have left them.
                     tube.head_cache.clear();

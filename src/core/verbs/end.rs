@@ -143,7 +143,7 @@ impl Core {
         if let Some(end) = request.end.as_end() {
             self.check_delay(number, end)?;
         }
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
         // A token is looked up in its tube.
         request.targets().try_for_each(|into| self.tube(into.tube, &into.name).map(drop))?;
@@ -164,7 +164,7 @@ impl Core {
         };
         numbers.extend(self.tubes_of(&children));
         if !request.puts().is_empty() {
-            let next_id = self.ids.next.saturating_add(request.puts().len() as u64);
+            let next_id = self.ids.next().saturating_add(request.puts().len() as u64);
             visibility = self.visibility_with_ids(visibility, next_id);
         }
         let past = (&header, past.as_ref());
@@ -256,7 +256,7 @@ impl Core {
         visibility: Visibility,
     ) -> Result<(EventKind, Fate)> {
         let ClaimKey { tube: number, id, .. } = key;
-        let claim = self.claims.get(&id).ok_or(Error::NotTaken { id })?;
+        let claim = self.claims.get(id).ok_or(Error::NotTaken { id })?;
         let (header, owner) = (claim.header.clone(), self.label_of(claim));
         let rules = self.rules(number)?;
         let (mut fate, kind) = match (end, end.as_end()) {
@@ -316,7 +316,7 @@ impl Core {
             let (before, freed) =
                 (before.entry(*to).or_default(), u64::from(*to == number && asked.leaves()));
             if *before >= freed {
-                let driver = tube.driver(|| self.known_drivers())?;
+                let driver = tube.driver(|| self.tubes.known_drivers())?;
                 tube.check_capacity(driver, *before - freed)?;
             }
             *before += 1;
@@ -378,7 +378,7 @@ impl Core {
             None => None,
         };
         let mut steps = Vec::with_capacity(headers.len() + 1);
-        let mut ids = self.id_check();
+        let mut ids = self.ids.check();
         let own_key = key_of(header).map(|key| &**key);
         let kept_key = own_key.filter(|_| !asked.is_ack());
         // The keys whose tasks this call has changed.
@@ -401,7 +401,7 @@ impl Core {
             steps.push(match self.put_over(*tube, request, look_up, None)? {
                 Some(step) => step,
                 None => {
-                    let new_id = ids.assign(&self.restored, request.id)?;
+                    let new_id = ids.assign(&self.ids, request.id)?;
                     Step::New(self.insert_task(*tube, new_id, request, header)?)
                 }
             });

@@ -92,7 +92,7 @@ impl Decide for Renew {
 impl Decide for Limit {
     fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<()>> {
         core.renew(key, self.most)?;
-        if let Some(claim) = core.claims.get_mut(&key.id) {
+        if let Some(claim) = core.claims.get_mut(key.id) {
             claim.latest = claim.latest.min(claim.deadline);
         }
         Ok(Decided::now(()))
@@ -120,7 +120,7 @@ impl Core {
 
     /// Refuses a delay in a tube without times.
     pub(super) fn check_delay(&self, number: u32, end: End<'_>) -> Result<()> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         if end.delay() > 0 && !tube.definition.timed {
             return Err(tube.unsupported("a delay"));
         }
@@ -153,7 +153,7 @@ impl Core {
         end: End<'_>,
         visibility: Visibility,
     ) -> Result<(TaskState, bool)> {
-        let was_parked = self.claims.get(&id).is_some_and(|claim| claim.parked.is_some());
+        let was_parked = self.claims.get(id).is_some_and(|claim| claim.parked.is_some());
         let state = self.end_claim(id, end, visibility)?;
         let in_memory = state == TaskState::Ready && !matches!(end, End::Fail { .. });
         Ok((state, was_parked || !in_memory))
@@ -162,11 +162,11 @@ impl Core {
     pub(in crate::core) fn touch(&mut self, key: ClaimKey, more: u64) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
-        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
+        if let Some(tube) = self.tubes.get(number).filter(|tube| !tube.definition.timed) {
             return Err(tube.unsupported("touch"));
         }
         let found = self.find(number, id)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let (mut header, deadline) = (claim.header.clone(), claim.deadline.saturating_add(more));
         header.expires_at = header.expires_at.saturating_add(more);
         header.ttr = header.ttr.saturating_add(more);
@@ -178,7 +178,7 @@ impl Core {
             ledger.write_entries(id, &header, &entries);
             Ok(())
         })?;
-        if let Some(claim) = self.claims.get_mut(&id) {
+        if let Some(claim) = self.claims.get_mut(id) {
             claim.header = header;
         }
         self.set_deadline(id, deadline);
@@ -199,7 +199,7 @@ impl Core {
         self.check_claim(key)?;
         let found = self.find(number, id)?;
         self.check_disk_space(number, body.len(), 1)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let mut header = claim.header.clone();
         header.size = body.len() as u64;
         header.body_checksum = body.checksum();
@@ -213,7 +213,7 @@ impl Core {
             Ok(())
         })?;
         self.note_freed(number, &found.record.header);
-        if let Some(claim) = self.claims.get_mut(&id) {
+        if let Some(claim) = self.claims.get_mut(id) {
             claim.header = header;
         }
         self.set_deadline(id, renewed);
@@ -231,7 +231,7 @@ impl Core {
     fn renew(&mut self, key: ClaimKey, hold: u64) -> Result<()> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
-        if let Some(tube) = self.tubes.get(&number).filter(|tube| !tube.definition.timed) {
+        if let Some(tube) = self.tubes.get(number).filter(|tube| !tube.definition.timed) {
             return Err(tube.unsupported("renew"));
         }
         let deadline = if hold == NEVER { NEVER } else { self.now.running.saturating_add(hold) };

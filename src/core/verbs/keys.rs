@@ -121,7 +121,7 @@ impl Core {
     }
 
     fn found_in_space(&mut self, space: u32, id: u64) -> Result<Option<(u32, Found)>> {
-        let Some(number) = self.spaces.get(&space).copied() else { return Ok(None) };
+        let Some(number) = self.tubes.of_space(space) else { return Ok(None) };
         Ok(self.edit(number, |ledger| ledger.find(id))?.map(|found| (number, found)))
     }
 

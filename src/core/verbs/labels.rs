@@ -71,11 +71,11 @@ impl Decide for Find {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<FindStep>> {
         let id = self.id;
         let from = self.after.as_deref().map_or(Unbounded, Excluded);
-        let tubes: Vec<(Arc<str>, u32)> = match core.claims.get(&id) {
+        let tubes: Vec<(Arc<str>, u32)> = match core.claims.get(id) {
             Some(claim) => vec![(Arc::default(), claim.tube)],
             None => {
-                let names = core.names.range::<str, _>((from, Unbounded));
-                names.take(TUBES_PER_STEP).map(|(name, number)| (name.clone(), *number)).collect()
+                let names = core.tubes.names_in::<str>((from, Unbounded));
+                names.take(TUBES_PER_STEP).map(|(name, number)| (name.clone(), number)).collect()
             }
         };
         for (_, number) in &tubes {

@@ -173,7 +173,7 @@ impl Core {
             self.tagged_in_both(tag, from, limit.min(LOOK_UPS), filter.newest_first)?;
         page.next = last.map(|id| Cursor::of_tag(tag.into(), id));
         for TaggedId { id, space } in rows {
-            let Some(number) = self.spaces.get(&space).copied() else { continue };
+            let Some(number) = self.tubes.of_space(space) else { continue };
             match self.find_tagged(number, id, tag) {
                 Ok(Some(found)) if self.is_wanted(filter, id, &found) => {
                     let header = &found.record.header;
@@ -226,7 +226,7 @@ impl Core {
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,
     ) -> Result<()> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let (buffer, space) = (tube.buffer, tube.definition.space);
         let newest_first = matches.wanted.newest_first;
         let mut after = begin.map(|cursor| cursor.position.id);
@@ -279,7 +279,7 @@ impl Core {
     ) -> Result<()> {
         let mut after = begin.map(rank_of);
         loop {
-            let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+            let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
             let bound = after.map_or(Unbounded, Excluded);
             let want = matches.next_read();
             let taken: Vec<Rank> = if matches.wanted.newest_first {
@@ -308,7 +308,7 @@ impl Core {
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,
     ) -> Result<()> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let (wanted, sub_queued) = (matches.wanted, tube.definition.sub_queued);
         let mut shelves = shelves.to_vec();
         if wanted.newest_first {
@@ -394,7 +394,7 @@ impl Core {
     /// Whether a task is taken by a session with the wanted label, if one is wanted.
     fn is_owned(&self, wanted: &Filter, id: u64) -> bool {
         let Some(wanted) = wanted.wanted_owner() else { return true };
-        let label = self.claims.get(&id).and_then(|claim| self.label_of(claim));
+        let label = self.claims.get(id).and_then(|claim| self.label_of(claim));
         label.is_some_and(|label| *label == *wanted)
     }
 }

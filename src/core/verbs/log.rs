@@ -61,7 +61,7 @@ impl Core {
         self.check_log(number, text)?;
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;
-        let (before, claim) = (&found.record.header, self.claims.get(&id));
+        let (before, claim) = (&found.record.header, self.claims.get(id));
         let mut header = claim.map_or(before, |claim| &claim.header).clone();
         let (kind, state) = (EventKind::Log, self.state_of(id, found.shelf));
         let entry = Entry { text: Some(text), ..Entry::new(kind, state) };
@@ -81,7 +81,7 @@ impl Core {
         if self.history_limit(number) > 0 {
             return Ok(());
         }
-        let name = self.tubes.get(&number).map_or("", |tube| &tube.definition.name);
+        let name = self.tubes.get(number).map_or("", |tube| &tube.definition.name);
         Err(Error::invalid(format!(
             "tube {name:?} keeps no history; create it with history, or alter it"
         )))

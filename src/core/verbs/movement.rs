@@ -92,8 +92,8 @@ impl Core {
     /// Refuses one more task than `more` further ones: the tube is full, its driver is not known, or
     /// the disk is full.
     fn check_target(&mut self, to: u32, bytes: u64, more: u64) -> Result<()> {
-        let tube = self.tubes.get(&to).ok_or(Error::Closed)?;
-        let driver = tube.driver(|| self.known_drivers())?;
+        let tube = self.tubes.get(to).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.tubes.known_drivers())?;
         tube.check_capacity(driver, more)?;
         self.check_disk_space(to, usize::try_from(bytes).unwrap_or(usize::MAX), 1)
     }
@@ -168,13 +168,13 @@ impl Core {
         found: Found,
         contents: Contents,
     ) -> Result<Move> {
-        let left = match self.claims.get(&id) {
+        let left = match self.claims.get(id) {
             // The attempt does not count, as after a revoke.
             Some(claim) => self.rules(number)?.forgive(claim.header.clone()),
             None => found.record.header.clone(),
         };
         let mut header = left.clone();
-        let shelf = match self.claims.get(&id) {
+        let shelf = match self.claims.get(id) {
             // Its claim ends.
             Some(_) => self.clocks().gate(found.shelf, &mut header),
             None => found.shelf,
@@ -193,9 +193,9 @@ impl Core {
         mut header: Header,
         body: &[u8],
     ) -> Result<Header> {
-        let had_times = self.tubes.get(&number).is_some_and(|tube| tube.definition.timed);
-        let tube = self.tubes.get(&to).ok_or(Error::Closed)?;
-        let driver = tube.driver(|| self.known_drivers())?;
+        let had_times = self.tubes.get(number).is_some_and(|tube| tube.definition.timed);
+        let tube = self.tubes.get(to).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.tubes.known_drivers())?;
         tube.check_moved(shelf, &header)?;
         let definition = &tube.definition;
         if !had_times && definition.timed {
@@ -265,7 +265,7 @@ impl Core {
             Ok(row)
         })?;
         self.note_strays(to);
-        if let Some(tube) = self.tubes.get_mut(&to) {
+        if let Some(tube) = self.tubes.get_mut(to) {
             // It may have been buried before tasks that were forgotten.
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
@@ -289,12 +289,12 @@ impl Core {
 
     /// Tasks may be in a tube that are looked for in another one first.
     pub(in crate::core) fn note_strays(&mut self, number: u32) {
-        self.strays.insert(number);
+        self.tubes.note_stray(number);
     }
 
     /// A task takes a place of its tube.
     pub(super) fn occupy(&mut self, number: u32) {
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.occupied += 1;
         }
     }
@@ -316,7 +316,7 @@ impl Core {
     }
 
     fn name_of(&self, number: u32) -> &str {
-        self.tubes.get(&number).map_or("", |tube| &tube.definition.name)
+        self.tubes.get(number).map_or("", |tube| &tube.definition.name)
     }
 }
 

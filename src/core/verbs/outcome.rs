@@ -151,7 +151,7 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
         let (keeping, freed) = self.end_parent(number, id, |core| {
             core.store_end((number, id), EventKind::Ack, Shelf::Ready, &header, result)

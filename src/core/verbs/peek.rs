@@ -60,7 +60,7 @@ impl Decide for CountsOf {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Statistics>> {
-        let tube = core.tubes.get(&number);
+        let tube = core.tubes.get(number);
         Ok(Decided::now(tube.map_or_else(Statistics::default, |tube| tube.visible)))
     }
 }
@@ -74,7 +74,7 @@ verb! {
 
 impl Decide for AllCounts {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<BTreeMap<String, Statistics>>> {
-        let tubes = core.tubes.values();
+        let tubes = core.tubes.iter().map(|(_, tube)| tube);
         let counts = tubes.map(|tube| (tube.definition.name.to_string(), tube.visible));
         Ok(Decided::now(counts.collect()))
     }
@@ -89,7 +89,7 @@ impl Core {
         limit: usize,
     ) -> (Vec<Rank>, Option<Cursor>) {
         use std::ops::Bound::{Excluded, Unbounded};
-        let Some(tube) = self.tubes.get(&number) else { return (Vec::new(), None) };
+        let Some(tube) = self.tubes.get(number) else { return (Vec::new(), None) };
         let from = after.map_or(Unbounded, |cursor| Excluded(rank_of(cursor)));
         let taken: Vec<Rank> = tube.taken.range((from, Unbounded)).take(limit).copied().collect();
         let last = taken.last().filter(|_| taken.len() == limit);
@@ -125,11 +125,11 @@ impl Core {
 
     /// The public description of a task, claim included.
     pub(crate) fn describe(&self, number: u32, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
-        let claim = self.claims.get(&id);
+        let claim = self.claims.get(id);
         let state = if claim.is_some() { TaskState::Taken } else { TaskState::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);
         let claim_left = self.claim_time_left(id).map(duration);
-        let tube = self.tubes.get(&number).map(|tube| &tube.definition);
+        let tube = self.tubes.get(number).map(|tube| &tube.definition);
         let name = tube.map(|tube| &*tube.name).unwrap_or_default();
         let info = describe(name, id, state, header, self.clocks());
         let limit = tube.and_then(|tube| tube.policies.max_attempts);

@@ -32,8 +32,8 @@ impl Decide for PeekReady {
 
 impl Core {
     fn peek_ready(&mut self, number: u32, count: usize) -> Result<Vec<TaskInfo>> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        tube.driver(|| self.known_drivers())?;
+        let tube = self.tubes.get(number).ok_or(Error::Closed)?;
+        tube.driver(|| self.tubes.known_drivers())?;
         if !self.open_gates(number, &mut { MAX_EXPIRED_PER_TAKE })? {
             return Ok(Vec::new());
         }
@@ -68,12 +68,12 @@ impl Core {
     }
 
     fn is_sub_queued(&self, number: u32) -> bool {
-        self.tubes.get(&number).is_some_and(|tube| tube.definition.sub_queued)
+        self.tubes.get(number).is_some_and(|tube| tube.definition.sub_queued)
     }
 
     /// How many takes the limit of taken tasks and the rate of a tube let through now, up to `most`.
     fn takes_allowed(&self, number: u32, most: usize) -> usize {
-        let Some(tube) = self.tubes.get(&number) else { return 0 };
+        let Some(tube) = self.tubes.get(number) else { return 0 };
         let free = tube
             .definition
             .policies
@@ -100,7 +100,7 @@ impl Core {
         mut after: Option<Rank>,
     ) -> Result<Option<(Rank, Option<Header>)>> {
         loop {
-            let Some(tube) = self.tubes.get(&number) else { return Ok(None) };
+            let Some(tube) = self.tubes.get(number) else { return Ok(None) };
             match tube.window.next_after(after) {
                 // A take in another tube has reached the limit that both share.
                 Some((rank, slot))
@@ -124,7 +124,7 @@ impl Core {
                 return Ok(None);
             }
             self.refill(number)?;
-            let tube = self.tubes.get(&number);
+            let tube = self.tubes.get(number);
             if tube.is_none_or(|tube| tube.window.read_up_to() == read_up_to) {
                 // The window is full of tasks that no take gets.
                 return Ok(None);

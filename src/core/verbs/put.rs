@@ -2,23 +2,16 @@
 //!
 //! All checks come before the first edit.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
-use crate::core::state::{Core, Decided, FILE, Ids, PutRequest, TubeState};
+use crate::core::state::{Core, Decided, FILE, PutRequest, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::options::micros;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
-
-/// How many ids the file reserves at a time.
-const ID_BLOCK: u64 = 1 << 20;
-
-/// How long after a restored id another one may follow, in microseconds: a minute.
-const RESTORE_TIME: u64 = 60_000_000;
 
 /// An upper estimate of the bytes that a task needs in the file beside its body.
 const TASK_OVERHEAD: u64 = 512;
@@ -60,36 +53,7 @@ verb! {
 
 impl Decide for NextId {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<u64>> {
-        Ok(Decided::now(core.ids.next))
-    }
-}
-
-/// The ids of the tasks of one call.
-pub(in crate::core) struct IdCheck {
-    pub(super) next: u64,
-    restorable_from: u64,
-    named: HashSet<u64>,
-}
-
-impl IdCheck {
-    /// The id of the next task; `own` is the one of a restored task. Refuses an id that this store
-    /// may have assigned. `restored`: the restored ids of earlier calls.
-    pub(in crate::core) fn assign(
-        &mut self,
-        restored: &HashSet<u64>,
-        own: Option<u64>,
-    ) -> Result<u64> {
-        let Some(id) = own else {
-            let id = self.next;
-            self.next = self.next.saturating_add(1);
-            self.restorable_from = self.next;
-            return Ok(id);
-        };
-        if id < self.restorable_from || restored.contains(&id) || !self.named.insert(id) {
-            return Err(Error::IdUsed { id });
-        }
-        self.next = self.next.max(id.saturating_add(1));
-        Ok(id)
+        Ok(Decided::now(core.ids.next()))
     }
 }
 
@@ -200,7 +164,7 @@ impl Core {
         if let Some(key) = &request.key {
             return self.put_with_key(number, request, key, false);
         }
-        if let Some(tube) = self.tubes.get(&number)
+        if let Some(tube) = self.tubes.get(number)
             && !tube.waiting_puts.is_empty()
         {
             tube.check_put(request)?;
@@ -232,8 +196,8 @@ impl Core {
     ) -> Result<Decided<Receipt>> {
         let header = self.new_header(number, request, Some(0))?;
         self.check_disk_space(number, request.bytes(), 1)?;
-        let visibility = self.put_visibility(number, self.ids.next.saturating_add(1));
-        let id = request.id.unwrap_or(self.ids.next);
+        let visibility = self.put_visibility(number, self.ids.next().saturating_add(1));
+        let id = request.id.unwrap_or(self.ids.next());
         let change = self.insert_task(number, id, request, header)?;
         let state = change.to;
         self.note_id(id, request.id.is_some());
@@ -241,14 +205,9 @@ impl Core {
         Ok(self.decided(number, visibility, |commit| Receipt { id, state, commit }))
     }
 
-    pub(in crate::core) fn id_check(&self) -> IdCheck {
-        let Ids { next, restorable_from, .. } = self.ids;
-        IdCheck { next, restorable_from, named: HashSet::new() }
-    }
-
     /// Refuses a task for which there may be no capacity, since puts wait for it: they come first.
     pub(in crate::core) fn check_no_waiting_put(&self, number: u32) -> Result<()> {
-        match self.tubes.get(&number) {
+        match self.tubes.get(number) {
             Some(tube) if !tube.waiting_puts.is_empty() => Err(tube.full()),
             _ => Ok(()),
         }
@@ -262,7 +221,7 @@ impl Core {
     }
 
     pub(super) fn visibility_with_ids(&self, visibility: Visibility, next_id: u64) -> Visibility {
-        let at_risk = next_id > self.ids.reserved;
+        let at_risk = self.ids.are_at_risk_below(next_id);
         match visibility {
             Visibility::Written(_) | Visibility::Within(_) if at_risk => Visibility::Flushed,
             visibility => visibility,
@@ -277,8 +236,8 @@ impl Core {
         request: &PutRequest,
         more: Option<u64>,
     ) -> Result<Header> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        let driver = tube.driver(|| self.known_drivers())?;
+        let tube = self.tubes.get(number).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.tubes.known_drivers())?;
         let mut header = tube.header_without_times(request, driver)?;
         if let Some(more) = more.filter(|_| !request.is_done())
             && !driver.admit(&tube.load(more))
@@ -366,7 +325,7 @@ impl Core {
             rules.note_ready(shelf, &mut header, rules.now);
         }
         if request.restored_as.is_some()
-            && let Some(tube) = self.tubes.get_mut(&number)
+            && let Some(tube) = self.tubes.get_mut(number)
         {
             // It may have ended before tasks that were forgotten.
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
@@ -399,7 +358,7 @@ impl Core {
 
     #[inline]
     pub(in crate::core) fn make_put_visible(&mut self, change: Change, visibility: Visibility) {
-        if let Some(tube) = self.tubes.get_mut(&change.tube) {
+        if let Some(tube) = self.tubes.get_mut(change.tube) {
             tube.occupied += u64::from(change.keeping != Keeping::Kept);
             if change.kind == EventKind::Put {
                 tube.put_ids.note(change.id);
@@ -408,27 +367,12 @@ impl Core {
         self.make_visible(change, visibility);
     }
 
-    /// Notes that a task has this id. `check_ids` has accepted the id of a restored task.
+    /// Notes that a task has this id. The id of a restored task was accepted before.
     pub(in crate::core) fn note_id(&mut self, id: u64, is_restored: bool) {
-        self.ids.next = self.ids.next.max(id + 1);
         if is_restored {
-            self.restored.insert(id);
-            self.restores_until = self.now.running.saturating_add(RESTORE_TIME);
-            return;
+            self.ids.note_restored(id, self.now.running);
+        } else {
+            self.ids.note(id);
         }
-        self.ids.restorable_from = self.ids.next;
-        if !self.restored.is_empty() {
-            // All of them are below `restorable_from` now.
-            self.restored = HashSet::new();
-        }
-    }
-
-    /// The bound up to which the next commit reserves ids: at least half a block ahead of those in
-    /// use.
-    pub(crate) fn reserve_ids(&mut self) -> u64 {
-        if self.ids.reserved.saturating_sub(self.ids.next) < ID_BLOCK / 2 {
-            self.ids.reserved_by_next = self.ids.next + ID_BLOCK;
-        }
-        self.ids.reserved_by_next
     }
 }

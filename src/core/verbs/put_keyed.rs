@@ -6,12 +6,11 @@ use std::sync::Arc;
 use tubewell_drivers::Shelf;
 
 use super::keys::KeyLookUp;
-use super::put::IdCheck;
 use super::replace::Replacement;
 use super::tokens::LookUp;
 use crate::base::id_map::IdMap;
 use crate::commit::{Change, Visibility};
-use crate::core::state::{Core, Decided, PutRequest, Wait};
+use crate::core::state::{Core, Decided, IdCheck, PutRequest, Wait};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Error, OnKey, Receipt, Result};
 
@@ -78,7 +77,7 @@ impl Decide for Requeue {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<Receipt>> {
         let Requeue { request } = self;
-        core.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        core.tubes.get(number).ok_or(Error::Closed)?.check_put(request)?;
         if let Some(seen) = core.put_again(number, request)? {
             return Ok(seen);
         }
@@ -103,7 +102,7 @@ impl Core {
         is_next: bool,
     ) -> Result<Decided<Receipt>> {
         let places = if is_next { None } else { Some(0) };
-        self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        self.tubes.get(number).ok_or(Error::Closed)?.check_put(request)?;
         match self.live_key(key)? {
             KeyLookUp::Free(left_over) => {
                 if !is_next {
@@ -128,7 +127,7 @@ impl Core {
         requests: &[PutRequest],
     ) -> Result<Decided<Vec<Receipt>>> {
         // Expired tasks are removed before the edits of the call.
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        let tube = self.tubes.get(number).ok_or(Error::Closed)?;
         requests.iter().try_for_each(|request| tube.check_put(request))?;
         let look_ups = self.look_up_puts(requests.iter().map(|request| (number, request)))?;
         let is_new = |look_up: &Option<LookUp>| !matches!(look_up, Some(LookUp::Seen(_)));
@@ -138,7 +137,7 @@ impl Core {
         if count > 0 {
             self.check_disk_space(number, bytes, count)?;
         }
-        let mut so_far = Steps::new(self.id_check());
+        let mut so_far = Steps::new(self.ids.check());
         let mut numbers = vec![number];
         numbers.extend(replaced_tubes(requests.iter(), &look_ups));
         let steps = self.atomically_in(&numbers, |core| {
@@ -170,7 +169,7 @@ impl Core {
         }
         let header = self.new_header(number, request, Some(so_far.places))?;
         so_far.places += u64::from(!request.is_done());
-        let id = so_far.ids.assign(&self.restored, request.id)?;
+        let id = so_far.ids.assign(&self.ids, request.id)?;
         Ok(Step::New(self.insert_task(number, id, request, header)?))
     }
 
@@ -181,7 +180,7 @@ impl Core {
         request: &PutRequest,
         look_up: Option<LookUp>,
     ) -> Result<Step> {
-        let mut so_far = Steps::new(self.id_check());
+        let mut so_far = Steps::new(self.ids.check());
         let step = self.put_step(number, request, look_up, &mut so_far)?;
         if so_far.places > 0 {
             self.check_no_waiting_put(number)?;
@@ -240,7 +239,7 @@ impl Core {
                 self.note_id(change.id, request.id.is_some());
             }
         }
-        let visibility = self.visibility_with_ids(visibility, self.ids.next);
+        let visibility = self.visibility_with_ids(visibility, self.ids.next());
         let mut receipts = Decided { answer: Vec::with_capacity(steps.len()), wait: None };
         let has_changed = steps.iter().any(|step| !matches!(step, Step::Kept(_)));
         let keeps = steps.iter().any(|step| matches!(step, Step::Kept(_)));

@@ -43,7 +43,7 @@ impl Decide for PutMany {
         core.check_disk_space(number, bytes, requests.len())?;
         let visibility = core.put_visibility(number, next_id);
         let changes = core.atomically(number, |core| {
-            let mut next = core.ids.next;
+            let mut next = core.ids.next();
             let tasks = requests.iter().zip(headers);
             let puts = tasks.map(|(request, header)| {
                 let id = request.id.unwrap_or(next);
@@ -75,7 +75,7 @@ impl Core {
     /// Checks the tasks of one call and returns their headers. Edits nothing.
     fn new_headers(&self, number: u32, requests: &[PutRequest]) -> Result<Vec<Header>> {
         let has_waiting = |tube: &TubeState| !tube.waiting_puts.is_empty();
-        let full = self.tubes.get(&number).filter(|tube| has_waiting(tube)).map(TubeState::full);
+        let full = self.tubes.get(number).filter(|tube| has_waiting(tube)).map(TubeState::full);
         let mut more = 0;
         let headers = requests.iter().map(|request| {
             let header = self.new_header(number, request, Some(more))?;
@@ -89,8 +89,8 @@ impl Core {
     /// Refuses restored ids that this store may have assigned; returns the id that follows these
     /// tasks.
     fn check_ids(&self, requests: &[PutRequest]) -> Result<u64> {
-        let mut ids = self.id_check();
-        requests.iter().try_for_each(|request| ids.assign(&self.restored, request.id).map(drop))?;
-        Ok(ids.next)
+        let mut ids = self.ids.check();
+        requests.iter().try_for_each(|request| ids.assign(&self.ids, request.id).map(drop))?;
+        Ok(ids.next())
     }
 }

@@ -67,21 +67,21 @@ impl Core {
         keyed: &Keyed,
         places: Option<u64>,
     ) -> Result<Header> {
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
+        let tube = self.tubes.get(number).ok_or(Error::Closed)?;
         self.check_one_buffer(keyed.number, number)?;
         if keyed.found.shelf == Shelf::Done {
             self.check_is_told(keyed.number, keyed.id)?;
         }
         if let Some(places) = places.filter(|_| keyed.needs_place(number)) {
-            tube.check_capacity(tube.driver(|| self.known_drivers())?, places)?;
+            tube.check_capacity(tube.driver(|| self.tubes.known_drivers())?, places)?;
         }
         let old = &keyed.found.record.header;
-        let had_times = self.tubes.get(&keyed.number).is_some_and(|tube| tube.definition.timed);
+        let had_times = self.tubes.get(keyed.number).is_some_and(|tube| tube.definition.timed);
         let is_timed = had_times && tube.definition.timed;
         let filled = filled(request, old, is_timed, tube.definition.sub_queued);
         let mut header = self.new_header(number, &filled, None)?;
         header.created = old.created;
-        header.takes = self.claims.get(&keyed.id).map_or(old.takes, |claim| claim.header.takes);
+        header.takes = self.claims.get(keyed.id).map_or(old.takes, |claim| claim.header.takes);
         let (takes, has_failure) = (header.takes, has_failure(keyed));
         header.edit_more(|more| {
             more.forgiven = takes;

@@ -82,7 +82,7 @@ impl Core {
         let rules = self.rules(number)?;
         let has_result = request.history.as_ref().is_some_and(|history| history.result.is_some());
         let Some(mut kept) = rules.done(header, has_result) else {
-            let name = self.tubes.get(&number).map_or("", |tube| &tube.definition.name);
+            let name = self.tubes.get(number).map_or("", |tube| &tube.definition.name);
             return Err(Error::invalid(format!(
                 "tube {name:?} keeps no done tasks; leave the task out, or restore it into a tube \
                  that was created with keep_done"

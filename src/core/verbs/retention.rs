@@ -43,7 +43,7 @@ impl Core {
     /// Notes a tube that has more tasks than it keeps, for the chores.
     pub(in crate::core) fn note_surplus(&mut self, number: u32) {
         if KEPT.into_iter().any(|shelf| self.excess_after(number, shelf).is_some()) {
-            self.surplus.insert(number);
+            self.chores.add_surplus(number);
             self.effects.call_writer = true;
         }
     }
@@ -51,15 +51,15 @@ impl Core {
     /// Removes some tasks of the next tube of a write buffer that has more than it keeps. Returns
     /// false if no tube has.
     pub(in crate::core) fn trim_next_surplus(&mut self, buffer: usize) -> Result<bool> {
-        let is_of = |number: &&u32| self.buffer_of(**number) == buffer;
-        let Some(number) = self.surplus.iter().find(is_of).copied() else { return Ok(false) };
+        let is_of = |number: &u32| self.buffer_of(*number) == buffer;
+        let Some(number) = self.chores.surplus().find(is_of) else { return Ok(false) };
         let is_done = match self.publish_together(|core| core.trim_surplus(number)) {
             // `verify` reports the damaged task. Later ends remove the others.
             Err(Error::Corrupt { .. }) => true,
             trimmed => trimmed?,
         };
         if is_done {
-            self.surplus.remove(&number);
+            self.chores.remove_surplus(number);
         }
         Ok(true)
     }
@@ -100,7 +100,7 @@ impl Core {
 
     /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
     fn excess_after(&self, number: u32, shelf: Shelf) -> Option<Option<Rank>> {
-        let tube = self.tubes.get(&number)?;
+        let tube = self.tubes.get(number)?;
         let policies = &tube.definition.policies;
         let (keep, count, after) = match shelf {
             Shelf::Done => (policies.keep_done, tube.counts.done, tube.empty_up_to.done),
@@ -116,7 +116,7 @@ impl Core {
         if rank.0 >= self.now.timeline {
             return;
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.empty_up_to.set(shelf, rank);
         }
     }

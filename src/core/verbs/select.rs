@@ -36,7 +36,7 @@ impl Core {
         if let Some(ids) = &filter.ids {
             return Ok((ids.len() as u64, self.select_ids(number, filter, ids, after, limit)?));
         }
-        let Some(tube) = self.tubes.get_mut(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get_mut(number) else { return Err(Error::Closed) };
         let bound = match filter.wanted_state() {
             Some(state) => *tube.counts.on(state.shelf()),
             None => tube.counts.stored(),
@@ -150,7 +150,7 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let (rows, space) = (&mut self.buffers[tube.buffer], tube.definition.space);
         let after = after.map(|cursor| cursor.position.id);
         let (rows, last) = tubewell_drivers::tagged(rows, tag, after, limit, false)?;
@@ -214,7 +214,7 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
-        let empty = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let empty = self.tubes.get(number).and_then(|tube| tube.empty_up_to.buried);
         let after = after.map(rank_of).max(empty);
         let tasks = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, limit))?;
         let last = tasks.last().filter(|_| tasks.len() == limit);
@@ -229,7 +229,7 @@ impl Core {
             (Some(group), ..) => group_cursor(group, &(id, found.clone())),
             (None, Some(tag), _) => Cursor::of_tag(tag.into(), id),
             (None, None, Some(TaskState::Taken)) => {
-                let order = self.claims.get(&id).map_or(0, |claim| claim.header.order);
+                let order = self.claims.get(id).map_or(0, |claim| claim.header.order);
                 cursor(Shelf::Ready, order, id)
             }
             (None, None, _) => found_position(id, found).into(),

@@ -75,7 +75,7 @@ impl Decide for EditTasks {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<SelectStep>> {
         let EditTasks { filter, edit, after, below, limit } = self;
-        let (after, below) = (after.as_ref(), below.unwrap_or(core.ids.next));
+        let (after, below) = (after.as_ref(), below.unwrap_or(core.ids.next()));
         let mut decided = match edit {
             TaskEdit::Delete => core.delete_selected(number, filter, after, *limit),
             TaskEdit::Kick => core.kick_selected(number, filter, after, *limit),
@@ -107,7 +107,7 @@ impl Decide for Revoke {
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<SelectStep>> {
         let Revoke { filter, forgive, after, limit } = self;
-        let bound = core.tubes.get(&number).map_or(0, |tube| tube.taken.len() as u64);
+        let bound = core.tubes.get(number).map_or(0, |tube| tube.taken.len() as u64);
         let limit = at_most(*limit, SELECT_STEP);
         let (claimed, next) = core.select_claims(number, filter, after.as_ref(), limit);
         let end = if *forgive { End::Revoke } else { End::Release { delay: 0 } };
@@ -144,7 +144,7 @@ impl Core {
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
         let all_buried = filter.ids.is_none() && filter.group.is_none() && filter.tags.is_empty();
-        let empty = self.tubes.get(&number).and_then(|tube| tube.empty_up_to.buried);
+        let empty = self.tubes.get(number).and_then(|tube| tube.empty_up_to.buried);
         let are_first = all_buried && after.map(rank_of) <= empty;
         let (bound, Selected { tasks, next }) =
             self.select(number, filter, after, step_of(filter, limit))?;
@@ -184,7 +184,7 @@ impl Core {
     }
 
     fn is_selected_claim(&self, number: u32, id: u64, filter: &Filter) -> bool {
-        let Some(claim) = self.claims.get(&id).filter(|claim| claim.tube == number) else {
+        let Some(claim) = self.claims.get(id).filter(|claim| claim.tube == number) else {
             return false;
         };
         let has_owner = |wanted: &str| self.label(claim).is_some_and(|label| **label == *wanted);

@@ -47,7 +47,7 @@ impl Core {
     /// The next rows of times, of all tubes that are stored where this one is, and whether there may be
     /// more.
     fn times_after(&mut self, number: u32, after: Option<Rank>) -> Result<(Vec<TimeRow>, bool)> {
-        let Some(tube) = self.tubes.get(&number) else { return Ok((Vec::new(), false)) };
+        let Some(tube) = self.tubes.get(number) else { return Ok((Vec::new(), false)) };
         let buffer = tube.buffer;
         let (mut rows, mut whole_up_to) = (Vec::new(), None);
         for kind in DueKind::ALL {
@@ -82,7 +82,7 @@ impl Core {
         space: u32,
         pointer: &Value,
     ) -> Result<Option<Found>> {
-        if self.spaces.get(&space) != Some(&number) {
+        if self.tubes.of_space(space) != Some(number) {
             return Ok(None);
         }
         let position = Position::from_pointer(id, pointer)?;

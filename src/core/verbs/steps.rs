@@ -160,7 +160,7 @@ impl Core {
         numbers.extend(replaced_tubes(slice::from_ref(request).iter(), &look_ups));
         numbers.sort_unstable();
         numbers.dedup();
-        let next_id = self.ids.next.saturating_add(1);
+        let next_id = self.ids.next().saturating_add(1);
         let visibility = self.visibility_with_ids(self.common_visibility(&numbers), next_id);
         let (put, change) = self.atomically_in(&numbers, |core| {
             let put = core.put_besides(*to, request, look_ups.pop().flatten())?;
@@ -211,7 +211,7 @@ impl Core {
         kind: StepKind,
     ) -> Result<Option<Vec<u8>>> {
         check_step_name(name)?;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let is_new = |steps: &KnownSteps| !steps.names.contains(&xxh3_64(name.as_bytes()));
         if !claim.header.has_steps() || claim.steps.as_ref().is_some_and(is_new) {
             return Ok(None);
@@ -256,7 +256,7 @@ impl Core {
     /// the steps that earlier attempts have stored, once for each claim.
     pub(in crate::core) fn next_step_number(&mut self, key: ClaimKey) -> Result<u16> {
         let ClaimKey { tube: number, id, .. } = key;
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let next = if let Some(steps) = &claim.steps {
             steps.next
         } else {
@@ -268,7 +268,7 @@ impl Core {
                 })
             })?;
             let next = steps.next;
-            if let Some(claim) = self.claims.get_mut(&id) {
+            if let Some(claim) = self.claims.get_mut(id) {
                 claim.steps = Some(steps);
             }
             next
@@ -289,7 +289,7 @@ impl Core {
         let ClaimKey { tube: number, id, .. } = key;
         let next = self.next_step_number(key)?;
         let row = encode_step(id, name, StepRow { number: next, kind: kind.byte(), value });
-        let Some(claim) = self.claims.get(&id) else { return Err(Error::NotTaken { id }) };
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let header = if claim.header.has_steps() && !self.keeps_history(number, &claim.header) {
             self.edit(number, |ledger| {
                 ledger.write_step(id, name, row);
@@ -311,7 +311,7 @@ impl Core {
             })?;
             Some(header)
         };
-        if let Some(claim) = self.claims.get_mut(&id) {
+        if let Some(claim) = self.claims.get_mut(id) {
             if let Some(header) = header {
                 claim.header = header;
             }

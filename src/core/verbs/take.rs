@@ -151,7 +151,7 @@ impl Core {
         rank: Rank,
         entry: WindowEntry,
     ) {
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             let sub_queued = tube.definition.sub_queued;
             tube.window.insert(rank, WindowSlot::Read(entry), sub_queued);
         }
@@ -168,7 +168,7 @@ impl Core {
             if !self.open_gates(number, budget)? {
                 return Ok(None);
             }
-            let Some(tube) = self.tubes.get_mut(&number) else { return Ok(None) };
+            let Some(tube) = self.tubes.get_mut(number) else { return Ok(None) };
             if let Some(rank) = tube.window.best() {
                 let slot = tube.window.remove(rank);
                 // A take in another tube may have reached the limit that both share.
@@ -194,7 +194,7 @@ impl Core {
     #[inline]
     pub(super) fn open_gates(&mut self, number: u32, budget: &mut usize) -> Result<bool> {
         loop {
-            let Some(tube) = self.tubes.get(&number) else { return Ok(false) };
+            let Some(tube) = self.tubes.get(number) else { return Ok(false) };
             if tube.alarm_is_due(self.now) {
                 self.gate_opens(number)?;
             } else if tube.limits.as_ref().is_some_and(|limits| limits.has_opened(self.now)) {
@@ -209,7 +209,7 @@ impl Core {
 
     /// Reads the next rows into the window: ready tasks, or heads of sub-queues.
     pub(in crate::core) fn refill(&mut self, number: u32) -> Result<()> {
-        let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
+        let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
         let sub_queued = tube.definition.sub_queued;
         let (table, prefix) = if sub_queued {
             (Table::Heads, keys::space_prefix(tube.definition.space))
@@ -238,7 +238,7 @@ impl Core {
         if sub_queued {
             self.offer_evicted(number)?;
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.window.advance(read_up_to);
         }
         Ok(())
@@ -248,7 +248,7 @@ impl Core {
     /// not yet visible.
     fn insert_read_task(&mut self, number: u32, rank: (u64, u64), record: Value) {
         let id = rank.1;
-        if self.invisible.contains_key(&id) || self.claims.contains_key(&id) {
+        if self.invisible.contains_key(&id) || self.claims.contains(id) {
             return;
         }
         // A damaged record is skipped; `verify` reports it.
@@ -256,7 +256,7 @@ impl Core {
         if check_position(&record, Shelf::Ready, rank).is_err() {
             return;
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.window.insert(rank, WindowSlot::Read(record.into()), false);
         }
     }
@@ -286,17 +286,17 @@ impl Core {
         session: SessionId,
     ) -> Grant {
         let WindowEntry { mut header, row } = entry;
-        self.epoch = self.epoch.wrapping_add(1);
+        let epoch = self.claims.next_epoch();
         header.takes = header.takes.saturating_add(1);
         let after =
             |time: Option<u64>| time.map_or(NEVER, |time| self.now.running.saturating_add(time));
-        let policies = self.tubes.get(&number).map(|tube| &tube.definition.policies);
+        let policies = self.tubes.get(number).map(|tube| &tube.definition.policies);
         let latest = after(policies.and_then(|policies| policies.max_runtime).map(micros_ceil));
         let deadline = after(Some(header.ttr).filter(|ttr| *ttr != NEVER)).min(latest);
         let claim = ClaimState {
             tube: number,
             session,
-            epoch: self.epoch,
+            epoch,
             taken_at: self.now.running,
             taken_on: self.now.timeline,
             deadline,
@@ -316,10 +316,7 @@ impl Core {
         if deadline != NEVER {
             self.timers.insert((deadline, Timer::Claim(id)));
         }
-        if let Some(session) = self.sessions.get_mut(&session) {
-            session.claims.insert(id);
-            session.last_seen = self.now.running;
-        }
+        self.sessions.add_claim(session, id, self.now.running);
         let change = self.change(
             number,
             id,
@@ -332,7 +329,7 @@ impl Core {
             let wait = self.now.timeline.saturating_sub(header.ready_since());
             self.count(number, Counted::Take { wait, is_retry: header.attempts() > 1 });
         }
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.taken.insert((header.order, id));
             if let Some(rate) = &mut tube.gates.rate {
                 rate.take(self.now.running);
@@ -343,7 +340,7 @@ impl Core {
                 tube.busy.insert(header.sub.clone(), Holders::One(id));
             }
         }
-        let mut grant = self.grant(number, id, self.epoch, session, header, row);
+        let mut grant = self.grant(number, id, epoch, session, header, row);
         if grant.attempts_left.is_some() {
             grant.counted = self.count_take(id);
         }
@@ -376,7 +373,7 @@ impl Core {
             attempts_left: None,
             counted: None,
         };
-        let Some(tube) = self.tubes.get(&number) else { return grant };
+        let Some(tube) = self.tubes.get(number) else { return grant };
         grant.name = tube.definition.name.clone();
         grant.buffer = tube.buffer;
         grant.attempts_left = grant.header.attempts_left(tube.definition.policies.max_attempts);
@@ -391,7 +388,7 @@ impl Core {
     /// The row that ends with the body of a task that was taken, as it is stored now: the record
     /// moves with its priority.
     pub(crate) fn taken_row(&mut self, grant: &Grant) -> Result<Option<Value>> {
-        let (Some(tube), Some(claim)) = (self.tubes.get(&grant.tube), self.claims.get(&grant.id))
+        let (Some(tube), Some(claim)) = (self.tubes.get(grant.tube), self.claims.get(grant.id))
         else {
             return Ok(None);
         };

@@ -49,7 +49,7 @@ impl Core {
         if request.idempotency_key.is_none() {
             return Ok(None);
         }
-        self.tubes.get(&number).ok_or(Error::Closed)?.check_put(request)?;
+        self.tubes.get(number).ok_or(Error::Closed)?.check_put(request)?;
         let seen = self.seen(number, request)?;
         seen.map(|id| self.answer_seen(number, id)).transpose()
     }

@@ -85,9 +85,9 @@ impl Core {
                 *with_them.entry(*tube).or_default() += 1;
             }
         }
-        let first = self.ids.next;
+        let first = self.ids.next();
         for _ in puts {
-            self.note_id(self.ids.next, false);
+            self.note_id(self.ids.next(), false);
         }
         Ok(first)
     }
@@ -97,7 +97,7 @@ impl Core {
         self.check_open()?;
         self.check_claim(key)?;
         self.check_no_waiting_children(key)?;
-        let tube = self.tubes.get(&key.tube).ok_or(Error::NotTaken { id: key.id })?;
+        let tube = self.tubes.get(key.tube).ok_or(Error::NotTaken { id: key.id })?;
         if tube.buffer == MEMORY {
             return Err(refuse_temporary(&tube.definition.name));
         }
@@ -130,7 +130,7 @@ impl Core {
         let numbers: Vec<u32> = calls.iter().map(TransactionCall::tube).collect();
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
         let acked = calls.iter().filter_map(|call| self.acked_task(call)).collect();
-        let chores = self.chores.clone();
+        let chores = self.chores.parents();
         let noted = self.watches.noted_endings(&ended);
         self.watches.ends_are_flushed = true;
         self.held_counts = Some(Vec::new());
@@ -211,7 +211,7 @@ impl Core {
         let TransactionCall::End { key, end: TaskEnd::Ack { .. } } = call else {
             return None;
         };
-        let space = self.tubes.get(&key.tube)?.definition.space;
+        let space = self.tubes.get(key.tube)?.definition.space;
         Some(AckedTask { id: key.id, number: key.tube, space })
     }
 
@@ -304,7 +304,7 @@ impl Core {
     fn edit_end(&mut self, key: ClaimKey, end: TaskEnd) -> Result<Edited> {
         let ClaimKey { tube: number, id, .. } = key;
         if let TaskEnd::Ack { result } = end {
-            let header = self.claims.get(&id).ok_or(Error::NotTaken { id })?.header.clone();
+            let header = self.claims.get(id).ok_or(Error::NotTaken { id })?.header.clone();
             let (task, kind) = ((number, id), EventKind::Ack);
             let keeping = self.store_end(task, kind, Shelf::Ready, &header, result.as_deref())?;
             return Ok(Edited::Ack { key, header, keeping, result });

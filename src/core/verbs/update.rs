@@ -170,7 +170,7 @@ impl Core {
 
     /// Rejects changes that the driver does not support.
     fn check_update(&self, number: u32, request: &UpdateRequest) -> Result<()> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let timed = [
             ("a priority", request.priority.is_some()),
             ("a delay", request.delay.is_some()),
@@ -200,8 +200,8 @@ impl Core {
         } else {
             found.record.inline()
         };
-        let tube = self.tubes.get(&number).ok_or(Error::Closed)?;
-        let driver = tube.driver(|| self.known_drivers())?;
+        let tube = self.tubes.get(number).ok_or(Error::Closed)?;
+        let driver = tube.driver(|| self.tubes.known_drivers())?;
         let sub = Some(&*header.sub).filter(|sub| !sub.is_empty());
         Ok(driver.order(&Draft::new(header.priority, sub, body)))
     }
@@ -280,7 +280,7 @@ impl Core {
             ledger.write_entries(id, &header, &entries);
             Ok(())
         })?;
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
         }
         if body.is_some() {
@@ -300,8 +300,8 @@ impl Core {
         header: Header,
     ) -> Change {
         let old = (found.record.header.order, id);
-        let tube = self.tubes.get_mut(&number);
-        if let Some(claim) = self.claims.get_mut(&id) {
+        let tube = self.tubes.get_mut(number);
+        if let Some(claim) = self.claims.get_mut(id) {
             if let Some(tube) = tube {
                 tube.taken.remove(&old);
                 tube.taken.insert((header.order, id));

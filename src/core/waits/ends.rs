@@ -9,7 +9,7 @@ impl Core {
         match timer {
             Timer::WaitingTake(arrival) => self.end_waiting_take(arrival, Ok(None)),
             Timer::WaitingPut(number, arrival) => {
-                let full = self.tubes.get(&number).map(|tube| Error::Full {
+                let full = self.tubes.get(number).map(|tube| Error::Full {
                     tube: tube.definition.name.to_string(),
                     capacity: tube.definition.policies.capacity,
                 });
@@ -30,7 +30,7 @@ impl Core {
         let mut putting: Vec<(u64, u32)> = self
             .tubes
             .iter()
-            .flat_map(|(number, tube)| tube.waiting_puts.keys().map(|arrival| (*arrival, *number)))
+            .flat_map(|(number, tube)| tube.waiting_puts.keys().map(move |arrival| (*arrival, number)))
             .collect();
         putting.sort_unstable();
         for (arrival, number) in putting {
@@ -43,9 +43,7 @@ impl Core {
 
     /// Ends the waits of a session, in order of arrival.
     pub(in crate::core) fn end_session_waits(&mut self, session: SessionId) {
-        let waits =
-            self.sessions.get_mut(&session).map(|session| std::mem::take(&mut session.waits));
-        for wait in waits.into_iter().flatten() {
+        for wait in self.sessions.take_waits(session) {
             self.visit();
             match wait {
                 SessionWait::Take(arrival) => {
@@ -61,16 +59,12 @@ impl Core {
 
     /// A call of a session begins to wait.
     pub(super) fn begin_wait(&mut self, session: SessionId, wait: SessionWait) {
-        if let Some(session) = self.sessions.get_mut(&session) {
-            session.waits.insert(wait);
-        }
+        self.sessions.begin_wait(session, wait);
     }
 
     /// A call of a session waits no more.
     pub(super) fn end_wait(&mut self, session: SessionId, wait: SessionWait) {
-        if let Some(session) = self.sessions.get_mut(&session) {
-            session.waits.remove(&wait);
-        }
+        self.sessions.end_wait(session, wait);
     }
 
     /// Checks that each call that waits is known to its session.
@@ -79,14 +73,14 @@ impl Core {
         let takes = takes.map(|(arrival, take)| (take.session, SessionWait::Take(*arrival)));
         let puts = self.tubes.iter().flat_map(|(number, tube)| {
             let puts = tube.waiting_puts.iter();
-            puts.map(|(arrival, put)| (put.session, SessionWait::Put(*arrival, *number)))
+            puts.map(move |(arrival, put)| (put.session, SessionWait::Put(*arrival, number)))
         });
         let watches = self.watches.waiting.iter();
         let watches = watches.map(|(key, watch)| (watch.session, SessionWait::Watch(*key)));
         let waiting: Vec<_> = takes.chain(puts).chain(watches).collect();
-        let known: usize = self.sessions.values().map(|session| session.waits.len()).sum();
+        let known: usize = self.sessions.iter().map(|(_, session)| session.waits.len()).sum();
         let is_known = |(session, wait): &(SessionId, SessionWait)| {
-            self.sessions.get(session).is_some_and(|session| session.waits.contains(wait))
+            self.sessions.get(*session).is_some_and(|session| session.waits.contains(wait))
         };
         if known != waiting.len() || !waiting.iter().all(is_known) {
             findings.push("the sessions know other waits than those that there are".into());

@@ -89,7 +89,7 @@ impl Core {
             self.timers.insert((deadline, Timer::WaitingPut(number, arrival)));
         }
         let waiting_put = WaitingPut { slot: slot.clone(), session, request, deadline };
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.waiting_puts.insert(arrival, waiting_put);
             self.begin_wait(session, SessionWait::Put(arrival, number));
         }
@@ -98,7 +98,7 @@ impl Core {
 
     /// A waiting put gives up: it leaves the queue. A put that was admitted stays.
     pub(in crate::core) fn cancel_put(&mut self, number: u32, arrival: u64) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         let Some(waiting_put) = tube.waiting_puts.remove(&arrival) else { return };
         self.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
         if let Some(deadline) = waiting_put.deadline {
@@ -116,7 +116,7 @@ impl Core {
 
     fn admit_all(&mut self, number: u32) -> Result<()> {
         loop {
-            let Some(tube) = self.tubes.get_mut(&number) else { return Ok(()) };
+            let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
             let Some(driver) = &tube.driver else { return Ok(()) };
             if tube.waiting_puts.is_empty() || !driver.admit(&tube.load(0)) {
                 return Ok(());
@@ -125,7 +125,7 @@ impl Core {
             let Some((arrival, waiting_put)) = tube.waiting_puts.pop_first() else { return Ok(()) };
             let decided = self.put_now(number, &waiting_put.request);
             if let Err(Error::Corrupt { .. } | Error::Io { .. }) = &decided {
-                if let Some(tube) = self.tubes.get_mut(&number) {
+                if let Some(tube) = self.tubes.get_mut(number) {
                     tube.waiting_puts.insert(arrival, waiting_put);
                 }
                 return decided.map(|_| ());
@@ -155,7 +155,7 @@ impl Core {
         arrival: u64,
         outcome: Result<Decided<Receipt>>,
     ) {
-        let Some(tube) = self.tubes.get_mut(&number) else { return };
+        let Some(tube) = self.tubes.get_mut(number) else { return };
         if let Some(waiting_put) = tube.waiting_puts.remove(&arrival) {
             self.complete_waiting_put(number, arrival, waiting_put, outcome);
         }

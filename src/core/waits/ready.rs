@@ -21,8 +21,8 @@ impl Core {
         session: SessionId,
         timeout: Option<u64>,
     ) -> Result<Option<Watching>> {
-        let Some(tube) = self.tubes.get(&number) else { return Err(Error::Closed) };
-        tube.driver(|| self.known_drivers())?;
+        let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
+        tube.driver(|| self.tubes.known_drivers())?;
         self.check_session(session)?;
         let mut found = self.look_for_task(number, MAX_EXPIRED_PER_TAKE)?;
         let no_wait = timeout == Some(0);
@@ -36,7 +36,7 @@ impl Core {
             Look::Empty => {
                 let key = WatchKey::Ready(number, self.next_arrival());
                 let watching = self.watch(key, number, session, timeout);
-                if !no_wait && let Some(tube) = self.tubes.get_mut(&number) {
+                if !no_wait && let Some(tube) = self.tubes.get_mut(number) {
                     tube.ready_watches += 1;
                     self.set_alarms_of_takers(number);
                 }
@@ -69,7 +69,7 @@ impl Core {
 
     /// A watch of this kind has ended.
     pub(super) fn ready_watch_ended(&mut self, number: u32) {
-        if let Some(tube) = self.tubes.get_mut(&number) {
+        if let Some(tube) = self.tubes.get_mut(number) {
             tube.ready_watches = tube.ready_watches.saturating_sub(1);
             self.set_alarms_of_takers(number);
         }
@@ -77,7 +77,7 @@ impl Core {
 
     fn answer_all_ready(&mut self) -> Result<()> {
         while let Some(number) = self.watches.maybe_ready.pop() {
-            let tube = self.tubes.get(&number);
+            let tube = self.tubes.get(number);
             if tube.is_none_or(|tube| tube.ready_watches == 0) {
                 continue;
             }
@@ -94,7 +94,7 @@ impl Core {
     /// the way are removed, up to `budget`.
     fn look_for_task(&mut self, number: u32, mut budget: usize) -> Result<Look> {
         // The takes that wait have got what there was.
-        if self.tubes.get(&number).is_none_or(|tube| !tube.waiting_takes.is_empty()) {
+        if self.tubes.get(number).is_none_or(|tube| !tube.waiting_takes.is_empty()) {
             return Ok(Look::Empty);
         }
         match self.next_task(number, &mut budget)? {

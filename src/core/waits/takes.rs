@@ -24,7 +24,7 @@ impl Core {
     ) -> Result<()> {
         for head in tubes {
             let tube = self.tube(head.number, &head.name)?;
-            tube.driver(|| self.known_drivers())?;
+            tube.driver(|| self.tubes.known_drivers())?;
         }
         self.check_session(session)?;
         let timeout = until.map(|until| until.saturating_sub(self.now.running));
@@ -61,7 +61,7 @@ impl Core {
         }
         let tubes: Vec<u32> = tubes.collect();
         for number in &tubes {
-            if let Some(tube) = self.tubes.get_mut(number) {
+            if let Some(tube) = self.tubes.get_mut(*number) {
                 tube.waiting_takes.insert(arrival);
             }
             self.set_alarms_of_takers(*number);
@@ -105,7 +105,7 @@ impl Core {
     pub(super) fn has_overdue(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
         self.check_open().is_ok()
             && tubes.any(|number| {
-                self.tubes.get(&number).is_some_and(|tube| {
+                self.tubes.get(number).is_some_and(|tube| {
                     tube.counts.delayed > 0
                         && self.has_due(tube.buffer)
                         && !self.buffer_is_full(tube.buffer)
@@ -118,7 +118,7 @@ impl Core {
     /// callers that wait until there is one.
     pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
         let is_watched =
-            |number: &u32| self.tubes.get(number).is_some_and(|tube| tube.ready_watches > 0);
+            |number: &u32| self.tubes.get(*number).is_some_and(|tube| tube.ready_watches > 0);
         self.watches.maybe_ready.extend(tubes.iter().copied().filter(is_watched));
         self.serve_takes(tubes)?;
         if self.serving { Ok(()) } else { self.answer_ready() }
@@ -126,7 +126,7 @@ impl Core {
 
     fn serve_takes(&mut self, tubes: &[u32]) -> Result<()> {
         let has_waiters = |number: &u32| {
-            self.tubes.get(number).is_some_and(|tube| !tube.waiting_takes.is_empty())
+            self.tubes.get(*number).is_some_and(|tube| !tube.waiting_takes.is_empty())
         };
         let tubes: Vec<u32> = tubes.iter().copied().filter(has_waiters).collect();
         if tubes.is_empty() {
@@ -144,7 +144,7 @@ impl Core {
 
     fn serve_all(&mut self, mut tubes: Vec<u32>) -> Result<()> {
         let first_of = |core: &Core, number| {
-            let tube: Option<&TubeState> = core.tubes.get(&number);
+            let tube: Option<&TubeState> = core.tubes.get(number);
             tube.and_then(|tube| tube.waiting_takes.first().copied())
         };
         while let Some(first) = tubes.iter().filter_map(|number| first_of(self, *number)).min() {
@@ -191,7 +191,7 @@ impl Core {
         let waiting_take = self.waiting_takes.remove(&arrival)?;
         self.end_wait(waiting_take.session, SessionWait::Take(arrival));
         for number in &waiting_take.tubes {
-            if let Some(tube) = self.tubes.get_mut(number) {
+            if let Some(tube) = self.tubes.get_mut(*number) {
                 tube.waiting_takes.remove(&arrival);
             }
             self.set_alarms_of_takers(*number);

@@ -230,7 +230,7 @@ impl Core {
     pub(in crate::core) fn ending_of(&mut self, number: u32, id: u64) -> Result<Option<Ending>> {
         match self.find(number, id) {
             Ok(found) => self.stored_ending(number, id, &found),
-            Err(Error::NotFound { .. }) if id < self.ids.next => Ok(Some(Ending::Gone)),
+            Err(Error::NotFound { .. }) if id < self.ids.next() => Ok(Some(Ending::Gone)),
             Err(error) => Err(error),
         }
     }
@@ -282,7 +282,7 @@ impl Core {
 
     /// Whether a tube has no ready, taken, delayed or blocked task, as far as changes are visible.
     pub(in crate::core) fn is_drained(&self, number: u32) -> bool {
-        self.tubes.get(&number).is_none_or(|tube| {
+        self.tubes.get(number).is_none_or(|tube| {
             let tasks = &tube.visible.tasks;
             tasks.ready + tasks.taken + tasks.delayed + tasks.blocked == 0
         })
@@ -295,7 +295,7 @@ impl Core {
             EventKind::Put | EventKind::Move => self.stored_ending_of(change, plain),
             _ => self.take_noted(id, plain),
         });
-        let tube = self.tubes.get(&change.tube);
+        let tube = self.tubes.get(change.tube);
         let is_current = tube.is_some_and(|tube| tube.definition.space == change.space);
         let watches =
             self.watches.waiting.range(WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX));
