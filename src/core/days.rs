@@ -203,8 +203,8 @@ impl Core {
 
     fn count_now(&mut self, number: u32, counted: Counted) {
         #[cfg(feature = "redb")]
-        if let Some(held) = &mut self.held_counts {
-            return held.push((number, counted));
+        if self.undo.count_later(number, counted) {
+            return;
         }
         let today = day_of(self.now.timeline);
         let Some(tube) = self.tubes.get_mut(number) else { return };

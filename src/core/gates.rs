@@ -143,7 +143,7 @@ impl Core {
         }
         let alarm = tube.wanted_alarm(self.now);
         let old = std::mem::replace(&mut tube.gates.alarm, alarm);
-        self.alarms.replace(old, alarm, number);
+        self.gates.alarms.replace(old, alarm, number);
     }
 
     /// A gate of a tube has opened by itself: serves the takes that wait for it.
@@ -155,7 +155,7 @@ impl Core {
     /// Opens the gates whose alarms are due, all of them before the takes that wait are served: a take
     /// that waits in several tubes gets a task of the first of them. Returns false if none is due.
     pub(super) fn open_due_gates(&mut self) -> Result<bool> {
-        let opened: Vec<u32> = self.alarms.due(self.now).collect();
+        let opened: Vec<u32> = self.gates.alarms.due(self.now).collect();
         for number in &opened {
             self.set_alarm(*number);
         }
@@ -169,15 +169,20 @@ impl Core {
         for (number, tube) in self.tubes.iter() {
             let name = &tube.definition.name;
             let alarm = tube.gates.alarm;
-            let is_set = alarm.is_none_or(|alarm| self.alarms.contains(alarm, number));
+            let is_set = alarm.is_none_or(|alarm| self.gates.alarms.contains(alarm, number));
             // One that is due was not processed yet.
             let is_wanted = alarm == tube.wanted_alarm(self.now);
             if !is_set || !is_wanted && !tube.alarm_is_due(self.now) {
                 findings.push(format!("tube {name:?}: takes wait for a gate without an alarm"));
             }
         }
-        let alarms = self.tubes.iter().map(|(_, tube)| tube).filter(|tube| tube.gates.alarm.is_some()).count();
-        if alarms != self.alarms.len() {
+        let alarms = self
+            .tubes
+            .iter()
+            .map(|(_, tube)| tube)
+            .filter(|tube| tube.gates.alarm.is_some())
+            .count();
+        if alarms != self.gates.alarms.len() {
             findings.push("an alarm is set for a gate at which no take waits".to_owned());
         }
     }

@@ -41,7 +41,7 @@ pub(crate) use state::{
     About, AfterUnlock, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimEnd, ClaimKey, Clocks,
     Config, Core, Decided, Definition, EndRequest, FILE, Filled, Grant, LineCall, MEMORY,
     ParentEnd, PutInto, PutRequest, ScheduleRequest, TakeSlot, TaskEnd, UpdateRequest, Wait,
-    WaitSlot, WallClock, distinct_tags,
+    WaitSlot, Wall, WallClock, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;

@@ -20,24 +20,25 @@ impl Core {
     pub(super) fn note_owner(&mut self, id: u64, claim: &ClaimState) {
         let (owner, key, tags) =
             (self.label_of(claim), key_of(&claim.header).cloned(), tags_of(&claim.header));
-        if owner.is_some() || key.is_some() || tags.is_some() || self.origins.contains_key(&id) {
-            let origin = self.origins.entry(id).or_default();
+        let says_more = owner.is_some() || key.is_some() || tags.is_some();
+        if let Some(origin) = self.events.origin_mut(id, says_more) {
             (origin.owner, origin.key, origin.tags) = (owner, key, tags);
         }
     }
 
     /// Notes why a claim has ended, or that no more is to be said than the kind does.
     pub(super) fn note_cause<T: Into<Arc<str>>>(&mut self, id: u64, cause: Option<T>) {
-        if cause.is_some() || self.origins.contains_key(&id) {
-            self.origins.entry(id).or_default().cause = cause.map(Into::into);
+        if let Some(origin) = self.events.origin_mut(id, cause.is_some()) {
+            origin.cause = cause.map(Into::into);
         }
     }
 
     /// Notes what a header says of a task whose change has none: its key and its tags.
     pub(super) fn note_header(&mut self, id: u64, header: &Header) {
         let (key, tags) = (key_of(header).cloned(), tags_of(header));
-        if key.is_some() || tags.is_some() {
-            let origin = self.origins.entry(id).or_default();
+        if (key.is_some() || tags.is_some())
+            && let Some(origin) = self.events.origin_mut(id, true)
+        {
             (origin.key, origin.tags) = (key, tags);
         }
     }
@@ -45,8 +46,8 @@ impl Core {
     /// Forgets what was noted of a task, unless it has changes that are not yet visible.
     #[inline]
     pub(super) fn forget_origin(&mut self, id: u64) {
-        if !self.origins.is_empty() && !self.invisible.contains_key(&id) {
-            self.origins.remove(&id);
+        if self.events.has_origins() && !self.publishing.is_invisible(id) {
+            self.events.forget(id);
         }
     }
 
@@ -73,7 +74,7 @@ impl Core {
 
     /// Checks that no origin is noted of a task whose changes are visible.
     pub(super) fn check_origins(&self, findings: &mut Vec<String>) {
-        for id in self.origins.keys().filter(|id| !self.invisible.contains_key(id)) {
+        for id in self.events.tasks().filter(|id| !self.publishing.is_invisible(*id)) {
             findings.push(format!("the origin of changes of task {id} is kept, which are visible"));
         }
     }
@@ -81,7 +82,7 @@ impl Core {
     fn queue_event_with(&mut self, change: &Change, progress: Option<Progress>) {
         let Some(tube) = self.tubes.get(change.tube) else { return };
         let has_callback = tube.callback.is_some();
-        if !has_callback && !self.readers.wanted().contains(change.kind) {
+        if !has_callback && !self.events.readers.wanted().contains(change.kind) {
             return;
         }
         let (key, owner) = (self.key_of_change(change), self.owner_of_change(change));
@@ -90,7 +91,7 @@ impl Core {
             let (key, owner) = (key.map(|key| &**key), owner.map(|owner| &**owner));
             Facts::new(change.kind, name, key, owner, tags.as_deref().unwrap_or_default())
         };
-        if !has_callback && !self.readers.want(&facts(), &tube.unwanted) {
+        if !has_callback && !self.events.readers.want(&facts(), &tube.unwanted) {
             return;
         }
         let event = Event {
@@ -114,19 +115,19 @@ impl Core {
         let header = change.header.as_ref();
         match header.or_else(|| Some(&self.claims.get(id)?.header)) {
             Some(header) => key_of(header),
-            None => self.origins.get(&id)?.key.as_ref(),
+            None => self.events.origin(id)?.key.as_ref(),
         }
     }
 
     /// The tags of the task of a change, if it has any and a filter asks for tags.
     fn asked_tags_of_change(&self, change: &Change) -> Option<Tags> {
-        if !self.readers.ask_for_tags() {
+        if !self.events.readers.ask_for_tags() {
             return None;
         }
         let id = change.id;
         match change.header.as_ref().or_else(|| Some(&self.claims.get(id)?.header)) {
             Some(header) => tags_of(header),
-            None => self.origins.get(&id)?.tags.clone(),
+            None => self.events.origin(id)?.tags.clone(),
         }
     }
 
@@ -137,7 +138,7 @@ impl Core {
         }
         match self.claims.get(change.id) {
             Some(claim) => self.label(claim),
-            None => self.origins.get(&change.id)?.owner.as_ref(),
+            None => self.events.origin(change.id)?.owner.as_ref(),
         }
     }
 
@@ -147,7 +148,7 @@ impl Core {
             (_, TaskState::Buried) => change.header.as_ref()?.more.as_ref()?.group.clone(),
             (EventKind::Lost, TaskState::Taken) => Some("overdue".into()),
             (EventKind::Fail | EventKind::Release | EventKind::Lost, _) => {
-                self.origins.get(&change.id)?.cause.clone()
+                self.events.origin(change.id)?.cause.clone()
             }
             (EventKind::Delete, _) if change.is_intermediate => Some("expired".into()),
             _ => None,

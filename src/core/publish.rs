@@ -4,7 +4,6 @@
 //! Each change is published exactly once, in the order of its task's changes. A change whose
 //! visibility is `Flushed` is published after its commit.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tubewell_drivers::Header;
@@ -39,21 +38,20 @@ impl Core {
                 std::mem::swap(&mut changes, &mut core.buffers[buffer].changes_in_flight);
             }
         });
-        self.effects.capacity_freed |= self.blocked_callers > 0;
+        self.effects.capacity_freed |= self.waits.has_blocked();
     }
 
     /// Runs a call whose changes become visible together: a take sees all of them or none.
     pub(in crate::core) fn publish_together<T>(&mut self, call: impl FnOnce(&mut Core) -> T) -> T {
-        if self.tubes_to_serve.is_some() {
+        if !self.publishing.begin_together() {
             return call(self);
         }
-        self.tubes_to_serve = Some(BTreeSet::new());
         let answer = call(self);
-        let tubes: Vec<u32> = self.tubes_to_serve.take().into_iter().flatten().collect();
+        let tubes = self.publishing.end_together();
         if let Err(error) = self.serve(&tubes) {
             self.fail_with(&error);
         }
-        while let Some(number) = self.watches.maybe_drained.pop_first() {
+        while let Some(number) = self.publishing.next_maybe_drained() {
             self.answer_drained(number);
         }
         answer
@@ -66,22 +64,15 @@ impl Core {
     }
 
     fn change_committed(&mut self, change: &mut Change) {
-        if let Some((count, _)) = self.invisible.get_mut(&change.id) {
-            *count -= 1;
-            if *count == 0 {
-                self.invisible.remove(&change.id);
-            } else {
-                // The task has a later change that is not yet visible: no take may get it before.
-                change.is_intermediate = true;
-            }
-        }
+        // If the task has a later change that is not yet visible, no take may get it before.
+        change.is_intermediate |= self.publishing.remove(change.id) == Some(true);
         self.publish(change);
     }
 
     /// Makes one change visible. Takes its header and its row.
     pub(in crate::core) fn publish(&mut self, change: &mut Change) {
         let number = change.tube;
-        let is_watched = !self.watches.is_empty();
+        let is_watched = !self.waits.watches.is_empty();
         if is_watched {
             self.answer_watches(change);
         }
@@ -93,7 +84,9 @@ impl Core {
             tube.occupied = tube.occupied.saturating_sub(1);
         }
         let has_waiters = tube.has_waiting_takers();
-        if !self.readers.wanted().is_empty() || tube.callback.is_some() || !self.origins.is_empty()
+        if !self.events.readers.wanted().is_empty()
+            || tube.callback.is_some()
+            || self.events.has_origins()
         {
             self.queue_event(change);
         }
@@ -121,18 +114,16 @@ impl Core {
     /// Answers the watches of a tube if it is drained, once the changes that become visible together
     /// have.
     fn drained_now_or_later(&mut self, number: u32) {
-        if self.tubes_to_serve.is_none() {
+        if !self.publishing.is_together() {
             self.answer_drained(number);
-        } else if self.watches.waits_for_drain(number) {
-            self.watches.maybe_drained.insert(number);
+        } else if self.waits.watches.waits_for_drain(number) {
+            self.publishing.note_maybe_drained(number);
         }
     }
 
     /// Serves the takes that wait in these tubes, once the changes that become visible together have.
     fn serve_now_or_later(&mut self, tubes: &[u32]) -> Result<()> {
-        let Some(later) = &mut self.tubes_to_serve else { return self.serve(tubes) };
-        later.extend(tubes);
-        Ok(())
+        if self.publishing.serve_later(tubes) { Ok(()) } else { self.serve(tubes) }
     }
 
     /// Adds the task, or the best task of the sub-queue that the change has freed, to the window. Returns
@@ -147,7 +138,7 @@ impl Core {
             let sub = header.sub.clone();
             let frees_shared = tube.remove_holder(&sub, rank) && tube.has_shared_limits();
             if frees_shared {
-                self.limits.remove_holders(&sub, 1);
+                self.gates.limits.remove_holders(&sub, 1);
             }
             let entry = WindowEntry { header, row: change.row.take() };
             // The task may be another one after the change that follows.
@@ -231,7 +222,7 @@ impl Core {
                 Some(rank) => self.edit(number, |ledger| ledger.ready_after(sub, rank))?,
             };
             match next {
-                Some((_, id)) if self.invisible.contains_key(&id) || self.is_claimed(id) => {
+                Some((_, id)) if self.publishing.is_invisible(id) || self.is_claimed(id) => {
                     after = next;
                 }
                 next => return Ok((next, after)),

@@ -147,7 +147,7 @@ impl Core {
                 && visible.recurring == stored.recurring
                 && visible.total == tube.occupied
                 && visible.taken == tube.taken.len() as u64;
-            if self.invisible.is_empty() && !same {
+            if self.publishing.is_all_visible() && !same {
                 report("the statistics differ from the counts of the stored tasks");
             }
         }
@@ -213,17 +213,19 @@ impl Core {
     /// Checks that every watch waits for something that is still to come, and that the endings to
     /// answer with belong to changes that are not yet visible.
     fn check_watches(&mut self, findings: &mut Vec<String>) {
-        for id in self.watches.endings.keys().filter(|id| !self.invisible.contains_key(id)) {
+        for id in
+            self.waits.watches.tasks_with_endings().filter(|id| !self.publishing.is_invisible(*id))
+        {
             findings.push(format!("the ending of task {id} is kept although it is visible"));
         }
-        if !self.watches.are_found_by_tube() {
+        if !self.waits.watches.are_found_by_tube() {
             findings.push("the waits for tasks are not those of their tubes".into());
         }
         let watches: Vec<(WatchKey, u32)> =
-            self.watches.waiting.iter().map(|(key, watch)| (*key, watch.tube)).collect();
+            self.waits.watches.iter().map(|(key, watch)| (key, watch.tube)).collect();
         for (key, tube) in watches {
             match key {
-                WatchKey::Task(id, _) if self.invisible.contains_key(&id) => {}
+                WatchKey::Task(id, _) if self.publishing.is_invisible(id) => {}
                 // A damaged record is reported with the rows.
                 WatchKey::Task(id, _) => match self.ending_of(tube, id) {
                     Ok(None) | Err(Error::Corrupt { .. }) => {}

@@ -19,10 +19,10 @@ impl StoreInner {
     pub(crate) fn checkpoint_loop(&self) {
         loop {
             let mut core = self.core.lock();
-            while !core.closed && !has_work(&core) {
+            while !core.health.is_closed() && !has_work(&core) {
                 self.checkpointer.wait(&mut core);
             }
-            if core.closed {
+            if core.health.is_closed() {
                 return;
             }
             if must_write(&core) {
@@ -39,7 +39,7 @@ impl StoreInner {
     /// Writes the checkpoint that waits for a thread, if there is one.
     pub(super) fn run_checkpoint(&self) {
         let mut core = self.lock();
-        if core.outage.is_none()
+        if !core.health.has_failed()
             && let Some(edits) = core.buffers[FILE].edits.take_waiting_checkpoint()
         {
             // The failure ends all waits.
@@ -62,14 +62,14 @@ impl StoreInner {
         &'a self,
         mut core: MutexGuard<'a, Core>,
     ) -> MutexGuard<'a, Core> {
-        if core.outage.is_none() && core.buffers[FILE].edits.has_waiting_checkpoint() {
+        if !core.health.has_failed() && core.buffers[FILE].edits.has_waiting_checkpoint() {
             self.unlock(core);
             self.run_checkpoint();
             return self.lock();
         }
-        core.blocked_callers += 1;
+        core.waits.block();
         self.capacity_freed.wait(&mut core);
-        core.blocked_callers -= 1;
+        core.waits.unblock();
         self.set_time(&mut core);
         core
     }
@@ -134,7 +134,7 @@ impl StoreInner {
         edits: Checkpoint,
         then: impl FnOnce(&Engine) -> Result<T>,
     ) -> Result<T> {
-        core.checkpoint_thread_is_busy = true;
+        core.threads.checkpoint_is_busy = true;
         core.effects.call_sweeper |= must_write(&core);
         let engine = core.buffers[FILE].engine().cloned();
         self.unlock(core);
@@ -148,7 +148,7 @@ impl StoreInner {
         drop((engine, edits));
         std::mem::forget(guard);
         let mut core = self.lock();
-        core.checkpoint_thread_is_busy = false;
+        core.threads.checkpoint_is_busy = false;
         core.effects.capacity_freed = true;
         if let Err(error) = &written {
             core.fail(&error.why, FailureCause::from(error));
@@ -162,12 +162,13 @@ impl StoreInner {
 
 /// Whether the checkpoint thread has something to do.
 fn has_work(core: &Core) -> bool {
-    must_write(core) || (core.outage.is_none() && core.buffers[FILE].edits.has_waiting_checkpoint())
+    must_write(core)
+        || (!core.health.has_failed() && core.buffers[FILE].edits.has_waiting_checkpoint())
 }
 
 /// Whether deferred calls wait for a write that the writer thread cannot make now.
 pub(super) fn must_write(core: &Core) -> bool {
-    core.outage.is_none() && core.buffers[FILE].needs_write && core.effects.writer_is_busy
+    !core.health.has_failed() && core.buffers[FILE].needs_write && core.effects.writer_is_busy
 }
 
 /// Stops the store if the thread that writes a checkpoint panics.
@@ -180,7 +181,7 @@ impl Drop for CheckpointGuard<'_> {
                 "a defect interrupted a checkpoint: its thread panicked",
                 FailureCause::Defect,
             );
-            core.checkpoint_thread_is_busy = false;
+            core.threads.checkpoint_is_busy = false;
             core.effects.capacity_freed = true;
         });
     }

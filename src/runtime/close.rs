@@ -21,13 +21,13 @@ impl StoreInner {
     pub(crate) fn close(&self) -> Result<()> {
         let this = thread::current().id();
         let mut core = self.empty_line(self.lock());
-        if core.closed {
+        if core.health.is_closed() {
             while self.closing_thread.lock().is_some_and(|closing| closing != this) {
                 self.close_finished.wait(&mut core);
             }
             return Ok(());
         }
-        core.closed = true;
+        core.health.close();
         *self.closing_thread.lock() = Some(this);
         let _closing = CloseGuard(self);
         self.close_now(core)
@@ -37,7 +37,7 @@ impl StoreInner {
         core.end_all_waits(&Error::Closed);
         core.effects.capacity_freed = true;
         core.effects.call_writer = true;
-        core.sweeper_wakes_at = NEVER;
+        core.threads.sweeper_wakes_at = NEVER;
         self.unlock(core);
         let core = self.finish_checkpoints();
         let (mut core, written, last_commit) = match core.check_failure() {
@@ -72,7 +72,8 @@ impl StoreInner {
             if core.retry_at().is_some() && std::mem::take(&mut may_reopen) {
                 drop(core);
                 self.reopen(true);
-            } else if core.outage.is_none() && core.buffers[FILE].edits.has_waiting_checkpoint() {
+            } else if !core.health.has_failed() && core.buffers[FILE].edits.has_waiting_checkpoint()
+            {
                 drop(core);
                 self.run_checkpoint();
             } else {
@@ -86,12 +87,12 @@ impl StoreInner {
         let mut core = self.core.lock();
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         while core.buffers.iter().any(|buffer| buffer.has_leader)
-            || core.checkpoint_thread_is_busy
+            || core.threads.checkpoint_is_busy
             || core.buffers[FILE].edits.is_reserved
         {
-            core.blocked_callers += 1;
+            core.waits.block();
             self.capacity_freed.wait(&mut core);
-            core.blocked_callers -= 1;
+            core.waits.unblock();
             core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         }
         core

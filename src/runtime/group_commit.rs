@@ -24,7 +24,7 @@ impl StoreInner {
             let mut core = self.lock();
             core.effects.writer_is_busy = false;
             let task = loop {
-                if core.outage.is_none()
+                if !core.health.has_failed()
                     && let Some(task) = next_task(&mut core, !self.clock().is_manual())
                 {
                     break task;
@@ -33,7 +33,7 @@ impl StoreInner {
                     break WriterTask::Line;
                 }
                 // A leader that is still at work may pass its role to this thread.
-                if core.closed && !core.buffers.iter().any(|buffer| buffer.has_leader) {
+                if core.health.is_closed() && !core.buffers.iter().any(|buffer| buffer.has_leader) {
                     return;
                 }
                 core.effects.writer_is_parked = true;
@@ -110,14 +110,14 @@ impl StoreInner {
         self.do_chore_beside_calls(&mut core, buffer);
         let mut has_waited = false;
         loop {
-            if core.outage.is_some() {
+            if core.health.has_failed() {
                 core.buffers[buffer].has_leader = false;
                 core.effects.capacity_freed = true;
                 self.unlock(core);
                 return None;
             }
             let engine = core.buffers[buffer].engine().cloned();
-            let may_begin = buffer == MEMORY || !core.transaction_is_next;
+            let may_begin = buffer == MEMORY || !core.undo.transaction_is_next();
             if may_begin && let Some((logged, batch)) = core.begin_commit(buffer) {
                 // Calls that wait for a write do not wait for this flush, if a thread was asked to
                 // write.
@@ -128,7 +128,7 @@ impl StoreInner {
                 return Some(BegunCommit { engine, logged, batch, written, after_unlock });
             }
             drop(engine);
-            core.journal_waits += u64::from(may_begin && !has_waited);
+            core.threads.journal_waits += u64::from(may_begin && !has_waited);
             has_waited |= may_begin;
             core = self.wait_for_checkpoint(core);
         }
@@ -140,7 +140,7 @@ impl StoreInner {
         let may_do = core.buffers[buffer].has_waiters
             && core.has_chores()
             && core.check_open().is_ok()
-            && !core.transaction_is_next
+            && !core.undo.transaction_is_next()
             && !self.clock().is_manual();
         let is_next = &mut core.buffers[buffer].chore_is_next;
         if !std::mem::replace(is_next, may_do && !*is_next) || !may_do {

@@ -21,7 +21,7 @@ use crate::base::sync::thread::ThreadId;
 use crate::base::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use crate::commit::{Batch, LoggedRecord, Wakeup};
 use crate::core::verb::{Begin, Begun, Named};
-use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait, WallClock};
+use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait, Wall, WallClock};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
 use crate::{Error, Result};
@@ -61,12 +61,12 @@ impl StoreInner {
     pub(crate) fn new(mut core: Core, clock: Clock, floor: Option<u64>) -> Result<StoreInner> {
         let limit = if core.config.trust_wall { NEVER } else { core.config.wall_limit };
         let wall = clock.clone();
-        core.wall = WallClock::new(limit, move || wall.wall());
+        core.wall = Wall::new(WallClock::new(limit, move || wall.wall()));
         core.start_timeline(floor, clock.wall())?;
         core.now.advance(clock.elapsed(), clock.running());
         core.empty_buckets();
         core.end_lost_claims()?;
-        let subscribers = Subscribers::new(&core.readers);
+        let subscribers = Subscribers::new(&core.events.readers);
         Ok(StoreInner {
             core: CoreLock::new(core),
             home: HomeProcess::current(),
@@ -378,8 +378,10 @@ impl StoreInner {
         while core.check_open().is_ok()
             && (core.buffer_is_full(buffer) || core.buffers[buffer].edits.active.len() >= most)
         {
-            core.blocked_callers += usize::from(!is_blocked);
-            is_blocked = true;
+            if !is_blocked {
+                core.waits.block();
+                is_blocked = true;
+            }
             reclaim_lead(&mut core, buffer);
             if core.buffers[buffer].has_leader {
                 self.capacity_freed.wait(&mut core);
@@ -391,7 +393,9 @@ impl StoreInner {
                 core = self.lock();
             }
         }
-        core.blocked_callers -= usize::from(is_blocked);
+        if is_blocked {
+            core.waits.unblock();
+        }
         Ok(core)
     }
 
@@ -422,8 +426,8 @@ impl StoreInner {
             self.subscribers.deliver(&mut effects.events, &mut deeds.callbacks, &mut deeds.wakers);
         }
         let calls_sweeper = std::mem::take(&mut core.effects.call_sweeper);
-        if calls_sweeper || core.next_due() < core.sweeper_wakes_at {
-            core.sweeper_wakes_at = 0;
+        if calls_sweeper || core.next_due() < core.threads.sweeper_wakes_at {
+            core.threads.sweeper_wakes_at = 0;
             self.sweeper.notify_one();
         }
         if std::mem::take(&mut core.effects.call_writer) {

@@ -59,7 +59,7 @@ pub(super) fn reclaim_lead(core: &mut Core, buffer: usize) {
 
 /// Chooses the next leader of a write buffer, if a caller waits for its active batch.
 pub(super) fn pass_lead(core: &mut Core, index: usize) {
-    let failed = core.outage.is_some();
+    let failed = core.health.has_failed();
     let buffer = &mut core.buffers[index];
     buffer.has_leader = buffer.has_waiters && !failed;
     if buffer.has_leader {
@@ -71,7 +71,7 @@ pub(super) fn pass_lead(core: &mut Core, index: usize) {
             }
         }
     }
-    core.effects.capacity_freed |= core.blocked_callers > 0;
+    core.effects.capacity_freed |= core.waits.has_blocked();
     // The writer thread may have found that there was a leader.
     core.effects.call_writer |= core.has_chores();
 }
@@ -106,11 +106,11 @@ pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
             return Some(WriterTask::Commit(index));
         }
     }
-    if !core.closed && !core.buffers[FILE].has_leader && core.take_idle_work() {
+    if !core.health.is_closed() && !core.buffers[FILE].has_leader && core.take_idle_work() {
         core.buffers[FILE].has_leader = true;
         return Some(WriterTask::Shrink);
     }
-    if !chores || core.closed || !core.has_chores() {
+    if !chores || core.health.is_closed() || !core.has_chores() {
         return None;
     }
     for index in [FILE, MEMORY] {

@@ -163,7 +163,7 @@ impl StoreInner {
     pub(super) fn empty_line<'a>(&'a self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
         let mut core = core;
         let mut left = core.calls_in_line();
-        while left > 0 && !core.closed {
+        while left > 0 && !core.health.is_closed() {
             left = left.saturating_sub(LINE_STEP);
             carry_out(&mut core, Core::next_in_line);
             self.unlock(core);

@@ -45,7 +45,8 @@ impl LocalHandle {
         let inner = self.inner()?;
         let listing = inner.subscribers.list(filter);
         // Under the lock of the store: between two changes, and before its close or refused.
-        let begun = inner.run(|core| (!core.closed).then(|| listing.begin(capacity, bytes)));
+        let begun =
+            inner.run(|core| (!core.health.is_closed()).then(|| listing.begin(capacity, bytes)));
         begun.ok_or(Error::Closed)
     }
 

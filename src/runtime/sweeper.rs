@@ -34,10 +34,10 @@ impl StoreInner {
                 continue;
             }
             let mut core = self.lock();
-            if core.closed {
+            if core.health.is_closed() {
                 return;
             }
-            if must_write(&core) && core.checkpoint_thread_is_busy {
+            if must_write(&core) && core.threads.checkpoint_is_busy {
                 self.write_deferred(core, false);
                 continue;
             }
@@ -45,9 +45,10 @@ impl StoreInner {
             let due = core.next_due();
             let sleep = duration(due.saturating_sub(now)).min(MAX_SLEEP);
             if !sleep.is_zero() {
-                core.sweeper_wakes_at = now.saturating_add(crate::base::micros::micros_ceil(sleep));
+                core.threads.sweeper_wakes_at =
+                    now.saturating_add(crate::base::micros::micros_ceil(sleep));
                 self.sweeper.wait_for(&mut core, sleep);
-                core.sweeper_wakes_at = 0;
+                core.threads.sweeper_wakes_at = 0;
             }
             drop(core);
         }
@@ -77,10 +78,10 @@ impl StoreInner {
         let before = {
             let mut core = self.lock();
             core.config.hold_due = false;
-            core.swept
+            core.threads.swept
         };
         while self.sweep_step() {
-            let swept = self.lock().swept;
+            let swept = self.lock().threads.swept;
             catch_panic(|| progress(swept - before));
         }
         if !self.lock().has_ends_to_tell() {
@@ -112,7 +113,7 @@ impl StoreInner {
         let Ok(mut core) = self.lock_with_capacity(FILE, SWEEP_MAX_ACTIVE_ROWS) else {
             return false;
         };
-        if core.outage.is_some() {
+        if core.health.has_failed() {
             drop(core);
             return self.reopen(false);
         }
@@ -136,11 +137,12 @@ impl TimeDriven for StoreInner {
     fn next_due(&self) -> Option<u64> {
         self.check_process().ok()?;
         let core = self.lock();
-        let idle = core.outage.is_none() && core.buffers.iter().all(|buffer| !buffer.has_leader);
+        let idle =
+            !core.health.has_failed() && core.buffers.iter().all(|buffer| !buffer.has_leader);
         let due = match &*core {
-            core if core.closed => NEVER,
+            core if core.health.is_closed() => NEVER,
             core if core.has_chores() && idle => 0,
-            core if core.outage.is_some() => core.next_due(),
+            core if core.health.has_failed() => core.next_due(),
             // A flush that another thread has begun may be due too.
             core => {
                 let flushes = core.buffers.iter().filter_map(WriteBuffer::in_flight_flush_by);

@@ -128,14 +128,14 @@ impl Reservation<'_> {
     fn wait_for_flush(&self) -> MutexGuard<'_, Core> {
         let inner = self.inner;
         let mut core = inner.lock();
-        core.transaction_is_next = true;
+        core.undo.set_transaction_is_next(true);
         while core.check_open().is_ok() && core.buffers[FILE].in_flight_batch().is_some() {
-            core.blocked_callers += 1;
+            core.waits.block();
             inner.capacity_freed.wait(&mut core);
-            core.blocked_callers -= 1;
+            core.waits.unblock();
             inner.set_time(&mut core);
         }
-        core.transaction_is_next = false;
+        core.undo.set_transaction_is_next(false);
         core
     }
 

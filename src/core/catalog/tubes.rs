@@ -246,11 +246,7 @@ impl Core {
     /// transaction is in the file.
     pub(crate) fn has_chores(&self) -> bool {
         // What a chore has done could not be taken back with the transaction.
-        #[cfg(feature = "redb")]
-        if self.in_doubt.is_some() {
-            return false;
-        }
-        !self.chores.is_empty()
+        !self.undo.is_in_doubt() && !self.chores.is_empty()
     }
 
     /// Does a step of the next chore of a write buffer, trims a tube that has more tasks than it keeps,

@@ -141,7 +141,7 @@ impl Core {
 
     /// The owner of a claim; `None` if it has ended.
     fn owner_of_claim(&self, key: ClaimKey) -> Option<Owner> {
-        let claim = self.live_claim(key.id).filter(|_| !self.closed)?;
+        let claim = self.live_claim(key.id).filter(|_| !self.health.is_closed())?;
         let is_held = claim.is(key) && claim.parked_until().is_none();
         is_held.then(|| self.owner(key.id, claim))
     }

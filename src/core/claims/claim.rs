@@ -271,7 +271,8 @@ impl Core {
         match self.write_header(id, number, &mut header, Some(entry)) {
             Ok(()) => drop(self.remove_claim(id)),
             Err(error)
-                if self.outage.is_none() && FailureCause::from(&error) == FailureCause::Defect =>
+                if !self.health.has_failed()
+                    && FailureCause::from(&error) == FailureCause::Defect =>
             {
                 return Err(error);
             }
@@ -335,7 +336,7 @@ impl Core {
         key: ClaimKey,
         forgive: bool,
     ) -> Result<()> {
-        if self.closed || !self.is_current(key) {
+        if self.health.is_closed() || !self.is_current(key) {
             return Ok(());
         }
         self.end_claim_lazily(key.id, End::at_once(forgive))

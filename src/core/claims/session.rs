@@ -12,7 +12,7 @@ const ENDS_PER_STEP: usize = 512;
 impl Core {
     /// Also while the storage fails, as `resume_session`.
     pub(crate) fn begin_session(&mut self, id: SessionId, label: Option<Arc<str>>) -> Result<()> {
-        if self.closed {
+        if self.health.is_closed() {
             return Err(Error::Closed);
         }
         // A connection that is made anew begins a session that has just ended: its claims end first.
@@ -29,7 +29,7 @@ impl Core {
     /// Adds a handle to a session that exists, or is in its grace period. Also while the storage fails: a
     /// process that connects then can make a backup.
     pub(crate) fn resume_session(&mut self, id: SessionId) -> Result<()> {
-        if self.closed {
+        if self.health.is_closed() {
             return Err(Error::Closed);
         }
         let session = self.sessions.live(id);
@@ -57,7 +57,7 @@ impl Core {
         if session.handles > 0 || session.has_ended {
             return Ok(());
         }
-        if self.config.grace == 0 || self.closed {
+        if self.config.grace == 0 || self.health.is_closed() {
             return self.end_session(id);
         }
         let until = self.now.running.saturating_add(self.config.grace);
@@ -85,7 +85,7 @@ impl Core {
     /// Ends a session: its claimed tasks become ready, and its waits end. If it has many claims, the
     /// sweeper ends the others, and no caller is their holder meanwhile.
     pub(crate) fn end_session(&mut self, id: SessionId) -> Result<()> {
-        if self.closed {
+        if self.health.is_closed() {
             self.sessions.remove(id);
             return Ok(());
         }

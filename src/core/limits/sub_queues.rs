@@ -37,7 +37,7 @@ impl Core {
 
     fn is_full(&self, tube: &TubeState, limits: &SubQueueLimits, sub: &str) -> bool {
         if limits.shared {
-            return self.limits.is_full(sub, limits.most);
+            return self.gates.limits.is_full(sub, limits.most);
         }
         tube.busy.get(sub).is_some_and(|holders| holders.len() as u64 >= u64::from(limits.most))
     }
@@ -70,7 +70,7 @@ impl Core {
         }
         if self.is_full(tube, limits, sub) {
             let (taken, most) = if limits.shared {
-                (self.limits.taken_of(sub), self.limits.limit_of(sub, limits.most))
+                (self.gates.limits.taken_of(sub), self.gates.limits.limit_of(sub, limits.most))
             } else {
                 (holders.map_or(0, Holders::len) as u64, limits.most)
             };
@@ -104,7 +104,7 @@ impl Core {
             None => tube.busy.insert(sub.clone(), Holders::One(id)).is_none(),
         };
         if is_new && tube.has_shared_limits() {
-            self.limits.add_holder(sub);
+            self.gates.limits.add_holder(sub);
         }
     }
 
@@ -117,7 +117,7 @@ impl Core {
             return Vec::new();
         }
         for (sub, holders) in &removed {
-            self.limits.remove_holders(sub, holders.len() as u64);
+            self.gates.limits.remove_holders(sub, holders.len() as u64);
         }
         removed.into_keys().collect()
     }
@@ -125,7 +125,7 @@ impl Core {
     /// A limit that tubes share may have become free: offers the best task of its sub-queue in the tubes
     /// that were refused it, and returns them.
     pub(in crate::core) fn offer_freed(&mut self, sub: &Arc<str>) -> Result<Vec<u32>> {
-        let freed = self.limits.take_freed(sub);
+        let freed = self.gates.limits.take_freed(sub);
         for number in &freed {
             self.visit();
             self.offer_sub(*number, sub, None)?;
@@ -142,9 +142,9 @@ impl Core {
             return false;
         };
         let most = limits.most;
-        let is_full = self.limits.is_full(sub, most);
+        let is_full = self.gates.limits.is_full(sub, most);
         if is_full {
-            self.limits.refuse(sub, most, number);
+            self.gates.limits.refuse(sub, most, number);
         }
         is_full
     }
@@ -243,14 +243,16 @@ impl Core {
         let wanted = openings.unwrap_or_default();
         let old = std::mem::replace(&mut limits.alarms, wanted);
         for (old, new) in old.into_iter().zip(wanted) {
-            self.sub_queue_alarms.replace(old, new, number);
+            self.gates.sub_queue_alarms.replace(old, new, number);
         }
     }
 
     /// Offers the sub-queues of the first tube whose alarm is due, and serves the takes that wait.
     /// Returns false if none is.
     pub(in crate::core) fn open_next_sub_queues(&mut self) -> Result<bool> {
-        let Some(number) = self.sub_queue_alarms.first_due(self.now) else { return Ok(false) };
+        let Some(number) = self.gates.sub_queue_alarms.first_due(self.now) else {
+            return Ok(false);
+        };
         let opened = self.open_some_sub_queues(number);
         self.await_sub_queues(number);
         opened.map(|()| true)
@@ -274,9 +276,9 @@ impl Core {
         for (sub, holders) in &held {
             for _ in 0..*holders {
                 if is_shared {
-                    self.limits.add_holder(sub);
+                    self.gates.limits.add_holder(sub);
                 } else {
-                    self.limits.remove_holders(sub, 1);
+                    self.gates.limits.remove_holders(sub, 1);
                 }
             }
         }

@@ -83,16 +83,16 @@ impl Decide for SetLimit {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
         let SetLimit { name, most } = self;
         let key = limit_key(name);
-        if core.limits.most.get(name) == most.as_ref() {
+        if core.gates.limits.most.get(name) == most.as_ref() {
             return Ok(core.once_stored(&key));
         }
         let rows = &mut core.buffers[FILE].edits.active;
         if let Some(most) = most {
             rows.replace(Table::Meta, key.clone(), encode(most));
-            core.limits.most.insert(name.clone(), *most);
+            core.gates.limits.most.insert(name.clone(), *most);
         } else {
             rows.remove(Table::Meta, key.clone());
-            core.limits.most.remove(name);
+            core.gates.limits.most.remove(name);
         }
         // Before the storage can fail, which ends this wait with an error.
         let decided = core.once_stored(&key);
@@ -113,9 +113,9 @@ impl Decide for AllLimits {
         let limit = |(name, most): (&Arc<str>, &u32)| Limit {
             name: name.to_string(),
             most: *most,
-            taken: core.limits.taken_of(name),
+            taken: core.gates.limits.taken_of(name),
         };
-        Ok(Decided::now(core.limits.most.iter().map(limit).collect()))
+        Ok(Decided::now(core.gates.limits.most.iter().map(limit).collect()))
     }
 }
 

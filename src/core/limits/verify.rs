@@ -22,7 +22,7 @@ impl Core {
         for tube in self.tubes.iter().map(|(_, tube)| tube) {
             let name = &tube.definition.name;
             for (sub, holders) in &tube.busy {
-                let lost = |id: &u64| !self.is_claimed(*id) && !self.invisible.contains_key(id);
+                let lost = |id: &u64| !self.is_claimed(*id) && !self.publishing.is_invisible(*id);
                 for id in holders.ids().into_iter().filter(lost) {
                     findings
                         .push(format!("tube {name:?}: task {id} holds {sub:?} without a claim"));
@@ -32,11 +32,11 @@ impl Core {
                 }
             }
         }
-        let counted = self.limits.taken.iter().map(|(sub, taken)| (&**sub, *taken));
+        let counted = self.gates.limits.taken.iter().map(|(sub, taken)| (&**sub, *taken));
         if !shared.into_iter().eq(counted) {
             findings.push("the shared limits count other tasks than those that are taken".into());
         }
-        for sub in self.limits.wrongly_refused() {
+        for sub in self.gates.limits.wrongly_refused() {
             findings.push(format!("a tube waits for the limit {sub:?}, which is not reached"));
         }
     }
@@ -50,14 +50,15 @@ impl Core {
             let wanted = openings.unwrap_or_default();
             let alarms = limits.alarms.iter().flatten();
             set += alarms.clone().count();
-            let are_set = alarms.clone().all(|at| self.sub_queue_alarms.contains(*at, number));
+            let are_set =
+                alarms.clone().all(|at| self.gates.sub_queue_alarms.contains(*at, number));
             // Those that are due were not processed yet.
             if !are_set || limits.alarms != wanted && !limits.has_opened(self.now) {
                 let name = &tube.definition.name;
                 findings.push(format!("tube {name:?}: the alarms of its sub-queues are wrong"));
             }
         }
-        if set != self.sub_queue_alarms.len() {
+        if set != self.gates.sub_queue_alarms.len() {
             findings.push("an alarm is set for a sub-queue for which no take waits".into());
         }
     }
@@ -70,7 +71,7 @@ impl Core {
                 expected.push((key, encode(&until)));
             }
         }
-        for (name, most) in &self.limits.most {
+        for (name, most) in &self.gates.limits.most {
             expected.push((limit_key(name), encode(most)));
         }
         expected.sort();

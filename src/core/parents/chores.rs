@@ -150,7 +150,8 @@ impl Core {
 
     /// Whether tasks of any tube, or of a space that is purged, have edges.
     fn any_tube_has_edges(&self) -> bool {
-        self.has_ends_to_tell() || self.tubes.iter().map(|(_, tube)| tube).any(|tube| tube.counts.edges > 0)
+        self.has_ends_to_tell()
+            || self.tubes.iter().map(|(_, tube)| tube).any(|tube| tube.counts.edges > 0)
     }
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by
@@ -234,13 +235,13 @@ mod tests {
             let (noted, acked, waited_for) = (Vec::new(), Vec::new(), BTreeSet::new());
             let chores = BTreeMap::new();
             let (commit, counted) = (u64::MAX, Vec::new());
-            core.in_doubt =
+            core.undo.in_doubt =
                 Some(InDoubt { commit, changes: 0..0, noted, acked, waited_for, chores, counted });
             assert_eq!(core.tell_children(), Ok(true));
-            assert_eq!(core.chores.len(), 1);
-            core.in_doubt = None;
+            assert_eq!(core.chores.parents().len(), 1);
+            core.undo.in_doubt = None;
             assert_eq!(core.tell_children(), Ok(true));
-            assert_eq!((core.chores.len(), core.tell_children()), (0, Ok(false)));
+            assert_eq!((core.chores.parents().len(), core.tell_children()), (0, Ok(false)));
         });
         assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     }

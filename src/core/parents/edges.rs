@@ -275,9 +275,7 @@ impl Core {
         for (space, change) in &changes {
             self.count_edge(*space, *change);
         }
-        if let Some(in_progress) = &mut self.edge_changes {
-            in_progress.extend(changes);
-        }
+        self.undo.note_edges(changes);
     }
 
     /// Takes back what `count_edges` has counted.

@@ -12,7 +12,7 @@ use crate::core::state::{Chore, Core, FILE, InDoubt, ParentEnd};
 impl Core {
     /// The edge end of a task that a transaction in doubt has acked. The caller waits for it.
     pub(super) fn wait_for_acked(&mut self, id: u64) -> Option<EdgeEnd> {
-        let in_doubt = self.in_doubt.as_mut()?;
+        let in_doubt = self.undo.in_doubt.as_mut()?;
         let acked = in_doubt.acked.iter().find(|acked| acked.id == id)?;
         in_doubt.waited_for.insert(id);
         Some((id, acked.space))

@@ -6,20 +6,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Composed, Counts, Driver, NEVER, Reads, Row, Table, keys};
+use tubewell_drivers::{Composed, Counts, Driver, Reads, Row, Table, keys};
 
-use crate::base::id_map::IdMap;
 use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
     FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
     last_commit, paused_names, read_header, scan_all,
 };
-use crate::core::state::limits::SharedLimits;
 use crate::core::state::{
-    Alarms, Alignment, Calendars, Chores, Claims, Config, Core, Definition, Effects, FILE,
-    IdleState, Ids, Lead, MEMORY, Now, Sessions, Tubes, WallClock, Watches,
+    AllGates, Chores, Claims, Config, Core, Definition, Effects, Events, FILE, Health, IdleState,
+    Ids, MEMORY, Now, Publishing, Schedules, Sessions, Threads, Tubes, Undo, Waits, Wall,
+    WallClock,
 };
-use crate::events::Readers;
 use crate::storage::{CACHE, Checkpoint, Engine};
 use crate::{Error, Result};
 
@@ -46,49 +44,26 @@ impl Core {
         let mut core = Core {
             config,
             now: Now::default(),
-            wall: WallClock::default(),
-            untrusted: None,
-            lead: Lead::default(),
+            wall: Wall::new(WallClock::default()),
             buffers: [file, WriteBuffer::new(None, 0)],
             tubes: Tubes::new(header.as_ref().map_or(1, |header| header.next_space)),
             chores: Chores::default(),
-            edge_changes: None,
             claims: Claims::new(epoch),
-            alarms: Alarms::default(),
-            sub_queue_alarms: Alarms::default(),
-            limits: SharedLimits::default(),
+            gates: AllGates::default(),
             sessions: Sessions::default(),
-            waiting_takes: IdMap::default(),
-            watches: Watches::default(),
+            waits: Waits::default(),
             timers: BTreeSet::new(),
-            invisible: IdMap::default(),
+            publishing: Publishing::default(),
             ids: first_ids(header.as_ref()),
-            free_in_file: 0,
-            arrivals: 0,
-            readers: Readers::default(),
-            origins: IdMap::default(),
-            alignment: Alignment::default(),
-            calendars: Calendars::default(),
-            serving: false,
-            tubes_to_serve: None,
+            events: Events::default(),
+            schedules: Schedules::default(),
             #[cfg(debug_assertions)]
             visits: std::cell::Cell::default(),
-            edits_in_progress: 0,
-            outage: None,
-            closed: false,
+            health: Health::default(),
             effects: Effects::default(),
             idle: IdleState::default(),
-            capacity_queues: Default::default(),
-            blocked_callers: 0,
-            #[cfg(feature = "redb")]
-            in_doubt: None,
-            #[cfg(feature = "redb")]
-            held_counts: None,
-            transaction_is_next: false,
-            checkpoint_thread_is_busy: false,
-            journal_waits: 0,
-            swept: 0,
-            sweeper_wakes_at: NEVER,
+            undo: Undo::default(),
+            threads: Threads::default(),
         };
         let stock = Composed::ALL.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
         for driver in stock.into_iter().chain(drivers) {
@@ -116,7 +91,7 @@ impl Core {
             } else if let Some(name) = key.strip_prefix(b"limit/") {
                 let name =
                     std::str::from_utf8(name).map_err(|_| Error::corrupt("the name of a limit"))?;
-                self.limits.most.insert(name.into(), decode("a limit", value)?);
+                self.gates.limits.most.insert(name.into(), decode("a limit", value)?);
             }
         }
         self.load_pauses(&rows)
@@ -308,9 +283,9 @@ mod tests {
             timeline: 0,
             closed: true,
         };
-        assert_eq!(first_ids(Some(&header)).next, 3);
-        assert_eq!(first_ids(Some(&StoreHeader { closed: false, ..header })).next, 1000);
-        assert_eq!(first_ids(None).next, 0);
+        assert_eq!(first_ids(Some(&header)).next(), 3);
+        assert_eq!(first_ids(Some(&StoreHeader { closed: false, ..header })).next(), 1000);
+        assert_eq!(first_ids(None).next(), 0);
     }
 
     /// Writes a file with this header, and a tube with these counts. The checksums are right.

@@ -5,14 +5,14 @@
 
 use crate::commit::DueCursor;
 use crate::core::state::window::Window;
-use crate::core::state::{Core, FILE, FIRST_RETRY_DELAY, MAX_RETRY_DELAY, MEMORY, Outage, Retry};
+use crate::core::state::{Core, FILE, MEMORY};
 use crate::storage::FailureCause;
 use crate::{Error, Result};
 
 impl Core {
     /// Returns an error if the store is closed or its storage has failed.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed {
+        if self.health.is_closed() {
             return Err(Error::Closed);
         }
         self.check_failure()
@@ -20,7 +20,7 @@ impl Core {
 
     /// A call has panicked, which drivers may. In the middle of a change it stops the store.
     pub(crate) fn fail_after_panic(&mut self, why: String) -> Error {
-        if self.edits_in_progress > 0 {
+        if self.health.is_editing() {
             self.fail("a call panicked in the middle of a change", FailureCause::Defect);
         }
         Error::OutcomeUnknown { why: format!("the call panicked: {why}") }
@@ -28,7 +28,7 @@ impl Core {
 
     /// Returns an error if the storage has failed.
     pub(crate) fn check_failure(&self) -> Result<()> {
-        self.outage.as_ref().map_or(Ok(()), |outage| Err(outage.error()))
+        self.health.check()
     }
 
     /// Stops all writing and ends all waits. The edits of decided calls stay in flight or in the
@@ -36,14 +36,7 @@ impl Core {
     /// is unknown. A leader with a commit in flight reports the failure to its batch itself.
     pub(crate) fn fail(&mut self, why: &str, cause: FailureCause) {
         let now = self.now.running;
-        let outage = self.outage.get_or_insert_with(|| Outage {
-            why: why.to_owned(),
-            retry: Some(Retry { at: now, delay: FIRST_RETRY_DELAY }),
-        });
-        if cause == FailureCause::Defect && outage.retry.take().is_some() {
-            why.clone_into(&mut outage.why);
-        }
-        let error = outage.error();
+        let error = self.health.fail(why, cause == FailureCause::Defect, now);
         let unknown = Error::OutcomeUnknown { why: why.to_owned() };
         for number in [FILE, MEMORY] {
             let buffer = &mut self.buffers[number];
@@ -68,10 +61,10 @@ impl Core {
     /// Ends the waits for a commit that were decided since the store has failed: a call that fails
     /// the store half-way goes on, and no leader begins its commit. The outcome is unknown.
     pub(crate) fn end_late_waits(&mut self) {
-        let Some(outage) = &self.outage else { return };
+        let Some(why) = self.health.why_failed() else { return };
         let buffer = &mut self.buffers[FILE];
         if buffer.has_waiters {
-            let unknown = Error::OutcomeUnknown { why: outage.why.clone() };
+            let unknown = Error::OutcomeUnknown { why: why.to_owned() };
             self.effects.after_unlock.deeds().finished.push((buffer.replace_batch(), Err(unknown)));
         }
     }
@@ -79,7 +72,7 @@ impl Core {
     /// As `fail`, with the cause from an error. Does nothing if the store has failed already: the
     /// error is a consequence then, and `resume` discards what memory has read from the file.
     pub(crate) fn fail_with(&mut self, error: &Error) {
-        if self.outage.is_some() || self.closed {
+        if self.health.has_failed() || self.health.is_closed() {
             return;
         }
         let why = match error {
@@ -93,29 +86,22 @@ impl Core {
     /// When to retry the storage, on running time. `None` if there is no retry or one is in
     /// progress.
     pub(crate) fn retry_at(&self) -> Option<u64> {
-        let retry = self.outage.as_ref().and_then(|outage| outage.retry)?;
+        let at = self.health.retry_at()?;
         let is_free = !self.buffers[FILE].has_leader
-            && !self.checkpoint_thread_is_busy
+            && !self.threads.checkpoint_is_busy
             && !self.buffers[FILE].edits.is_reserved;
-        is_free.then_some(retry.at)
+        is_free.then_some(at)
     }
 
     /// Schedules the next retry after one that failed.
     pub(crate) fn retry_later(&mut self, why: &str) {
-        let now = self.now.running;
-        if let Some(outage) = &mut self.outage
-            && let Some(retry) = &mut outage.retry
-        {
-            why.clone_into(&mut outage.why);
-            retry.at = now.saturating_add(retry.delay);
-            retry.delay = retry.delay.saturating_mul(2).min(MAX_RETRY_DELAY);
-        }
+        self.health.retry_later(why, self.now.running);
     }
 
     /// Resumes work: the storage works again, and the edits in flight are in the file. The failure
     /// may have cut short what memory has read from the file, so that is discarded and read again.
     pub(crate) fn resume(&mut self) {
-        self.outage = None;
+        self.health.recover();
         for tube in self.tubes.values_mut().filter(|tube| tube.buffer == FILE) {
             tube.window = Window::default();
             for holders in tube.busy.values_mut() {
@@ -131,7 +117,7 @@ impl Core {
             self.finish_flush(FILE);
         }
         self.record_ends();
-        let closed = self.closed;
+        let closed = self.health.is_closed();
         self.effects.call_writer |= self.has_chores();
         let buffer = &mut self.buffers[FILE];
         // A store that is closing writes its last commit itself.

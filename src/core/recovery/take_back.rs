@@ -36,7 +36,7 @@ impl Core {
     /// transaction, takes it back: returns everything that the database must take then, with one
     /// commit. The engine has been reopened.
     pub(crate) fn resolve_transaction(&mut self, found: u64) -> Result<Option<Checkpoint>> {
-        let Some(in_doubt) = self.in_doubt.take() else { return Ok(None) };
+        let Some(in_doubt) = self.undo.in_doubt.take() else { return Ok(None) };
         if found >= in_doubt.commit {
             self.transaction_holds(&in_doubt);
             return Ok(None);
@@ -50,7 +50,7 @@ impl Core {
             }
             Err(error) => {
                 self.buffers[FILE].end_call();
-                self.in_doubt = Some(in_doubt);
+                self.undo.in_doubt = Some(in_doubt);
                 Err(error)
             }
         }
@@ -177,7 +177,7 @@ impl Core {
     /// ended are lost, and the rest has not happened. So have later changes of its tasks, but for
     /// those that end them.
     fn take_changes_back(&mut self, in_doubt: &InDoubt, mut headers: BTreeMap<u64, Header>) {
-        self.watches.forget_endings(in_doubt.noted.clone());
+        self.waits.watches.forget_endings(in_doubt.noted.clone());
         let (start, changes) = (in_doubt.changes.start, in_doubt.changes.clone());
         let changes: Vec<Change> = self.buffers[FILE].changes_in_flight.drain(changes).collect();
         let (mut lost, mut claimed, mut other) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
@@ -233,12 +233,8 @@ impl Core {
 
     /// A change that was to become visible does not.
     fn forget_invisible(&mut self, id: u64) {
-        if let Some((count, _)) = self.invisible.get_mut(&id) {
-            *count -= 1;
-            if *count == 0 {
-                self.invisible.remove(&id);
-                self.forget_origin(id);
-            }
+        if self.publishing.remove(id) == Some(false) {
+            self.forget_origin(id);
         }
     }
 }

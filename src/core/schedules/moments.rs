@@ -40,14 +40,14 @@ impl Core {
         rule: (&Arc<str>, &Arc<str>),
         ask: impl FnOnce(&mut Expression) -> T,
     ) -> Result<T> {
-        self.calendars.ask(self.config.calendar, rule, ask)
+        self.schedules.calendars.ask(self.config.calendar, rule, ask)
     }
 
     /// The time on the clock of a rule.
     pub(super) fn time_of(&self, rule: &RecurRule) -> u64 {
         match rule {
             RecurRule::Every(_) => self.now.timeline,
-            RecurRule::Cron { .. } => self.wall.at(self.now.timeline),
+            RecurRule::Cron { .. } => self.wall.clock.at(self.now.timeline),
         }
     }
 
@@ -61,7 +61,7 @@ impl Core {
                 Ok(Interval(*interval).at_or_after(self.timeline_of(starting), now))
             }
             (RecurRule::Cron { .. }, starting) => {
-                let wall = self.wall.at(now);
+                let wall = self.wall.clock.at(now);
                 let after = starting.map_or(wall, |from| from.saturating_sub(1).max(wall));
                 self.moment_after(rule, after)
             }
@@ -87,7 +87,7 @@ impl Core {
             return NEVER;
         }
         let now = self.now.timeline;
-        let wall = self.wall.at(now);
+        let wall = self.wall.clock.at(now);
         if wall.abs_diff(now) < SAME_CLOCK {
             return moment;
         }

@@ -33,7 +33,7 @@ impl Core {
         let row = self.buffers[FILE].get(Table::Meta, ALIGNED)?;
         // A damaged row does not prevent an open: the schedules are looked at once more.
         let as_of = row.map(|row| codec::decode_row(&row).unwrap_or(u64::MAX));
-        self.alignment.as_of[FILE] = as_of.unwrap_or_default();
+        self.schedules.alignment.as_of[FILE] = as_of.unwrap_or_default();
         Ok(())
     }
 
@@ -43,8 +43,8 @@ impl Core {
             return;
         }
         let buffer = self.buffer_of(number);
-        let now = self.wall.at(self.now.timeline);
-        if now > self.alignment.as_of[buffer] {
+        let now = self.wall.clock.at(self.now.timeline);
+        if now > self.schedules.alignment.as_of[buffer] {
             self.set_aligned(buffer, now);
         }
     }
@@ -57,24 +57,25 @@ impl Core {
 
     /// Whether the wall clock is behind where schedules went on by it.
     pub(in crate::core) fn must_realign(&self) -> bool {
-        let as_of = self.alignment.as_of[FILE].max(self.alignment.as_of[MEMORY]);
+        let as_of =
+            self.schedules.alignment.as_of[FILE].max(self.schedules.alignment.as_of[MEMORY]);
         !self.config.hold_due
             && as_of > SAME_CLOCK
-            && self.wall.at(self.now.timeline) < as_of - SAME_CLOCK
+            && self.wall.clock.at(self.now.timeline) < as_of - SAME_CLOCK
     }
 
     /// Looks at the next schedule, or ends the round.
     pub(in crate::core) fn realign_next(&mut self) -> Result<()> {
-        let now = self.wall.at(self.now.timeline);
-        self.alignment.round_began.get_or_insert(now);
+        let now = self.wall.clock.at(self.now.timeline);
+        self.schedules.alignment.round_began.get_or_insert(now);
         let Some((name, number, after)) = self.tube_to_realign() else { return Ok(()) };
         let shelf = Shelf::Recurring;
         let page = self.edit(number, |ledger| ledger.page(shelf, after.as_ref(), 1))?;
         let Some((id, found)) = page.tasks.into_iter().next() else {
-            self.alignment.reached = Some((name, None));
+            self.schedules.alignment.reached = Some((name, None));
             return Ok(());
         };
-        self.alignment.reached = Some((name, Some(found_position(id, &found))));
+        self.schedules.alignment.reached = Some((name, Some(found_position(id, &found))));
         match self.realign(number, id, &found, now) {
             // It stands still, or `verify` reports it.
             Err(Error::Invalid { .. } | Error::Corrupt { .. }) => Ok(()),
@@ -85,7 +86,7 @@ impl Core {
     /// The tube with the next schedule to look at; `None` if that is found with the next step. Ends the
     /// round after the last tube.
     fn tube_to_realign(&mut self) -> Option<(Arc<str>, u32, Option<Position>)> {
-        let reached = self.alignment.reached.take();
+        let reached = self.schedules.alignment.reached.take();
         let from = match &reached {
             None => Bound::Unbounded,
             Some((name, None)) => Bound::Excluded(name.clone()),
@@ -100,11 +101,11 @@ impl Core {
             }
             skipped = Some(name.clone());
         }
-        self.alignment.reached = skipped.map(|name| (name, None));
-        if self.alignment.reached.is_none() {
-            let began = self.alignment.round_began.take().unwrap_or_default();
+        self.schedules.alignment.reached = skipped.map(|name| (name, None));
+        if self.schedules.alignment.reached.is_none() {
+            let began = self.schedules.alignment.round_began.take().unwrap_or_default();
             for buffer in [FILE, MEMORY] {
-                if self.alignment.as_of[buffer] > began {
+                if self.schedules.alignment.as_of[buffer] > began {
                     self.set_aligned(buffer, began);
                 }
             }
@@ -141,7 +142,7 @@ impl Core {
     }
 
     fn set_aligned(&mut self, buffer: usize, as_of: u64) {
-        self.alignment.as_of[buffer] = as_of;
+        self.schedules.alignment.as_of[buffer] = as_of;
         if buffer == FILE {
             let rows = &mut self.buffers[FILE].edits.active;
             rows.replace(Table::Meta, ALIGNED.to_vec(), encode(&as_of));

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tubewell_drivers::Position;
 
+use super::calendars::Calendars;
+
 /// Up to where the schedules follow the wall clock, and the round that looks at all of them.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Alignment {
@@ -15,4 +17,12 @@ pub(in crate::core) struct Alignment {
     /// The tube that the round has come to, and the last of its schedules that was looked at; `None` if
     /// all of them were.
     pub(in crate::core) reached: Option<(Arc<str>, Option<Position>)>,
+}
+
+/// What schedules need of memory.
+#[derive(Default)]
+pub(in crate::core) struct Schedules {
+    pub(in crate::core) alignment: Alignment,
+    /// The cron expressions of schedules that were looked at.
+    pub(in crate::core) calendars: Calendars,
 }

@@ -9,108 +9,56 @@ use std::collections::BTreeSet;
 use tubewell_drivers::{Ledger, NEVER};
 
 use super::IdleState;
-use super::alignment::Alignment;
+use super::alignment::Schedules;
 use super::buffers::{FILE, MEMORY};
-use super::calendars::Calendars;
 use super::chores::Chores;
 use super::claim_table::Claims;
 use super::config::Config;
 use super::days::Counted;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
-use super::gates::Alarms;
+use super::events::Events;
+use super::gates::AllGates;
+use super::health::Health;
 use super::ids::Ids;
-#[cfg(feature = "redb")]
-use super::in_doubt::InDoubt;
-use super::limits::SharedLimits;
-use super::moments::{Clocks, WallClock};
-use super::origin::Origin;
-use super::outage::Outage;
+use super::moments::Clocks;
+use super::publishing::Publishing;
 use super::sessions::Sessions;
-use super::time::{Lead, Now, Timer};
+use super::threads::Threads;
+use super::time::{Now, Timer};
 use super::tube::TubeState;
 use super::tubes::Tubes;
-use super::waits::{CapacityQueue, WaitingTake, Watches};
-use crate::base::id_map::IdMap;
+use super::undo::Undo;
+use super::waits::Waits;
+use super::wall::Wall;
 use crate::commit::{Change, Visibility, WriteBuffer};
-use crate::events::Readers;
 use crate::{Durability, Error, Receipt, Result, TaskState};
 
 /// The state machine of an open store.
-#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,
-    pub(crate) wall: WallClock,
-    /// What the wall clock showed at open, if it is not trusted.
-    pub(crate) untrusted: Option<u64>,
-    pub(crate) lead: Lead,
+    pub(crate) wall: Wall,
     pub(crate) buffers: [WriteBuffer; 2],
     pub(crate) tubes: Tubes,
     pub(in crate::core) chores: Chores,
-    /// `Some` while the edits of a call may be taken back: the edges that it has added and removed, by
-    /// the spaces of their parents.
-    pub(in crate::core) edge_changes: Option<Vec<(u32, i64)>>,
     pub(in crate::core) claims: Claims,
-    pub(in crate::core) alarms: Alarms,
-    /// Those for sub-queues that open by themselves.
-    pub(in crate::core) sub_queue_alarms: Alarms,
-    pub(in crate::core) limits: SharedLimits,
+    pub(in crate::core) gates: AllGates,
     pub(in crate::core) sessions: Sessions,
-    pub(in crate::core) waiting_takes: IdMap<u64, WaitingTake>,
-    pub(in crate::core) watches: Watches,
+    pub(crate) waits: Waits,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,
-    /// Tasks with changes that are not yet visible: their count, and the number of the commit that
-    /// makes the last one visible.
-    pub(in crate::core) invisible: IdMap<u64, (u32, u64)>,
+    pub(in crate::core) publishing: Publishing,
     pub(crate) ids: Ids,
-    /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
-    /// disk is full.
-    pub(in crate::core) free_in_file: u64,
-    pub(in crate::core) arrivals: u64,
-    /// The subscriptions to events.
-    pub(crate) readers: Readers,
-    /// What events say of tasks whose changes are not all visible, besides the changes.
-    pub(in crate::core) origins: IdMap<u64, Origin>,
-    /// Up to where the schedules follow the wall clock.
-    pub(in crate::core) alignment: Alignment,
-    /// The cron expressions of schedules that were looked at.
-    pub(in crate::core) calendars: Calendars,
-    /// Waiting takes are being served.
-    pub(in crate::core) serving: bool,
-    /// `Some` while changes are published that become visible together: the tubes whose waiting
-    /// takes are served after the last change, so that the first of them gets the best task of all.
-    pub(in crate::core) tubes_to_serve: Option<BTreeSet<u32>>,
+    pub(crate) events: Events,
+    pub(in crate::core) schedules: Schedules,
     /// How many tubes, waits and the like the loops of calls have looked at. Tests of costs ask for it.
     #[cfg(debug_assertions)]
     pub(in crate::core) visits: Cell<u64>,
-    /// Changes that are in progress while a driver is called. If it panics, they are incomplete.
-    pub(crate) edits_in_progress: u32,
-    /// The failure of the storage because of which nothing is written.
-    pub(crate) outage: Option<Outage>,
-    pub(crate) closed: bool,
+    pub(crate) health: Health,
     pub(crate) effects: Effects,
     pub(in crate::core) idle: IdleState,
-    /// What waits for capacity, by write buffer: futures, and calls in line.
-    pub(in crate::core) capacity_queues: [CapacityQueue<Core>; 2],
-    /// Callers that wait for capacity in a write buffer, or for its leader.
-    pub(crate) blocked_callers: usize,
-    /// The transaction of the application whose commit is being written, or has failed.
-    #[cfg(feature = "redb")]
-    pub(in crate::core) in_doubt: Option<InDoubt>,
-    /// `Some` while a transaction is decided: what its calls count, by tube.
-    #[cfg(feature = "redb")]
-    pub(in crate::core) held_counts: Option<Vec<(u32, Counted)>>,
-    /// A transaction of the application is about to be committed, and no other commit begins.
-    pub(crate) transaction_is_next: bool,
-    /// A thread writes a checkpoint that is not a commit of its own.
-    pub(crate) checkpoint_thread_is_busy: bool,
-    /// How often a commit waited because the journal was full.
-    pub(crate) journal_waits: u64,
-    /// How many dues of tasks this run has processed.
-    pub(crate) swept: u64,
-    /// When the sweeper will wake, on running time.
-    pub(crate) sweeper_wakes_at: u64,
+    pub(crate) undo: Undo,
+    pub(crate) threads: Threads,
 }
 
 impl Core {
@@ -239,10 +187,10 @@ impl Core {
     /// The batch of the task's last change, if that is not yet visible. No caller may learn the
     /// state of the task before this batch is in the file.
     pub(in crate::core) fn batch_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
-        let (_, last) = self.invisible.get(&id)?;
+        let last = self.publishing.last_commit(id)?;
         let buffer = self.tubes.get(number)?.buffer;
         let in_flight_batch =
-            self.buffers[buffer].in_flight_batch().filter(|batch| batch.number == *last);
+            self.buffers[buffer].in_flight_batch().filter(|batch| batch.number == last);
         let batch = in_flight_batch.unwrap_or(&self.buffers[buffer].batch);
         Some(Wait::Flush(buffer, batch.clone()))
     }
@@ -261,37 +209,25 @@ impl Core {
         }
         self.schedule_flush(index, visibility);
         let buffer = &mut self.buffers[index];
-        match (visibility, self.invisible.get_mut(&change.id)) {
+        if visibility == Visibility::Flushed {
+            self.publishing.add(change.id, buffer.batch.number);
+            return buffer.changes.push(change);
+        }
+        match self.publishing.add_behind(change.id) {
             // The changes of a task become visible in order.
-            (Visibility::Flushed, invisible) => {
-                let last = buffer.batch.number;
-                match invisible {
-                    Some((count, commit)) => (*count, *commit) = (*count + 1, last),
-                    None => {
-                        self.invisible.insert(change.id, (1, last));
-                    }
-                }
-                buffer.changes.push(change);
-            }
-            (_, Some((count, last))) => {
-                *count += 1;
-                if *last == buffer.batch.number {
-                    buffer.changes.push(change);
-                } else {
-                    buffer.changes_in_flight.push(change);
-                }
-            }
-            (_, None) => {
-                self.watches.end_is_written = matches!(visibility, Visibility::Written(_));
+            Some(last) if last == buffer.batch.number => buffer.changes.push(change),
+            Some(_) => buffer.changes_in_flight.push(change),
+            None => {
+                self.waits.watches.set_end_is_written(matches!(visibility, Visibility::Written(_)));
                 self.publish(&mut change);
-                self.watches.end_is_written = false;
+                self.waits.watches.set_end_is_written(false);
             }
         }
     }
 
     /// Whether there are changes that are visible after a flush only.
     pub(crate) fn has_invisible_changes(&self) -> bool {
-        !self.invisible.is_empty()
+        !self.publishing.is_all_visible()
     }
 
     /// Sets the timer of the flush of changes that are visible before it.
@@ -309,18 +245,19 @@ impl Core {
 
     /// The earliest moment, on running time, at which something is due.
     pub(crate) fn next_due(&self) -> u64 {
-        if self.outage.is_some() {
+        if self.health.has_failed() {
             return self.retry_at().unwrap_or(NEVER);
         }
-        let (gate_on_timeline, gate) = self.alarms.first();
-        let (sub_queue_on_timeline, sub_queue) = self.sub_queue_alarms.first();
+        let (gate_on_timeline, gate) = self.gates.alarms.first();
+        let (sub_queue_on_timeline, sub_queue) = self.gates.sub_queue_alarms.first();
         let timer = self.timers.first().map_or(NEVER, |(due, _)| *due).min(gate).min(sub_queue);
         let earliest = self.buffers.iter().map(|buffer| buffer.dues.earliest).min();
         let holds = self.config.hold_due;
         let timeline = earliest.filter(|_| !holds).unwrap_or(NEVER);
         let timer = if holds { timer } else { timer.min(self.next_moment()) };
         let timer = if self.must_realign() { self.now.running } else { timer };
-        let timeline = self.claims.first_parked().map_or(timeline, |(until, _)| timeline.min(until));
+        let timeline =
+            self.claims.first_parked().map_or(timeline, |(until, _)| timeline.min(until));
         let timeline = timeline.min(gate_on_timeline).min(sub_queue_on_timeline);
         if timeline == NEVER {
             return timer;
@@ -330,7 +267,7 @@ impl Core {
 
     /// The clocks by which tasks become ready.
     pub(in crate::core) fn clocks(&self) -> Clocks<'_> {
-        Clocks { now: self.now.timeline, wall: &self.wall }
+        Clocks { now: self.now.timeline, wall: &self.wall.clock }
     }
 
     /// When the next moment for which tasks wait comes, on running time. Reads the wall clock only

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::waits::{CapacitySlot, Filled, PutSlot, TakeSlot, WatchSlot};
+use super::line::{CapacitySlot, Filled};
+use super::waits::{PutSlot, TakeSlot};
+use super::watches::WatchSlot;
 use crate::base::signal::Signal;
 use crate::base::user_code;
 use crate::commit::{Batch, NextLeader, Outcome};

@@ -1,5 +1,6 @@
 //! The state of the idle detection: whether the store has been idle long enough to shrink its file.
 
+/// Idle periods, and the space in the file that they release.
 #[derive(Debug, Default)]
 pub(in crate::core) struct IdleState {
     /// When the last commit ended, on running time. `None` after a long idle period has been found.
@@ -10,4 +11,7 @@ pub(in crate::core) struct IdleState {
     pub(in crate::core) due: bool,
     /// A short idle period is used only from this moment on, on running time.
     pub(in crate::core) short_idle_allowed_at: u64,
+    /// Estimate of the bytes that this run has freed inside the file. Puts may use them when the
+    /// disk is full.
+    pub(in crate::core) free_in_file: u64,
 }

@@ -53,17 +53,6 @@ impl Now {
     }
 }
 
-/// By how much the timeline is ahead of a wall clock that was set back, in microseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lead {
-    /// What the next commit has; 0 if it is less than a second.
-    pub(in crate::core) stored: u64,
-    /// The moment of the timeline at which the wall clock was last read for it.
-    pub(in crate::core) read_at: u64,
-    /// The lead at open, if the wall clock was set back since the last commit.
-    pub(crate) set_back: Option<u64>,
-}
-
 /// A timer on running time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {

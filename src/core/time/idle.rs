@@ -81,7 +81,7 @@ impl Core {
 
     /// The free space inside the file is about to be released: puts cannot use it any more.
     pub(crate) fn reset_free_in_file(&mut self) {
-        self.free_in_file = 0;
+        self.idle.free_in_file = 0;
     }
 
     fn schedule_idle_check(&mut self, after: u64) {

@@ -34,7 +34,7 @@ impl Core {
     pub(crate) fn sweep(&mut self, budget: usize) -> Result<bool> {
         let before = self.active_rows();
         for _ in 0..budget {
-            if self.outage.is_some() || self.closed {
+            if self.health.has_failed() || self.health.is_closed() {
                 return Ok(false);
             }
             if !self.sweep_one()? {
@@ -71,7 +71,7 @@ impl Core {
             && let Some(due) = self.first_task_due()?
             && timer_delay.is_none_or(|delay| due.late >= delay)
         {
-            self.swept += 1;
+            self.threads.swept += 1;
             return match self.process_task_due(due) {
                 // A damaged task stays as it is, and `verify` reports it.
                 Ok(()) | Err(Error::Corrupt { .. }) => Ok(true),
@@ -112,7 +112,7 @@ impl Core {
         }
         let now = match kind {
             DueKind::Timeline => self.now.timeline,
-            DueKind::Moment => self.wall.at(self.now.timeline),
+            DueKind::Moment => self.wall.clock.at(self.now.timeline),
         };
         if earliest > now {
             return Ok(None);

@@ -14,7 +14,7 @@ use tubewell_drivers::{NEVER, Reads, Table};
 use crate::Result;
 use crate::commit::DueCursor;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, LAST, Lead, OLDEST_STORE, SAME_CLOCK};
+use crate::core::state::{Core, FILE, LAST, OLDEST_STORE, SAME_CLOCK};
 
 /// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
 /// row leave it alone.
@@ -94,9 +94,8 @@ impl Core {
             }
             _ => {}
         }
-        self.untrusted = untrusted.map(|_| wall);
         self.now.timeline = timeline;
-        self.lead = Lead { stored: stored.ahead, read_at: 0, set_back };
+        self.wall.opened(stored.ahead, untrusted.map(|_| wall), set_back);
         self.note_lead(true);
         // There may be tasks that wait for a moment.
         self.buffers[FILE].moments = DueCursor::default();
@@ -107,18 +106,7 @@ impl Core {
     /// Stores with the next commit by how much the timeline is ahead of the wall clock, if that has
     /// changed. Reads the clock once a second, and before the last commit.
     pub(in crate::core) fn note_lead(&mut self, closing: bool) {
-        let timeline = self.now.timeline;
-        if !closing && timeline < self.lead.read_at.saturating_add(SAME_CLOCK) {
-            return;
-        }
-        self.lead.read_at = timeline;
-        let ahead = timeline.saturating_sub(self.wall.at(timeline));
-        let ahead = if ahead < SAME_CLOCK { 0 } else { ahead };
-        if (ahead == 0) == (self.lead.stored == 0) && ahead.abs_diff(self.lead.stored) < SAME_CLOCK
-        {
-            return;
-        }
-        self.lead.stored = ahead;
+        let Some(ahead) = self.wall.lead_to_store(self.now.timeline, closing) else { return };
         let rows = &mut self.buffers[FILE].edits.active;
         if ahead == 0 {
             rows.remove(Table::Meta, AHEAD.to_vec());

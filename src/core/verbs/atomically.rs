@@ -38,14 +38,14 @@ impl Core {
         let counts: Vec<_> =
             numbers.iter().map(|number| self.tubes.get(*number).map(|tube| tube.counts)).collect();
         self.buffers[buffer].edits.begin_call();
-        self.edge_changes = Some(Vec::new());
+        self.undo.begin_edits();
         let outcome = edits(self);
-        let edge_changes = self.edge_changes.take();
+        let edge_changes = self.undo.end_edits();
         if outcome.is_err() {
             self.buffers[buffer].edits.end_call(false);
             // The tokens that the edits have removed are back.
             self.buffers[buffer].tokens = DueCursor::default();
-            self.take_back_edges(edge_changes.unwrap_or_default());
+            self.take_back_edges(edge_changes);
             for (number, counts) in numbers.iter().zip(counts) {
                 if let (Some(tube), Some(counts)) = (self.tubes.get_mut(*number), counts) {
                     tube.counts = counts;

@@ -275,11 +275,11 @@ impl Core {
         let Some(engine) = buffer.engine().filter(|_| in_file) else { return Ok(()) };
         let needed = (bytes as u64).saturating_add(TASK_OVERHEAD.saturating_mul(tasks as u64));
         let pending = (buffer.edits.bytes() as u64).saturating_mul(2);
-        let fits_in_file = self.free_in_file >= needed && engine.has_ballast();
+        let fits_in_file = self.idle.free_in_file >= needed && engine.has_ballast();
         if !engine.admits(needed.saturating_mul(2), pending) && !fits_in_file {
             return Err(Error::DiskFull { path: engine.counters().name().to_owned() });
         }
-        self.free_in_file = self.free_in_file.saturating_sub(needed);
+        self.idle.free_in_file = self.idle.free_in_file.saturating_sub(needed);
         Ok(())
     }
 
@@ -287,7 +287,7 @@ impl Core {
     pub(in crate::core) fn note_freed(&mut self, number: u32, header: &Header) {
         if self.buffer_of(number) == FILE {
             let freed = header.size.saturating_add(TASK_OVERHEAD);
-            self.free_in_file = self.free_in_file.saturating_add(freed);
+            self.idle.free_in_file = self.idle.free_in_file.saturating_add(freed);
         }
     }
 

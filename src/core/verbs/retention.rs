@@ -90,7 +90,7 @@ impl Core {
         let oldest = self.edit(number, |ledger| ledger.undamaged(shelf, after, 1))?.pop();
         let Some((id, found)) = oldest else { return Ok(false) };
         // A transaction could not take back what becomes of its edges.
-        if self.watches.ends_are_flushed && self.has_edges(number, id, &found) {
+        if self.undo.is_in_transaction() && self.has_edges(number, id, &found) {
             return Ok(false);
         }
         self.forget_one(number, id, &found, visibility)?;

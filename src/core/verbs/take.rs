@@ -248,7 +248,7 @@ impl Core {
     /// not yet visible.
     fn insert_read_task(&mut self, number: u32, rank: (u64, u64), record: Value) {
         let id = rank.1;
-        if self.invisible.contains_key(&id) || self.claims.contains(id) {
+        if self.publishing.is_invisible(id) || self.claims.contains(id) {
             return;
         }
         // A damaged record is skipped; `verify` reports it.

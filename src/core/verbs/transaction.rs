@@ -131,9 +131,8 @@ impl Core {
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
         let acked = calls.iter().filter_map(|call| self.acked_task(call)).collect();
         let chores = self.chores.parents();
-        let noted = self.watches.noted_endings(&ended);
-        self.watches.ends_are_flushed = true;
-        self.held_counts = Some(Vec::new());
+        let noted = self.waits.watches.noted_endings(&ended);
+        self.undo.begin_transaction();
         let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
             let edited = calls.into_iter().map(|call| match call {
                 TransactionCall::Put { id, into: PutInto { tube, request, .. } } => {
@@ -144,16 +143,16 @@ impl Core {
             });
             edited.collect::<Result<Vec<Edited>>>()
         });
-        let decided = match edited {
+        match edited {
             Ok(edited) => {
                 self.publish_together(|core| {
                     for call in edited {
                         core.apply_transaction_call(call);
                     }
                 });
-                let counted = self.held_counts.take().unwrap_or_default();
+                let counted = self.undo.end_transaction();
                 let buffer = &self.buffers[FILE];
-                self.in_doubt = Some(InDoubt {
+                self.undo.in_doubt = Some(InDoubt {
                     commit: buffer.edits.next_commit(),
                     changes: first..buffer.changes.len(),
                     noted,
@@ -165,13 +164,11 @@ impl Core {
                 Ok(())
             }
             Err(error) => {
-                self.watches.forget_endings(noted);
+                self.undo.end_transaction();
+                self.waits.watches.forget_endings(noted);
                 Err(error)
             }
-        };
-        self.held_counts = None;
-        self.watches.ends_are_flushed = false;
-        decided
+        }
     }
 
     /// Moves everything into a commit of the database, which the caller writes with the transaction
@@ -182,7 +179,7 @@ impl Core {
 
     /// The commit of the transaction is in the file.
     pub(crate) fn end_transaction(&mut self) {
-        if let Some(in_doubt) = self.in_doubt.take() {
+        if let Some(in_doubt) = self.undo.in_doubt.take() {
             self.transaction_holds(&in_doubt);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::state::{CapacitySlot, Core, Decided, FILE, InLine, LineCall, MEMORY};
+use crate::core::state::{CapacitySlot, Core, Decided, FILE, InLine, Line, LineCall, MEMORY};
 use crate::core::verb::{Decide, verb};
 
 verb! {
@@ -35,12 +35,12 @@ impl Core {
         if self.check_open().is_err() {
             return true;
         }
-        let (queue, free) = (&self.capacity_queues[buffer], self.free_rows(buffer));
-        let is_next = match (arrival, queue.waiting.first_key_value()) {
-            (Some(arrival), Some((first, _))) => arrival < *first,
+        let (queue, free) = (&self.waits.lines[buffer], self.free_rows(buffer));
+        let is_next = match (arrival, queue.first()) {
+            (Some(arrival), Some(first)) => arrival < first,
             (Some(_), None) => true,
             // Calls that were called come first.
-            (None, None) => queue.called < free,
+            (None, None) => queue.called() < free,
             (None, Some(_)) => false,
         };
         is_next && free > 0 && self.buffers[buffer].edits.active.len() < max_rows
@@ -54,7 +54,7 @@ impl Core {
         max_rows: usize,
         arrival: Option<u64>,
     ) -> (u64, Arc<CapacitySlot>) {
-        let arrival = arrival.unwrap_or_else(|| self.next_arrival());
+        let arrival = arrival.unwrap_or_else(|| self.waits.next_arrival());
         let slot = Arc::new(CapacitySlot::new());
         self.stand_in_line(buffer, arrival, InLine::Future { slot: slot.clone(), max_rows });
         (arrival, slot)
@@ -62,12 +62,12 @@ impl Core {
 
     /// Adds a call to the queue of a write buffer: it is carried out once there is space.
     pub(crate) fn wait_in_line(&mut self, buffer: usize, call: LineCall<Core>) {
-        let arrival = self.next_arrival();
+        let arrival = self.waits.next_arrival();
         self.stand_in_line(buffer, arrival, InLine::Call(call));
     }
 
     fn stand_in_line(&mut self, buffer: usize, arrival: u64, waiting: InLine<Core>) {
-        self.capacity_queues[buffer].waiting.insert(arrival, waiting);
+        self.waits.lines[buffer].stand(arrival, waiting);
         self.commit_for_waiters(buffer);
     }
 
@@ -81,20 +81,19 @@ impl Core {
 
     /// A call that was called looks for space now.
     pub(crate) fn answer_capacity_call(&mut self, buffer: usize) {
-        let queue = &mut self.capacity_queues[buffer];
-        queue.called = queue.called.saturating_sub(1);
+        self.waits.lines[buffer].note_looked();
     }
 
     /// A waiting call gives up. If it was called, its turn passes on.
     pub(crate) fn cancel_capacity_wait(&mut self, buffer: usize, arrival: u64) {
-        if self.capacity_queues[buffer].waiting.remove(&arrival).is_none() {
+        if !self.waits.lines[buffer].leave(arrival) {
             self.answer_capacity_call(buffer);
         }
     }
 
     /// Whether futures or calls wait for space.
     pub(crate) fn someone_waits_for_space(&self) -> bool {
-        self.capacity_queues.iter().any(|queue| !queue.waiting.is_empty())
+        self.waits.lines.iter().any(|line| !line.is_empty())
     }
 
     /// Calls waiting futures in order of arrival, at most as many as there are free rows, or all of
@@ -105,11 +104,11 @@ impl Core {
     }
 
     fn serve_buffer(&mut self, buffer: usize) -> Option<LineCall<Core>> {
-        if self.capacity_queues[buffer].waiting.is_empty() {
+        if self.waits.lines[buffer].is_empty() {
             return None;
         }
         let next = self.serve_some(buffer);
-        if next.is_none() && !self.capacity_queues[buffer].waiting.is_empty() {
+        if next.is_none() && !self.waits.lines[buffer].is_empty() {
             self.commit_for_waiters(buffer);
         }
         next
@@ -119,19 +118,16 @@ impl Core {
         let refused = self.check_open().is_err();
         let free = self.rows_for_line(buffer);
         let rows = self.buffers[buffer].edits.active.len();
-        let queue = &mut self.capacity_queues[buffer];
-        while free > queue.called {
+        let line = &mut self.waits.lines[buffer];
+        while free > line.called() {
             let has_space = |waiting: &InLine<Core>| match waiting {
                 InLine::Future { max_rows, .. } => refused || rows < *max_rows,
                 InLine::Call(_) => true,
             };
-            let mut waiting = queue.waiting.iter();
-            let next =
-                waiting.find(|(_, waiting)| has_space(waiting)).map(|(arrival, _)| *arrival)?;
-            match queue.waiting.remove(&next)? {
+            match line.call_first(has_space)? {
                 InLine::Call(call) => return Some(call),
                 InLine::Future { slot, .. } => {
-                    queue.called += 1;
+                    line.note_called();
                     slot.fill(());
                     self.effects.after_unlock.deeds().capacity_slots.push(slot);
                 }
@@ -143,29 +139,21 @@ impl Core {
     /// Whether a call in line has space.
     pub(crate) fn line_has_space(&self) -> bool {
         [FILE, MEMORY].into_iter().any(|buffer| {
-            let queue = &self.capacity_queues[buffer];
-            !queue.waiting.is_empty()
-                && self.rows_for_line(buffer) > queue.called
-                && queue.waiting.values().any(InLine::is_call)
+            let line = &self.waits.lines[buffer];
+            !line.is_empty() && self.rows_for_line(buffer) > line.called() && line.calls() > 0
         })
     }
 
     /// How many calls stand in line.
     pub(crate) fn calls_in_line(&self) -> usize {
-        let waiting = self.capacity_queues.iter().flat_map(|queue| queue.waiting.values());
-        waiting.filter(|waiting| waiting.is_call()).count()
+        self.waits.lines.iter().map(Line::calls).sum()
     }
 
     /// The next call that waits for space, whether there is some or not.
     pub(crate) fn next_in_line(&mut self) -> Option<LineCall<Core>> {
-        self.capacity_queues.iter_mut().find_map(|queue| {
-            let mut waiting = queue.waiting.iter();
-            let next =
-                waiting.find(|(_, waiting)| waiting.is_call()).map(|(arrival, _)| *arrival)?;
-            match queue.waiting.remove(&next)? {
-                InLine::Call(call) => Some(call),
-                InLine::Future { .. } => None,
-            }
+        self.waits.lines.iter_mut().find_map(|line| match line.call_first(InLine::is_call)? {
+            InLine::Call(call) => Some(call),
+            InLine::Future { .. } => None,
         })
     }
 
@@ -176,7 +164,7 @@ impl Core {
             return usize::MAX;
         }
         let free = self.free_rows(buffer);
-        if self.blocked_callers == 0 {
+        if !self.waits.has_blocked() {
             return free;
         }
         let most = (self.config.max_pending_rows / 2).min(ROWS_BESIDE_BLOCKED_CALLERS);

@@ -22,7 +22,7 @@ impl Core {
 
     /// Ends every wait with the same error, in order of arrival.
     pub(crate) fn end_all_waits(&mut self, error: &Error) {
-        let mut waiting: Vec<u64> = self.waiting_takes.keys().copied().collect();
+        let mut waiting: Vec<u64> = self.waits.takes().map(|(arrival, _)| arrival).collect();
         waiting.sort_unstable();
         for arrival in waiting {
             self.end_waiting_take(arrival, Err(error.clone()));
@@ -30,7 +30,9 @@ impl Core {
         let mut putting: Vec<(u64, u32)> = self
             .tubes
             .iter()
-            .flat_map(|(number, tube)| tube.waiting_puts.keys().map(move |arrival| (*arrival, number)))
+            .flat_map(|(number, tube)| {
+                tube.waiting_puts.keys().map(move |arrival| (*arrival, number))
+            })
             .collect();
         putting.sort_unstable();
         for (arrival, number) in putting {
@@ -57,26 +59,16 @@ impl Core {
         }
     }
 
-    /// A call of a session begins to wait.
-    pub(super) fn begin_wait(&mut self, session: SessionId, wait: SessionWait) {
-        self.sessions.begin_wait(session, wait);
-    }
-
-    /// A call of a session waits no more.
-    pub(super) fn end_wait(&mut self, session: SessionId, wait: SessionWait) {
-        self.sessions.end_wait(session, wait);
-    }
-
     /// Checks that each call that waits is known to its session.
     pub(in crate::core) fn check_session_waits(&self, findings: &mut Vec<String>) {
-        let takes = self.waiting_takes.iter();
-        let takes = takes.map(|(arrival, take)| (take.session, SessionWait::Take(*arrival)));
+        let takes = self.waits.takes();
+        let takes = takes.map(|(arrival, take)| (take.session, SessionWait::Take(arrival)));
         let puts = self.tubes.iter().flat_map(|(number, tube)| {
             let puts = tube.waiting_puts.iter();
             puts.map(move |(arrival, put)| (put.session, SessionWait::Put(*arrival, number)))
         });
-        let watches = self.watches.waiting.iter();
-        let watches = watches.map(|(key, watch)| (watch.session, SessionWait::Watch(*key)));
+        let watches = self.waits.watches.iter();
+        let watches = watches.map(|(key, watch)| (watch.session, SessionWait::Watch(key)));
         let waiting: Vec<_> = takes.chain(puts).chain(watches).collect();
         let known: usize = self.sessions.iter().map(|(_, session)| session.waits.len()).sum();
         let is_known = |(session, wait): &(SessionId, SessionWait)| {
@@ -85,11 +77,5 @@ impl Core {
         if known != waiting.len() || !waiting.iter().all(is_known) {
             findings.push("the sessions know other waits than those that there are".into());
         }
-    }
-
-    /// The number of a new arrival, which orders the waiters.
-    pub(in crate::core) fn next_arrival(&mut self) -> u64 {
-        self.arrivals += 1;
-        self.arrivals
     }
 }

@@ -82,7 +82,7 @@ impl Core {
         request: PutRequest,
         timeout: Option<u64>,
     ) -> (u64, Arc<PutSlot>) {
-        let arrival = self.next_arrival();
+        let arrival = self.waits.next_arrival();
         let slot = Arc::new(PutSlot::new());
         let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
         if let Some(deadline) = deadline {
@@ -91,7 +91,7 @@ impl Core {
         let waiting_put = WaitingPut { slot: slot.clone(), session, request, deadline };
         if let Some(tube) = self.tubes.get_mut(number) {
             tube.waiting_puts.insert(arrival, waiting_put);
-            self.begin_wait(session, SessionWait::Put(arrival, number));
+            self.sessions.begin_wait(session, SessionWait::Put(arrival, number));
         }
         (arrival, slot)
     }
@@ -100,7 +100,7 @@ impl Core {
     pub(in crate::core) fn cancel_put(&mut self, number: u32, arrival: u64) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let Some(waiting_put) = tube.waiting_puts.remove(&arrival) else { return };
-        self.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
+        self.sessions.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
         if let Some(deadline) = waiting_put.deadline {
             self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
         }
@@ -108,9 +108,9 @@ impl Core {
 
     /// Carries out waiting puts, in order of arrival, while the tube has capacity.
     pub(in crate::core) fn admit_waiting_puts(&mut self, number: u32) -> Result<()> {
-        self.edits_in_progress += 1;
+        self.health.begin_edits();
         let admitted = self.admit_all(number);
-        self.edits_in_progress -= 1;
+        self.health.end_edits();
         admitted
     }
 
@@ -142,7 +142,7 @@ impl Core {
                 self.buffers[FILE].needs_write = true;
                 let effects = &mut self.effects;
                 effects.call_checkpointer |= effects.writer_is_busy;
-                effects.call_sweeper |= effects.writer_is_busy && self.checkpoint_thread_is_busy;
+                effects.call_sweeper |= effects.writer_is_busy && self.threads.checkpoint_is_busy;
             }
         }
         self.effects.call_writer = true;
@@ -169,7 +169,7 @@ impl Core {
         waiting_put: WaitingPut,
         outcome: Result<Decided<Receipt>>,
     ) {
-        self.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
+        self.sessions.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
         if let Some(deadline) = waiting_put.deadline {
             self.timers.remove(&(deadline, Timer::WaitingPut(number, arrival)));
         }

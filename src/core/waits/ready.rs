@@ -34,7 +34,7 @@ impl Core {
             Look::Task => Some(Watching::Over(Some(Arc::new(Ending::Gone)))),
             Look::BudgetSpent => None,
             Look::Empty => {
-                let key = WatchKey::Ready(number, self.next_arrival());
+                let key = WatchKey::Ready(number, self.waits.next_arrival());
                 let watching = self.watch(key, number, session, timeout);
                 if !no_wait && let Some(tube) = self.tubes.get_mut(number) {
                     tube.ready_watches += 1;
@@ -48,12 +48,11 @@ impl Core {
     /// Answers the callers that wait for a task of one of the tubes that may have one now.
     pub(super) fn answer_ready(&mut self) -> Result<()> {
         // An expired task that is removed may lead here again.
-        if self.watches.maybe_ready.is_empty() || self.watches.looking {
+        if !self.publishing.begin_looking() {
             return Ok(());
         }
-        self.watches.looking = true;
         let answered = self.answer_all_ready();
-        self.watches.looking = false;
+        self.publishing.end_looking();
         answered
     }
 
@@ -76,7 +75,7 @@ impl Core {
     }
 
     fn answer_all_ready(&mut self) -> Result<()> {
-        while let Some(number) = self.watches.maybe_ready.pop() {
+        while let Some(number) = self.publishing.next_maybe_ready() {
             let tube = self.tubes.get(number);
             if tube.is_none_or(|tube| tube.ready_watches == 0) {
                 continue;

@@ -54,7 +54,7 @@ impl Core {
             return Ok(());
         }
         let slot = Arc::new(TakeSlot::new());
-        let arrival = self.next_arrival();
+        let arrival = self.waits.next_arrival();
         let deadline = timeout.map(|timeout| self.now.running.saturating_add(timeout));
         if let Some(deadline) = deadline {
             self.timers.insert((deadline, Timer::WaitingTake(arrival)));
@@ -67,8 +67,8 @@ impl Core {
             self.set_alarms_of_takers(*number);
         }
         let waiting_take = WaitingTake { slot: slot.clone(), session, tubes, deadline };
-        self.waiting_takes.insert(arrival, waiting_take);
-        self.begin_wait(session, SessionWait::Take(arrival));
+        self.waits.add_take(arrival, waiting_take);
+        self.sessions.begin_wait(session, SessionWait::Take(arrival));
         *found = TakeAttempt::Waiting(arrival, slot);
         Ok(())
     }
@@ -119,9 +119,9 @@ impl Core {
     pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
         let is_watched =
             |number: &u32| self.tubes.get(*number).is_some_and(|tube| tube.ready_watches > 0);
-        self.watches.maybe_ready.extend(tubes.iter().copied().filter(is_watched));
+        self.publishing.note_maybe_ready(tubes.iter().copied().filter(is_watched));
         self.serve_takes(tubes)?;
-        if self.serving { Ok(()) } else { self.answer_ready() }
+        if self.publishing.is_serving() { Ok(()) } else { self.answer_ready() }
     }
 
     fn serve_takes(&mut self, tubes: &[u32]) -> Result<()> {
@@ -134,11 +134,11 @@ impl Core {
         }
         // A take may publish a change when it removes an expired task. The waiting takes are being
         // served already then.
-        if std::mem::replace(&mut self.serving, true) {
+        if !self.publishing.begin_serving() {
             return Ok(());
         }
         let served = self.serve_all(tubes);
-        self.serving = false;
+        self.publishing.end_serving();
         served
     }
 
@@ -148,7 +148,7 @@ impl Core {
             tube.and_then(|tube| tube.waiting_takes.first().copied())
         };
         while let Some(first) = tubes.iter().filter_map(|number| first_of(self, *number)).min() {
-            let Some(waiting_take) = self.waiting_takes.get(&first) else { return Ok(()) };
+            let Some(waiting_take) = self.waits.take(first) else { return Ok(()) };
             let (session, wanted) = (waiting_take.session, waiting_take.tubes.clone());
             for number in wanted {
                 if !tubes.contains(&number) {
@@ -188,8 +188,8 @@ impl Core {
     }
 
     fn remove_waiting_take(&mut self, arrival: u64) -> Option<WaitingTake> {
-        let waiting_take = self.waiting_takes.remove(&arrival)?;
-        self.end_wait(waiting_take.session, SessionWait::Take(arrival));
+        let waiting_take = self.waits.remove_take(arrival)?;
+        self.sessions.end_wait(waiting_take.session, SessionWait::Take(arrival));
         for number in &waiting_take.tubes {
             if let Some(tube) = self.tubes.get_mut(*number) {
                 tube.waiting_takes.remove(&arrival);

@@ -167,9 +167,9 @@ impl Core {
         timeout: Option<u64>,
     ) -> Result<Watching> {
         self.check_session(session)?;
-        let is_invisible = self.invisible.contains_key(&id);
+        let is_invisible = self.publishing.is_invisible(id);
         let ending = if is_invisible { None } else { self.ending_of(number, id)? };
-        let key = WatchKey::Task(id, self.next_arrival());
+        let key = WatchKey::Task(id, self.waits.next_arrival());
         Ok(match ending {
             Some(ending) => self.over(number, key, ending),
             None => self.watch(key, number, session, timeout),
@@ -189,8 +189,8 @@ impl Core {
         let put = self.put(number, request)?;
         let id = put.answer.id;
         let number = if is_seen { number } else { self.tube_of_put(number, request) };
-        let key = WatchKey::Task(id, self.next_arrival());
-        let is_invisible = self.invisible.contains_key(&id);
+        let key = WatchKey::Task(id, self.waits.next_arrival());
+        let is_invisible = self.publishing.is_invisible(id);
         let ending = if is_invisible { None } else { self.ending_of(number, id).unwrap_or(None) };
         let watching = match ending {
             None => self.watch(key, number, session, timeout),
@@ -221,7 +221,7 @@ impl Core {
         if self.is_drained(number) {
             return Ok(Watching::Over(Some(Arc::new(Ending::Gone))));
         }
-        let arrival = self.next_arrival();
+        let arrival = self.waits.next_arrival();
         Ok(self.watch(WatchKey::Tube(number, arrival), number, session, timeout))
     }
 
@@ -271,12 +271,12 @@ impl Core {
     ) {
         // Otherwise the change is visible at once, and nobody waits.
         let is_later = || {
-            self.watches.ends_are_flushed
+            self.undo.is_in_transaction()
                 || visibility == Visibility::Flushed
-                || self.invisible.contains_key(&id)
+                || self.publishing.is_invisible(id)
         };
-        if !self.watches.is_empty() || is_later() {
-            self.watches.endings.entry(id).or_default().push_back(Arc::new(ending()));
+        if !self.waits.watches.is_empty() || is_later() {
+            self.waits.watches.note_ending(id, ending());
         }
     }
 
@@ -293,25 +293,23 @@ impl Core {
         let id = change.id;
         let ended = ending_by(change).map(|plain| match change.kind {
             EventKind::Put | EventKind::Move => self.stored_ending_of(change, plain),
-            _ => self.take_noted(id, plain),
+            _ => self.waits.watches.take_ending(id, plain),
         });
         let tube = self.tubes.get(change.tube);
         let is_current = tube.is_some_and(|tube| tube.definition.space == change.space);
-        let watches =
-            self.watches.waiting.range(WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX));
-        let watches: Vec<_> = watches.map(|(key, watch)| (*key, watch.tube)).collect();
+        let watches: Vec<_> = self.waits.watches.of_task(id).collect();
         if watches.is_empty() {
             return;
         }
         let arrives = is_arrival(change) && is_current;
-        let is_written = self.watches.end_is_written;
+        let is_written = self.waits.watches.end_is_written();
         let write = is_written.then(|| self.write_of(self.buffer_of(change.tube)));
         for (key, tube) in watches {
             let ending = match &ended {
                 Some(ending) if tube == change.tube || arrives => ending.clone(),
                 None if arrives => {
                     // It waits for the task, wherever that is.
-                    self.watches.follow(key, change.tube);
+                    self.waits.watches.follow(key, change.tube);
                     continue;
                 }
                 None if tube == change.tube && is_current => continue,
@@ -359,9 +357,9 @@ impl Core {
     pub(in crate::core) fn end_watches_of(&mut self, number: u32) {
         let is_told_later = |key: &WatchKey| {
             self.visit();
-            matches!(key, WatchKey::Task(id, _) if self.invisible.contains_key(id))
+            matches!(key, WatchKey::Task(id, _) if self.publishing.is_invisible(*id))
         };
-        let keys = self.watches.of_tube(number).filter(|key| !is_told_later(key));
+        let keys = self.waits.watches.of_tube(number).filter(|key| !is_told_later(key));
         let keys: Vec<WatchKey> = keys.collect();
         for key in keys {
             let answer = Some(Arc::new(Ending::Gone));
@@ -376,8 +374,7 @@ impl Core {
         keys: impl RangeBounds<WatchKey>,
         outcome: impl Fn() -> Result<Option<Arc<Ending>>>,
     ) {
-        let keys: Vec<WatchKey> = self.watches.waiting.range(keys).map(|(key, _)| *key).collect();
-        for key in keys {
+        for key in self.waits.watches.keys_in(keys) {
             self.visit();
             self.end_watch(key, outcome());
         }
@@ -405,8 +402,8 @@ impl Core {
     }
 
     fn remove_watch(&mut self, key: WatchKey) -> Option<Watch> {
-        let watch = self.watches.end(key)?;
-        self.end_wait(watch.session, SessionWait::Watch(key));
+        let watch = self.waits.watches.end(key)?;
+        self.sessions.end_wait(watch.session, SessionWait::Watch(key));
         if let Some(deadline) = watch.deadline {
             self.timers.remove(&(deadline, Timer::Watch(key)));
         }
@@ -431,8 +428,8 @@ impl Core {
         if let Some(deadline) = deadline {
             self.timers.insert((deadline, Timer::Watch(key)));
         }
-        self.begin_wait(session, SessionWait::Watch(key));
-        self.watches.begin(key, Watch { slot: slot.clone(), tube, session, deadline });
+        self.sessions.begin_wait(session, SessionWait::Watch(key));
+        self.waits.watches.begin(key, Watch { slot: slot.clone(), tube, session, deadline });
         Watching::Waiting(key, slot)
     }
 
@@ -440,28 +437,13 @@ impl Core {
     /// read if there is a watch.
     fn stored_ending_of(&mut self, change: &Change, plain: Ending) -> Arc<Ending> {
         let id = change.id;
-        let watches = WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX);
-        if self.watches.waiting.range(watches).next().is_none() {
+        if self.waits.watches.of_task(id).next().is_none() {
             return Arc::new(plain);
         }
         match self.ending_of(change.tube, id) {
             Ok(Some(read)) if discriminant(&read) == discriminant(&plain) => Arc::new(read),
             _ => Arc::new(plain),
         }
-    }
-
-    /// What was noted for a change with this ending, or this ending.
-    fn take_noted(&mut self, id: u64, plain: Ending) -> Arc<Ending> {
-        let Some(endings) = self.watches.endings.get_mut(&id) else { return Arc::new(plain) };
-        let is_same = |noted: &Arc<Ending>| discriminant(&**noted) == discriminant(&plain);
-        if !endings.front().is_some_and(is_same) {
-            return Arc::new(plain);
-        }
-        let noted = endings.pop_front();
-        if endings.is_empty() {
-            self.watches.endings.remove(&id);
-        }
-        noted.unwrap_or_else(|| Arc::new(plain))
     }
 }
 
@@ -512,7 +494,7 @@ mod tests {
         check(&store, &tube, key);
         assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         store.inner().run(|core| {
-            assert!(core.watches.is_empty());
+            assert!(core.waits.watches.is_empty());
             assert!(!core.timers.iter().any(|(_, timer)| matches!(timer, Timer::Watch(_))));
         });
     }
@@ -619,7 +601,7 @@ mod tests {
             assert!(pin!(&mut done).poll(&mut context).is_pending());
             assert!(pin!(&mut drained).poll(&mut context).is_pending());
             assert!(pin!(&mut put).poll(&mut context).is_pending());
-            assert_eq!(store.inner().run(|core| core.watches.waiting.len()), 3);
+            assert_eq!(store.inner().run(|core| core.waits.watches.iter().count()), 3);
             drop((done, drained, put));
         });
     }

@@ -195,8 +195,9 @@ impl StoreAdmin<'_> {
             StoreHandle::Remote(owner) => return owner.ask(&Request::Counters),
         };
         let inner = store.inner()?;
-        let (commits, rows, journal_waits) = inner
-            .run(|core| (last_commit(core), core.buffers[FILE].edits.rows(), core.journal_waits));
+        let (commits, rows, journal_waits) = inner.run(|core| {
+            (last_commit(core), core.buffers[FILE].edits.rows(), core.threads.journal_waits)
+        });
         let opened_at = store.open_store().opened_at;
         let read = inner.with_engine(FILE, |engine| {
             let io = engine.counters();
@@ -233,8 +234,7 @@ impl StoreAdmin<'_> {
         };
         let (timeline, untrusted, set_back) = store.run(|core| {
             let timeline = core.now.timeline;
-            let untrusted = core.untrusted.or_else(|| core.wall.untrusted(timeline));
-            (timeline, untrusted, core.lead.set_back)
+            (timeline, core.wall.untrusted(timeline), core.wall.set_back())
         });
         Ok(ClockReport {
             timeline: duration(timeline),

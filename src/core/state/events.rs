@@ -1,0 +1,57 @@
+//! The subscriptions to events, and what an event says of a change that the change itself does not say.
+
+use std::sync::Arc;
+
+use crate::base::id_map::IdMap;
+use crate::events::{Readers, Tags};
+
+/// What events need.
+#[derive(Default)]
+pub(crate) struct Events {
+    pub(crate) readers: Readers,
+    /// What events say of tasks whose changes are not all visible, besides the changes.
+    origins: IdMap<u64, Origin>,
+}
+
+impl Events {
+    /// What was noted of a task.
+    pub(in crate::core) fn origin(&self, id: u64) -> Option<&Origin> {
+        self.origins.get(&id)
+    }
+
+    /// What is noted of a task, to be changed. `begins`: it begins here, if there is none.
+    pub(in crate::core) fn origin_mut(&mut self, id: u64, begins: bool) -> Option<&mut Origin> {
+        if begins { Some(self.origins.entry(id).or_default()) } else { self.origins.get_mut(&id) }
+    }
+
+    /// Forgets what was noted of a task.
+    #[inline]
+    pub(in crate::core) fn forget(&mut self, id: u64) {
+        self.origins.remove(&id);
+    }
+
+    /// Whether something is noted of a task.
+    #[inline]
+    pub(in crate::core) fn has_origins(&self) -> bool {
+        !self.origins.is_empty()
+    }
+
+    /// The tasks of which something is noted.
+    pub(in crate::core) fn tasks(&self) -> impl Iterator<Item = u64> {
+        self.origins.keys().copied()
+    }
+}
+
+/// Where the changes of a task come from. It is forgotten when the last change of the task is visible.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Origin {
+    /// The key of the task.
+    pub(in crate::core) key: Option<Arc<str>>,
+    /// The tags of the task.
+    pub(in crate::core) tags: Option<Tags>,
+    /// The label of the session whose claim has ended. No taker gets the task before all its
+    /// changes are visible, so there is one at most.
+    pub(in crate::core) owner: Option<Arc<str>>,
+    /// Why that claim has ended.
+    pub(in crate::core) cause: Option<Arc<str>>,
+}
