@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
-use crate::core::state::{Core, Counted, Decided, day_of};
+use crate::core::state::{Buffer, Core, Counted, Decided, day_of};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::wire::wire_struct;
 use crate::values::date::{Date, begin_of, end_of};
@@ -83,7 +83,7 @@ impl Core {
     }
 
     /// Adds the numbers that were not written for a while to the active edits.
-    pub(in crate::core) fn write_days(&mut self, buffer: usize, closing: bool) {
+    pub(in crate::core) fn write_days(&mut self, buffer: Buffer, closing: bool) {
         let of = &mut self.buffers[buffer];
         if of.dirty_days.is_empty() || !closing && self.now.running < of.days_due {
             return;

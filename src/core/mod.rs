@@ -38,10 +38,10 @@ pub use met::met;
 pub(crate) use parents::read_ended_parents;
 pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{
-    About, AfterUnlock, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimEnd, ClaimKey, Clocks,
-    Config, Core, Decided, Definition, EndRequest, FILE, Filled, Grant, LineCall, MEMORY,
-    ParentEnd, PutInto, PutRequest, ScheduleRequest, TakeSlot, TaskEnd, UpdateRequest, Wait,
-    WaitSlot, Wall, WallClock, distinct_tags,
+    About, AfterUnlock, Buffer, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimEnd, ClaimKey,
+    Clocks, Config, Core, Decided, Definition, EndRequest, Filled, Grant, LineCall, ParentEnd,
+    PutInto, PutRequest, ScheduleRequest, TakeSlot, TaskEnd, UpdateRequest, Wait, WaitSlot, Wall,
+    WallClock, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;

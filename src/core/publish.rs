@@ -11,13 +11,13 @@ use tubewell_drivers::Header;
 use crate::commit::{Change, Keeping};
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
-use crate::core::state::{Core, FILE};
+use crate::core::state::{Buffer, Core};
 use crate::values::statistics::Statistics;
 use crate::{EventKind, Result, TaskState};
 
 impl Core {
     /// The checkpoint of a write buffer is in the database.
-    pub(crate) fn finish_checkpoint(&mut self, buffer: usize) {
+    pub(crate) fn finish_checkpoint(&mut self, buffer: Buffer) {
         let finished = self.buffers[buffer].finish_checkpoint();
         if let Some(finished) = finished {
             self.effects.after_unlock.deeds().checkpointed.push(finished);
@@ -25,8 +25,8 @@ impl Core {
     }
 
     /// Makes the changes of a successful flush visible, in order.
-    pub(crate) fn finish_flush(&mut self, buffer: usize) {
-        if buffer == FILE {
+    pub(crate) fn finish_flush(&mut self, buffer: Buffer) {
+        if buffer == Buffer::File {
             self.ids.flush_has_ended();
         }
         let mut changes = self.buffers[buffer].finish_flush();

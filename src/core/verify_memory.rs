@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
 use crate::core::state::window::ReadUpTo;
-use crate::core::state::{Core, FILE, MEMORY, TubeState, WatchKey};
+use crate::core::state::{Buffer, Core, PerBuffer, TubeState, WatchKey};
 use crate::{Error, Result};
 
 impl Core {
@@ -13,16 +13,17 @@ impl Core {
     /// Returns one sentence for each finding.
     pub(crate) fn verify_memory(&mut self) -> Result<Vec<String>> {
         let mut findings = Vec::new();
-        if self.buffers[MEMORY].engine().is_some() {
+        if self.buffers[Buffer::Memory].engine().is_some() {
             let ledger: Vec<TubeTotals> = self
                 .tubes
                 .iter()
                 .map(|(_, tube)| tube)
-                .filter(|tube| tube.buffer == MEMORY)
+                .filter(|tube| tube.buffer == Buffer::Memory)
                 .map(TubeState::ledger)
                 .collect();
-            let purges = self.purges(MEMORY);
-            findings = verify_rows(&mut self.buffers[MEMORY], &ledger, &purges, &mut |_| {})?;
+            let purges = self.purges(Buffer::Memory);
+            findings =
+                verify_rows(&mut self.buffers[Buffer::Memory], &ledger, &purges, &mut |_| {})?;
         }
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;
@@ -82,13 +83,14 @@ impl Core {
         if !self.claims.are_found_by_end() {
             findings.push("the parked claims are not found by their ends".into());
         }
-        let mut expected = [BTreeSet::new(), BTreeSet::new()];
+        let mut expected: PerBuffer<BTreeSet<Vec<u8>>> = PerBuffer::default();
         for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.has_row()) {
             if let Some(tube) = self.tubes.get(claim.tube) {
                 expected[tube.buffer].insert(keys::by_id(tube.definition.space, id));
             }
         }
-        for (buffer, expected) in [FILE, MEMORY].into_iter().zip(&mut expected) {
+        for buffer in Buffer::ALL {
+            let expected = &mut expected[buffer];
             if self.buffers[buffer].engine().is_none() {
                 continue;
             }
@@ -113,9 +115,9 @@ impl Core {
     /// row in the rows of either.
     fn check_keys(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let mut from = vec![keys::KEY];
-        while self.buffers[MEMORY].engine().is_some() {
+        while self.buffers[Buffer::Memory].engine().is_some() {
             let end = keys::end_of(&[keys::KEY]);
-            let rows = self.buffers[MEMORY].scan(Table::Index, &from, &end, 1024)?;
+            let rows = self.buffers[Buffer::Memory].scan(Table::Index, &from, &end, 1024)?;
             let Some((last, _)) = rows.last() else { break };
             from = keys::after(last);
             for (_, value) in rows {

@@ -13,7 +13,7 @@ use crate::base::sync::thread;
 use crate::base::user_code::panic_to_error;
 use crate::connection::Mode;
 use crate::core::verb::{Begin, Begun, Later, Named};
-use crate::core::{Core, Decided, WaitSlot};
+use crate::core::{Buffer, Core, Decided, WaitSlot};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result};
@@ -67,7 +67,7 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
 /// wait for its commit.
 pub(crate) async fn make<V: Begin>(
     handle: &StoreHandle,
-    buffer: usize,
+    buffer: Buffer,
     on: Named<'_, V>,
     verb: &V,
 ) -> Result<V::Answer> {
@@ -140,7 +140,7 @@ impl<T> Drop for Waiting<T> {
 /// Decides a call, once its write buffer has space if it needs some.
 pub(crate) async fn decide_verb<V: Begin>(
     store: &LocalHandle,
-    buffer: usize,
+    buffer: Buffer,
     on: Named<'_, V>,
     verb: &V,
     refusal_waits: bool,
@@ -156,7 +156,7 @@ pub(crate) async fn decide_verb<V: Begin>(
 }
 
 /// Waits until a take may remove more expired tasks.
-pub(crate) async fn expiry(handle: &LocalHandle, buffer: usize) -> Result<()> {
+pub(crate) async fn expiry(handle: &LocalHandle, buffer: Buffer) -> Result<()> {
     let mut wait = CapacityWait::new(handle, buffer);
     poll_fn(|context| wait.poll_expiry(context.waker())).await
 }

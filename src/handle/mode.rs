@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use crate::base::park::block_on;
 use crate::connection::{Mode as Sent, answered_already};
 use crate::core::verb::{Begin, Begun, InStore, Named, Target, Verb};
-use crate::core::{Decided, FILE, Wait};
+use crate::core::{Buffer, Decided, Wait};
 use crate::handle::call;
 use crate::handle::refusals::Refusals;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
@@ -91,7 +91,7 @@ impl Sealed for Async {}
 /// A call on a store, as a handle describes it.
 pub(crate) struct Call<'a, V: Begin> {
     pub(crate) handle: &'a StoreHandle,
-    pub(crate) buffer: usize,
+    pub(crate) buffer: Buffer,
     pub(crate) when_full: WhenFull,
     pub(crate) on: Named<'a, V>,
     /// The sessions that must not end before the call is made.
@@ -214,7 +214,7 @@ impl<'a, V: Begin<On = InStore>> Call<'a, V> {
     pub(crate) fn on_store(handle: &'a StoreHandle) -> Call<'a, V> {
         Call {
             handle,
-            buffer: FILE,
+            buffer: Buffer::File,
             when_full: WhenFull::Wait,
             on: (),
             guards: &[],
@@ -274,7 +274,7 @@ impl<V: Begin> Call<'_, V> {
 /// change begins.
 struct InLine<V: Begin> {
     store: LocalHandle,
-    buffer: usize,
+    buffer: Buffer,
     guards: Vec<Arc<SessionGuard>>,
     slot: Option<Arc<LineSlot<V>>>,
 }

@@ -20,7 +20,7 @@ use crate::base::sync::Mutex;
 use crate::connection::Request;
 use crate::core::list::{CreateTube, DropTube, FindTube, Owners, Tubes};
 use crate::core::verb::{Begin, InStore};
-use crate::core::{Config, Core, FILE, TubeHead};
+use crate::core::{Buffer, Config, Core, TubeHead};
 use crate::handle::call;
 use crate::handle::mode::Call;
 use crate::handle::store_handle::StoreHandle;
@@ -452,5 +452,5 @@ impl Store {
 }
 
 fn last_commit(core: &Core) -> u64 {
-    core.buffers[FILE].edits.last_commit()
+    core.buffers[Buffer::File].edits.last_commit()
 }

@@ -9,7 +9,7 @@ use tubewell_drivers::Shelf;
 use crate::connection::{Connection, Request};
 use crate::core::list::DescribeHeld;
 use crate::core::verb::{Begin, Limits, Named};
-use crate::core::{ClaimKey, Core, Grant, describe_unreachable};
+use crate::core::{Buffer, ClaimKey, Core, Grant, describe_unreachable};
 use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo};
 
@@ -41,7 +41,7 @@ impl StoreHandle {
     #[inline]
     pub(crate) fn make<V: Begin>(
         &self,
-        buffer: usize,
+        buffer: Buffer,
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<V::Answer> {

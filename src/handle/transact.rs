@@ -9,7 +9,7 @@ use redb::{
     ReadTransaction, Table, TableDefinition, TableError, Value,
 };
 
-use crate::core::{CallsSoFar, EndRequest, FILE, TransactionCall};
+use crate::core::{Buffer, CallsSoFar, EndRequest, TransactionCall};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::StoreInner;
 use crate::runtime::open_store::LocalHandle;
@@ -147,7 +147,7 @@ impl Store {
         read: impl FnOnce(&View) -> Result<T, E>,
     ) -> Result<T, E> {
         let store = self.here("a view")?;
-        let transaction = store.inner()?.with_engine(FILE, Engine::begin_view)?;
+        let transaction = store.inner()?.with_engine(Buffer::File, Engine::begin_view)?;
         read(&View { transaction })
     }
 }

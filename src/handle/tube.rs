@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use crate::core::list::{CountsOf, IsTimed};
 use crate::core::verb::{Begin, InTube, TubeName};
-use crate::core::{TubeHead, TubeRef};
+use crate::core::{Buffer, TubeHead, TubeRef};
 use crate::events::Callback;
 use crate::handle::in_steps::{Steps, begin_steps, run_steps};
 use crate::handle::mode::Call;
@@ -226,7 +226,7 @@ impl<T, M: Mode> Tube<T, M> {
         self.make(IsTimed {})
     }
 
-    pub(crate) fn buffer(&self) -> usize {
+    pub(crate) fn buffer(&self) -> Buffer {
         self.head.buffer
     }
 

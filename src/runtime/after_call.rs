@@ -2,14 +2,14 @@
 //! writer thread, and the calls in line that have space now.
 
 use super::leadership::request_commit;
-use crate::core::{CarriedOut, Core, FILE, LineCall, MEMORY, Wait};
+use crate::core::{Buffer, CarriedOut, Core, LineCall, Wait};
 
 /// How many calls in line are carried out under one hold of the lock, so that other calls get it in between.
 pub(super) const LINE_STEP: usize = 64;
 
 /// A call has made its edits. One that could not read a row fails the store.
 pub(super) fn end_call(core: &mut Core) {
-    for number in [FILE, MEMORY] {
+    for number in Buffer::ALL {
         let buffer = &mut core.buffers[number];
         buffer.end_call();
         if let Some(error) = buffer.read_error.take() {

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner, last_batch};
 use crate::Result;
-use crate::core::{CapacitySlot, Core, Decided, FILE, Wait};
+use crate::core::{Buffer, CapacitySlot, Core, Decided, Wait};
 
 /// The place of a call in the queue of a write buffer.
 pub(crate) struct QueuedCall {
@@ -20,7 +20,7 @@ impl StoreInner {
     pub(crate) fn poll_defer<T>(
         &self,
         queued: &mut Option<QueuedCall>,
-        buffer: usize,
+        buffer: Buffer,
         waker: &Waker,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Poll<Result<Decided<T>>> {
@@ -31,7 +31,7 @@ impl StoreInner {
     pub(crate) fn poll_capacity(
         &self,
         queued: &mut Option<QueuedCall>,
-        buffer: usize,
+        buffer: Buffer,
         waker: &Waker,
     ) -> Poll<Result<()>> {
         let decide = |_: &mut Core| Ok(Decided { answer: (), wait: None });
@@ -42,7 +42,7 @@ impl StoreInner {
     fn poll_with_capacity<T>(
         &self,
         queued: &mut Option<QueuedCall>,
-        buffer: usize,
+        buffer: Buffer,
         max_rows: usize,
         waker: &Waker,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
@@ -66,7 +66,7 @@ impl StoreInner {
     }
 
     /// A queued call is dropped. If it was called, its turn passes on.
-    pub(crate) fn leave_queue(&self, buffer: usize, call: QueuedCall) {
+    pub(crate) fn leave_queue(&self, buffer: Buffer, call: QueuedCall) {
         self.run(|core| core.cancel_capacity_wait(buffer, call.arrival));
     }
 
@@ -83,9 +83,9 @@ impl StoreInner {
     /// it: then returns the write buffer.
     pub(crate) fn defer_unless_full<T>(
         &self,
-        buffer_of: impl FnOnce(&Core) -> usize,
+        buffer_of: impl FnOnce(&Core) -> Buffer,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
-    ) -> Result<Result<Decided<T>>, usize> {
+    ) -> Result<Result<Decided<T>>, Buffer> {
         let core = self.lock();
         let buffer = buffer_of(&core);
         if !core.has_capacity(buffer, usize::MAX, None) {
@@ -99,12 +99,14 @@ impl StoreInner {
     pub(crate) fn defer_flush(&self) -> Result<Decided<u64>> {
         self.defer_now(|core| {
             core.check_open()?;
-            Ok(match last_batch(core, FILE) {
+            Ok(match last_batch(core, Buffer::File) {
                 Some(batch) => Decided {
-                    answer: core.buffers[FILE].newest_commit(),
-                    wait: Some(Wait::Flush(FILE, batch)),
+                    answer: core.buffers[Buffer::File].newest_commit(),
+                    wait: Some(Wait::Flush(Buffer::File, batch)),
                 },
-                None => Decided { answer: core.buffers[FILE].edits.last_commit(), wait: None },
+                None => {
+                    Decided { answer: core.buffers[Buffer::File].edits.last_commit(), wait: None }
+                }
             })
         })
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::inner::StoreInner;
 use crate::base::sync::MutexGuard;
-use crate::core::{Core, FILE};
+use crate::core::{Buffer, Core};
 use crate::storage::{Checkpoint, CommitError, Engine, FailureCause, Snapshot};
 use crate::{Error, Result};
 
@@ -40,7 +40,7 @@ impl StoreInner {
     pub(super) fn run_checkpoint(&self) {
         let mut core = self.lock();
         if !core.health.has_failed()
-            && let Some(edits) = core.buffers[FILE].edits.take_waiting_checkpoint()
+            && let Some(edits) = core.buffers[Buffer::File].edits.take_waiting_checkpoint()
         {
             // The failure ends all waits.
             let _ = self.write_checkpoint(core, edits, |_| Ok(()));
@@ -62,7 +62,7 @@ impl StoreInner {
         &'a self,
         mut core: MutexGuard<'a, Core>,
     ) -> MutexGuard<'a, Core> {
-        if !core.health.has_failed() && core.buffers[FILE].edits.has_waiting_checkpoint() {
+        if !core.health.has_failed() && core.buffers[Buffer::File].edits.has_waiting_checkpoint() {
             self.unlock(core);
             self.run_checkpoint();
             return self.lock();
@@ -106,7 +106,7 @@ impl StoreInner {
         };
         let _reading = self.engine_reads.read();
         let core = self.lock();
-        let buffer = &core.buffers[FILE];
+        let buffer = &core.buffers[Buffer::File];
         let Some(engine) = buffer.engine().cloned() else { return Err(failed) };
         let edits = buffer.edits.merged();
         self.unlock(core);
@@ -117,13 +117,15 @@ impl StoreInner {
     fn checkpoint_all_then<T>(&self, then: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
         self.check_outside_transaction()?;
         let mut core = self.lock();
-        while core.check_open().is_ok() && core.buffers[FILE].edits.is_checkpointing() {
+        while core.check_open().is_ok() && core.buffers[Buffer::File].edits.is_checkpointing() {
             core = self.wait_for_checkpoint(core);
         }
         core.check_open()?;
-        match core.buffers[FILE].checkpoint_now() {
+        match core.buffers[Buffer::File].checkpoint_now() {
             Some(edits) => self.write_checkpoint(core, edits, then),
-            None => core.buffers[FILE].engine().map_or(Err(Error::Closed), |engine| then(engine)),
+            None => core.buffers[Buffer::File]
+                .engine()
+                .map_or(Err(Error::Closed), |engine| then(engine)),
         }
     }
 
@@ -136,7 +138,7 @@ impl StoreInner {
     ) -> Result<T> {
         core.threads.checkpoint_is_busy = true;
         core.effects.call_sweeper |= must_write(&core);
-        let engine = core.buffers[FILE].engine().cloned();
+        let engine = core.buffers[Buffer::File].engine().cloned();
         self.unlock(core);
         let guard = CheckpointGuard(self);
         #[cfg(feature = "_shuttle")]
@@ -153,7 +155,7 @@ impl StoreInner {
         if let Err(error) = &written {
             core.fail(&error.why, FailureCause::from(error));
         } else {
-            core.finish_checkpoint(FILE);
+            core.finish_checkpoint(Buffer::File);
         }
         self.unlock(core);
         written.map_err(Error::from)?
@@ -163,12 +165,14 @@ impl StoreInner {
 /// Whether the checkpoint thread has something to do.
 fn has_work(core: &Core) -> bool {
     must_write(core)
-        || (!core.health.has_failed() && core.buffers[FILE].edits.has_waiting_checkpoint())
+        || (!core.health.has_failed() && core.buffers[Buffer::File].edits.has_waiting_checkpoint())
 }
 
 /// Whether deferred calls wait for a write that the writer thread cannot make now.
 pub(super) fn must_write(core: &Core) -> bool {
-    !core.health.has_failed() && core.buffers[FILE].needs_write && core.effects.writer_is_busy
+    !core.health.has_failed()
+        && core.buffers[Buffer::File].needs_write
+        && core.effects.writer_is_busy
 }
 
 /// Stops the store if the thread that writes a checkpoint panics.

@@ -10,7 +10,7 @@ use super::inner::StoreInner;
 use super::shrink::shrink_at_close;
 use crate::base::sync::{MutexGuard, thread};
 use crate::commit::WriteBuffer;
-use crate::core::{Core, FILE, MEMORY};
+use crate::core::{Buffer, Core};
 use crate::storage::Engine;
 use crate::{Error, Result};
 
@@ -46,7 +46,8 @@ impl StoreInner {
         };
         core.drop_callbacks();
         core.buffers.iter_mut().for_each(WriteBuffer::end_call);
-        let engines = [core.buffers[FILE].take_engine(), core.buffers[MEMORY].take_engine()];
+        let engines =
+            [core.buffers[Buffer::File].take_engine(), core.buffers[Buffer::Memory].take_engine()];
         self.writer.notify_all();
         self.checkpointer.notify_all();
         self.sweeper.notify_all();
@@ -72,7 +73,8 @@ impl StoreInner {
             if core.retry_at().is_some() && std::mem::take(&mut may_reopen) {
                 drop(core);
                 self.reopen(true);
-            } else if !core.health.has_failed() && core.buffers[FILE].edits.has_waiting_checkpoint()
+            } else if !core.health.has_failed()
+                && core.buffers[Buffer::File].edits.has_waiting_checkpoint()
             {
                 drop(core);
                 self.run_checkpoint();
@@ -88,7 +90,7 @@ impl StoreInner {
         core.buffers.iter_mut().for_each(WriteBuffer::reclaim_lead);
         while core.buffers.iter().any(|buffer| buffer.has_leader)
             || core.threads.checkpoint_is_busy
-            || core.buffers[FILE].edits.is_reserved
+            || core.buffers[Buffer::File].edits.is_reserved
         {
             core.waits.block();
             self.capacity_freed.wait(&mut core);

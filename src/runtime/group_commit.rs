@@ -9,7 +9,7 @@ use super::inner::StoreInner;
 use super::leadership::{WriterTask, next_task, pass_lead, publish_outcome, request_commit};
 use crate::base::sync::MutexGuard;
 use crate::commit::{BatchGuard, LEADER_PANICKED, Logged, LoggedRecord};
-use crate::core::{AfterUnlock, Core, FILE, MEMORY};
+use crate::core::{AfterUnlock, Buffer, Core};
 use crate::storage::{CommitError, Engine, FailureCause, Journal};
 use crate::{Error, Result};
 
@@ -62,12 +62,12 @@ impl StoreInner {
 
     /// Leads one commit of a write buffer, then passes the role on. The caller has set
     /// `has_leader`.
-    pub(super) fn lead(&self, buffer: usize) {
+    pub(super) fn lead(&self, buffer: Buffer) {
         self.lead_locked(self.lock(), buffer);
     }
 
     /// As `lead`, for a caller that has the lock.
-    pub(super) fn lead_locked(&self, core: MutexGuard<'_, Core>, buffer: usize) {
+    pub(super) fn lead_locked(&self, core: MutexGuard<'_, Core>, buffer: Buffer) {
         let guard = LeaderGuard { inner: self, buffer };
         // Moved in both calls, so that a panic releases the lock before the guard takes it.
         let Some(commit) = self.begin_commit(core, buffer) else {
@@ -81,7 +81,7 @@ impl StoreInner {
         drop(engine);
         let mut core = self.lock();
         let outcome = publish_outcome(&mut core, buffer, &logged, result);
-        if buffer == FILE && outcome.is_ok() {
+        if buffer == Buffer::File && outcome.is_ok() {
             core.start_idle_timer();
         }
         pass_lead(&mut core, buffer);
@@ -104,7 +104,7 @@ impl StoreInner {
     fn begin_commit<'a>(
         &'a self,
         core: MutexGuard<'a, Core>,
-        buffer: usize,
+        buffer: Buffer,
     ) -> Option<BegunCommit> {
         let mut core = core;
         self.do_chore_beside_calls(&mut core, buffer);
@@ -117,7 +117,7 @@ impl StoreInner {
                 return None;
             }
             let engine = core.buffers[buffer].engine().cloned();
-            let may_begin = buffer == MEMORY || !core.undo.transaction_is_next();
+            let may_begin = buffer == Buffer::Memory || !core.undo.transaction_is_next();
             if may_begin && let Some((logged, batch)) = core.begin_commit(buffer) {
                 // Calls that wait for a write do not wait for this flush, if a thread was asked to
                 // write.
@@ -136,7 +136,7 @@ impl StoreInner {
 
     /// Does a step of a chore in every second commit for which callers wait: the writer thread leads
     /// none while they do not pause. With a manual clock, chores run only when the clock advances.
-    fn do_chore_beside_calls(&self, core: &mut Core, buffer: usize) {
+    fn do_chore_beside_calls(&self, core: &mut Core, buffer: Buffer) {
         let may_do = core.buffers[buffer].has_waiters
             && core.has_chores()
             && core.check_open().is_ok()
@@ -154,24 +154,24 @@ impl StoreInner {
     /// Writes the journal for the deferred calls that wait for it. If their edits must go to the
     /// database, leads that commit, or without `may_lead` leaves it to the writer thread.
     pub(super) fn write_deferred(&self, mut core: MutexGuard<'_, Core>, may_lead: bool) {
-        core.buffers[FILE].needs_write = false;
+        core.buffers[Buffer::File].needs_write = false;
         if core.check_open().is_err() {
             return self.unlock(core);
         }
         let Some((journal, number)) = core.log_to_journal() else {
             // The leader of the next commit finishes the batch.
-            let commit = core.flush_of(FILE);
-            let lead = may_lead && request_commit(&mut core, FILE, commit.batch());
+            let commit = core.flush_of(Buffer::File);
+            let lead = may_lead && request_commit(&mut core, Buffer::File, commit.batch());
             if !may_lead {
                 core.ask_writer(&commit);
             }
             self.unlock(core);
             if lead {
-                self.lead(FILE);
+                self.lead(Buffer::File);
             }
             return;
         };
-        let batch = core.buffers[FILE].take_write_batch();
+        let batch = core.buffers[Buffer::File].take_write_batch();
         self.unlock(core);
         let outcome = self.write_journal(&journal, number);
         if let Some(batch) = batch {
@@ -193,7 +193,7 @@ impl StoreInner {
         written.and_then(|()| self.check_name_now_and_then(journal)).map_err(|error| {
             self.run(|core| {
                 // Another thread may have reported the failure, and the store may work again.
-                if core.buffers[FILE].journal().is_some_and(|it| Arc::ptr_eq(it, journal)) {
+                if core.buffers[Buffer::File].journal().is_some_and(|it| Arc::ptr_eq(it, journal)) {
                     core.fail(&error.why, FailureCause::from(&error));
                 }
             });
@@ -223,17 +223,17 @@ impl StoreInner {
         self.set_time(&mut core);
         core.write_ends_of_claims();
         let Some((edits, batch)) = core.begin_last_commit() else { return (core, Ok(()), None) };
-        let Some(engine) = core.buffers[FILE].engine().cloned() else {
+        let Some(engine) = core.buffers[Buffer::File].engine().cloned() else {
             return (core, Ok(()), None);
         };
-        let written = core.buffers[FILE].take_write_batch();
-        core.buffers[FILE].has_leader = true;
+        let written = core.buffers[Buffer::File].take_write_batch();
+        core.buffers[Buffer::File].has_leader = true;
         let after_unlock = self.unlock_only(core);
         let result = engine.checkpoint(&edits, true);
         drop(engine);
         let mut core = self.lock();
-        core.buffers[FILE].has_leader = false;
-        let outcome = publish_outcome(&mut core, FILE, &Logged::Direct(edits), result);
+        core.buffers[Buffer::File].has_leader = false;
+        let outcome = publish_outcome(&mut core, Buffer::File, &Logged::Direct(edits), result);
         for batch in std::iter::once(&batch).chain(&written) {
             let finished = (batch.0.clone(), outcome.clone());
             core.effects.after_unlock.deeds().finished.push(finished);
@@ -256,15 +256,15 @@ struct BegunCommit {
 }
 
 /// Flushes a commit.
-fn carry_out(engine: Option<&Engine>, logged: &Logged, buffer: usize) -> Result<(), CommitError> {
+fn carry_out(engine: Option<&Engine>, logged: &Logged, buffer: Buffer) -> Result<(), CommitError> {
     match (engine, logged) {
         (Some(engine), Logged::Record(number)) => match engine.journal() {
             Some(journal) => journal.write(*number, true),
             None => Ok(()),
         },
-        (Some(engine), Logged::Direct(edits)) => engine.checkpoint(edits, buffer == FILE),
+        (Some(engine), Logged::Direct(edits)) => engine.checkpoint(edits, buffer == Buffer::File),
         // The write buffer of temporary tubes has no engine before the first such tube.
-        (None, _) if buffer == MEMORY => Ok(()),
+        (None, _) if buffer == Buffer::Memory => Ok(()),
         (None, _) => Err(CommitError::closed()),
     }
 }
@@ -273,7 +273,7 @@ fn carry_out(engine: Option<&Engine>, logged: &Logged, buffer: usize) -> Result<
 /// `BatchGuard` of the batch reports the panic to the calls of the commit itself.
 pub(super) struct LeaderGuard<'a> {
     pub(super) inner: &'a StoreInner,
-    pub(super) buffer: usize,
+    pub(super) buffer: Buffer,
 }
 
 impl Drop for LeaderGuard<'_> {

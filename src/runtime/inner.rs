@@ -21,7 +21,7 @@ use crate::base::sync::thread::ThreadId;
 use crate::base::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use crate::commit::{Batch, LoggedRecord, Wakeup};
 use crate::core::verb::{Begin, Begun, Named};
-use crate::core::{AfterUnlock, Core, Decided, FILE, MEMORY, Wait, Wall, WallClock};
+use crate::core::{AfterUnlock, Buffer, Core, Decided, Wait, Wall, WallClock};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
 use crate::{Error, Result};
@@ -124,7 +124,7 @@ impl StoreInner {
     #[inline]
     pub(crate) fn make<V: Begin>(
         &self,
-        buffer: usize,
+        buffer: Buffer,
         on: Named<'_, V>,
         verb: &V,
     ) -> Result<V::Answer> {
@@ -154,7 +154,7 @@ impl StoreInner {
     /// buffer that must have space first.
     pub(crate) fn call<T>(
         &self,
-        space: Option<usize>,
+        space: Option<Buffer>,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Result<T> {
         let core = self.lock_with_space(space)?;
@@ -173,13 +173,13 @@ impl StoreInner {
         if let Ok(Decided { wait: Some(wait), .. }) = &mut decided {
             if let Wait::Write(_) = wait {
                 record = core.log_to_journal();
-                let buffer = &mut core.buffers[FILE];
+                let buffer = &mut core.buffers[Buffer::File];
                 if record.is_some() && buffer.needs_write {
                     // Others wait for a write: this one has their records.
                     written = buffer.take_write_batch();
                 }
                 if record.is_none() {
-                    *wait = core.flush_of(FILE);
+                    *wait = core.flush_of(Buffer::File);
                 }
             }
             if let Wait::Flush(buffer, batch) = wait
@@ -260,7 +260,7 @@ impl StoreInner {
             }
             Some(Wait::Write(batch)) => {
                 let core = self.lock();
-                if Arc::ptr_eq(core.buffers[FILE].write_batch(), batch) {
+                if Arc::ptr_eq(core.buffers[Buffer::File].write_batch(), batch) {
                     self.write_deferred(core, true);
                 }
             }
@@ -269,7 +269,7 @@ impl StoreInner {
         self.wait(decided)
     }
 
-    pub(crate) fn wait_batch(&self, buffer: usize, batch: &Batch) -> Result<()> {
+    pub(crate) fn wait_batch(&self, buffer: Buffer, batch: &Batch) -> Result<()> {
         loop {
             match batch.wait_or_lead() {
                 Wakeup::Done(outcome) => return outcome,
@@ -281,11 +281,11 @@ impl StoreInner {
     /// Commits everything that is decided so far. Returns the number of the commit.
     pub(crate) fn flush(&self) -> Result<u64> {
         self.check_outside_transaction()?;
-        self.flush_buffer(FILE)
+        self.flush_buffer(Buffer::File)
     }
 
     /// Commits everything that is decided so far in a write buffer. Returns the number of the commit.
-    pub(super) fn flush_buffer(&self, index: usize) -> Result<u64> {
+    pub(super) fn flush_buffer(&self, index: Buffer) -> Result<u64> {
         let mut core = self.lock();
         core.check_open()?;
         let Some(batch) = last_batch(&core, index) else {
@@ -302,14 +302,14 @@ impl StoreInner {
     }
 
     /// Reads a row without the core's lock.
-    pub(crate) fn read(&self, buffer: usize, table: Table, key: &[u8]) -> Result<Option<Value>> {
+    pub(crate) fn read(&self, buffer: Buffer, table: Table, key: &[u8]) -> Result<Option<Value>> {
         self.with_engine(buffer, |engine| engine.snapshot()?.get(table, key))
     }
 
     /// Reads from an engine without the core's lock.
     pub(crate) fn with_engine<T>(
         &self,
-        buffer: usize,
+        buffer: Buffer,
         read: impl FnOnce(&Engine) -> Result<T>,
     ) -> Result<T> {
         let found = {
@@ -331,7 +331,7 @@ impl StoreInner {
         found
     }
 
-    fn engine(&self, buffer: usize) -> Result<Arc<Engine>> {
+    fn engine(&self, buffer: Buffer) -> Result<Arc<Engine>> {
         let core = self.core.lock();
         let engine = core.buffers[buffer].engine().cloned();
         engine.map_or_else(|| core.check_open().and(Err(Error::Closed)), Ok)
@@ -352,14 +352,14 @@ impl StoreInner {
     }
 
     /// Waits until a write buffer has capacity for more edits of the sweeper.
-    pub(crate) fn wait_for_capacity(&self, buffer: usize) -> Result<()> {
+    pub(crate) fn wait_for_capacity(&self, buffer: Buffer) -> Result<()> {
         let core = self.lock_with_capacity(buffer, SWEEP_MAX_ACTIVE_ROWS)?;
         self.unlock(core);
         Ok(())
     }
 
     /// As `lock`, once this write buffer has space, if there is one that must have it.
-    fn lock_with_space(&self, space: Option<usize>) -> Result<MutexGuard<'_, Core>> {
+    fn lock_with_space(&self, space: Option<Buffer>) -> Result<MutexGuard<'_, Core>> {
         match space {
             Some(buffer) => self.lock_with_capacity(buffer, usize::MAX),
             None => self.check_outside_transaction().map(|()| self.lock()),
@@ -369,7 +369,7 @@ impl StoreInner {
     /// As `lock`, once the write buffer has capacity: fewer than `most` active rows.
     pub(super) fn lock_with_capacity(
         &self,
-        buffer: usize,
+        buffer: Buffer,
         most: usize,
     ) -> Result<MutexGuard<'_, Core>> {
         self.check_outside_transaction()?;
@@ -413,7 +413,8 @@ impl StoreInner {
         }
         core.end_late_waits();
         let full = core.config.max_pending_rows / 2;
-        for (buffer, most) in [(FILE, full), (MEMORY, MEMORY_COMMIT_ROWS.min(full))] {
+        for (buffer, most) in [(Buffer::File, full), (Buffer::Memory, MEMORY_COMMIT_ROWS.min(full))]
+        {
             let buffer = &mut core.buffers[buffer];
             if buffer.edits.active.len() > most && !buffer.has_waiters {
                 buffer.has_waiters = true;
@@ -444,7 +445,7 @@ impl StoreInner {
 }
 
 /// The batch whose commit completes a flush; `None` if there is nothing to commit.
-pub(super) fn last_batch(core: &Core, index: usize) -> Option<Arc<Batch>> {
+pub(super) fn last_batch(core: &Core, index: Buffer) -> Option<Arc<Batch>> {
     let buffer = &core.buffers[index];
     if buffer.is_dirty() || buffer.has_waiters {
         return Some(buffer.batch.clone());

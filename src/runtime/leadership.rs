@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::commit::{Batch, Logged, Outcome};
-use crate::core::{Core, FILE, MEMORY};
+use crate::core::{Buffer, Core};
 use crate::storage::{CommitError, FailureCause};
 
 /// Processes the result of a commit: its changes become visible, or stay in flight until the commit
 /// is retried.
 pub(super) fn publish_outcome(
     core: &mut Core,
-    buffer: usize,
+    buffer: Buffer,
     logged: &Logged,
     result: Result<(), CommitError>,
 ) -> Outcome {
@@ -33,7 +33,7 @@ pub(super) fn publish_outcome(
 }
 
 /// Notes that a caller waits for this batch. Returns true if the caller must lead its commit.
-pub(super) fn request_commit(core: &mut Core, buffer: usize, batch: &Arc<Batch>) -> bool {
+pub(super) fn request_commit(core: &mut Core, buffer: Buffer, batch: &Arc<Batch>) -> bool {
     let buffer = &mut core.buffers[buffer];
     if !Arc::ptr_eq(&buffer.batch, batch) {
         return false;
@@ -43,7 +43,7 @@ pub(super) fn request_commit(core: &mut Core, buffer: usize, batch: &Arc<Batch>)
 }
 
 /// As `request_commit`, for a caller that waits immediately.
-pub(super) fn request_commit_now(core: &mut Core, buffer: usize, batch: &Arc<Batch>) -> bool {
+pub(super) fn request_commit_now(core: &mut Core, buffer: Buffer, batch: &Arc<Batch>) -> bool {
     reclaim_lead(core, buffer);
     request_commit(core, buffer, batch)
 }
@@ -51,14 +51,14 @@ pub(super) fn request_commit_now(core: &mut Core, buffer: usize, batch: &Arc<Bat
 /// Takes back the role that the writer thread was asked to take, unless that thread is parked and
 /// about to take it. Otherwise it may be running user code, such as a waker that made this very
 /// call.
-pub(super) fn reclaim_lead(core: &mut Core, buffer: usize) {
+pub(super) fn reclaim_lead(core: &mut Core, buffer: Buffer) {
     if !core.effects.writer_is_parked {
         core.buffers[buffer].reclaim_lead();
     }
 }
 
 /// Chooses the next leader of a write buffer, if a caller waits for its active batch.
-pub(super) fn pass_lead(core: &mut Core, index: usize) {
+pub(super) fn pass_lead(core: &mut Core, index: Buffer) {
     let failed = core.health.has_failed();
     let buffer = &mut core.buffers[index];
     buffer.has_leader = buffer.has_waiters && !failed;
@@ -80,7 +80,7 @@ pub(super) fn pass_lead(core: &mut Core, index: usize) {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WriterTask {
     /// Leads a commit of this write buffer.
-    Commit(usize),
+    Commit(Buffer),
     /// Writes the journal for deferred calls.
     Write,
     /// Shrinks the file in an idle period.
@@ -93,10 +93,10 @@ pub(super) enum WriterTask {
 /// has no leader, then the shrinking of an idle file, then, with `chores`, a step of a chore, such as
 /// a commit that purges rows.
 pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
-    if core.buffers[FILE].needs_write {
+    if core.buffers[Buffer::File].needs_write {
         return Some(WriterTask::Write);
     }
-    for index in [FILE, MEMORY] {
+    for index in Buffer::ALL {
         let buffer = &mut core.buffers[index];
         if std::mem::take(&mut buffer.left_to_writer) {
             return Some(WriterTask::Commit(index));
@@ -106,14 +106,14 @@ pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
             return Some(WriterTask::Commit(index));
         }
     }
-    if !core.health.is_closed() && !core.buffers[FILE].has_leader && core.take_idle_work() {
-        core.buffers[FILE].has_leader = true;
+    if !core.health.is_closed() && !core.buffers[Buffer::File].has_leader && core.take_idle_work() {
+        core.buffers[Buffer::File].has_leader = true;
         return Some(WriterTask::Shrink);
     }
     if !chores || core.health.is_closed() || !core.has_chores() {
         return None;
     }
-    for index in [FILE, MEMORY] {
+    for index in Buffer::ALL {
         if core.buffers[index].has_leader {
             continue;
         }

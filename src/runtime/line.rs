@@ -12,7 +12,7 @@ use crate::base::sync::MutexGuard;
 use crate::base::user_code::panic_to_error;
 use crate::core::list::DropClaim;
 use crate::core::verb::{Begin, Begun, Named, Target};
-use crate::core::{CarriedOut, ClaimKey, Core, Decided, Filled, WaitSlot};
+use crate::core::{Buffer, CarriedOut, ClaimKey, Core, Decided, Filled, WaitSlot};
 use crate::runtime::when_full::WhenFull;
 use crate::{Error, Result};
 
@@ -84,7 +84,7 @@ impl StoreInner {
     /// is refused or stands in line; `kept` is dropped once it is made.
     pub(crate) fn give<V: Begin, K: Send + 'static>(
         &self,
-        buffer: usize,
+        buffer: Buffer,
         when_full: WhenFull,
         keeps_claim: bool,
         on: Named<'_, V>,
@@ -137,7 +137,7 @@ impl StoreInner {
 
     /// Leads commits until a call that stands in line is made, unless others do: this thread may be one that
     /// they wait for, such as the writer thread in a waker.
-    pub(crate) fn lead_for_line<V: Begin>(&self, buffer: usize, slot: &LineSlot<V>) -> Result<()> {
+    pub(crate) fn lead_for_line<V: Begin>(&self, buffer: Buffer, slot: &LineSlot<V>) -> Result<()> {
         if !slot.is_filled() && self.check_outside_transaction().is_err() {
             let why = "the call was waited for inside a transaction, which it may wait for";
             return Err(Error::OutcomeUnknown { why: why.to_owned() });
@@ -146,7 +146,7 @@ impl StoreInner {
         Ok(())
     }
 
-    fn lead_if_nobody_does(&self, buffer: usize) -> bool {
+    fn lead_if_nobody_does(&self, buffer: Buffer) -> bool {
         let mut core = self.lock();
         let leads = core.check_open().is_ok() && core.buffers[buffer].is_dirty() && {
             reclaim_lead(&mut core, buffer);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::inner::StoreInner;
 use crate::commit::Restore;
-use crate::core::{FILE, last_commit};
+use crate::core::{Buffer, last_commit};
 use crate::storage::{Checkpoint, Engine, FailureCause};
 use crate::{Error, Result};
 
@@ -21,7 +21,7 @@ impl StoreInner {
     pub(super) fn reopen(&self, force: bool) -> bool {
         let mut core = self.lock();
         let due = core.retry_at().is_some_and(|at| force || at <= core.now.running);
-        let buffer = &mut core.buffers[FILE];
+        let buffer = &mut core.buffers[Buffer::File];
         let Some(restore) = due.then(|| buffer.begin_restore()).flatten() else { return false };
         let Restore { engine, edits, commits } = restore;
         // No other leader can begin a commit meanwhile, and close waits for this one.
@@ -47,11 +47,11 @@ impl StoreInner {
             }
         };
         let mut core = self.lock();
-        core.buffers[FILE].set_engine(engine);
-        core.buffers[FILE].has_leader = false;
+        core.buffers[Buffer::File].set_engine(engine);
+        core.buffers[Buffer::File].has_leader = false;
         match &outcome {
             Ok(()) => {
-                core.finish_checkpoint(FILE);
+                core.finish_checkpoint(Buffer::File);
                 core.resume();
             }
             Err((FailureCause::Storage, why)) => core.retry_later(why),
@@ -71,10 +71,10 @@ impl StoreInner {
         found: u64,
     ) -> Result<Checkpoint, Failed> {
         let mut core = self.lock();
-        core.buffers[FILE].set_engine(Arc::clone(engine));
+        core.buffers[Buffer::File].set_engine(Arc::clone(engine));
         let resolved = core.resolve_transaction(found);
         // The engine is set again once it has the edits.
-        drop(core.buffers[FILE].take_engine());
+        drop(core.buffers[Buffer::File].take_engine());
         match resolved {
             Ok(with_transaction) => Ok(with_transaction.unwrap_or(edits)),
             Err(error) => Err((FailureCause::from(&error), error.to_string())),

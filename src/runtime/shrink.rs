@@ -6,7 +6,7 @@ use super::group_commit::LeaderGuard;
 use super::inner::StoreInner;
 use super::leadership::pass_lead;
 use crate::Result;
-use crate::core::{FILE, is_mostly_empty};
+use crate::core::{Buffer, is_mostly_empty};
 use crate::storage::{Checkpoint, Engine, FailureCause, Overlay};
 
 /// A close returns free space if that takes no longer than this, in microseconds.
@@ -39,10 +39,13 @@ impl StoreInner {
     /// `has_leader` of the file's write buffer. A call that is decided meanwhile ends the idle
     /// period.
     pub(super) fn shrink_if_mostly_empty(&self) {
-        let guard = LeaderGuard { inner: self, buffer: FILE };
+        let guard = LeaderGuard { inner: self, buffer: Buffer::File };
         let (engine, above) = {
             let core = self.lock();
-            (core.buffers[FILE].engine().cloned(), core.buffers[FILE].edits.merged())
+            (
+                core.buffers[Buffer::File].engine().cloned(),
+                core.buffers[Buffer::File].edits.merged(),
+            )
         };
         if let Some(engine) = engine
             && self.report_failure(is_mostly_empty(&engine, above)).unwrap_or(false)
@@ -53,7 +56,7 @@ impl StoreInner {
             self.shrink(&engine);
         }
         let mut core = self.lock();
-        pass_lead(&mut core, FILE);
+        pass_lead(&mut core, Buffer::File);
         self.unlock(core);
         std::mem::forget(guard);
     }

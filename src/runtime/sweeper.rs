@@ -17,7 +17,7 @@ use crate::base::micros::duration;
 use crate::base::sync::MutexGuard;
 use crate::base::user_code::catch_panic;
 use crate::commit::WriteBuffer;
-use crate::core::{Core, FILE, MEMORY};
+use crate::core::{Buffer, Core};
 use crate::storage::FailureCause;
 
 /// Dues that the sweeper processes each time that it holds the lock.
@@ -87,15 +87,15 @@ impl StoreInner {
         if !self.lock().has_ends_to_tell() {
             if self.lock().has_invisible_changes() {
                 // Schedules have put tasks, or the writer thread has told the last children.
-                self.flush_buffer(FILE)?;
+                self.flush_buffer(Buffer::File)?;
             }
             return self.lock().check_open();
         }
         loop {
             let has_more = self.step(Core::tell_children);
             // A step is visible once it is committed. The last one may be that of the writer thread.
-            self.flush_buffer(FILE)?;
-            self.flush_buffer(MEMORY)?;
+            self.flush_buffer(Buffer::File)?;
+            self.flush_buffer(Buffer::Memory)?;
             if !has_more {
                 return self.lock().check_open();
             }
@@ -110,7 +110,7 @@ impl StoreInner {
     /// Makes a step, and returns whether more is to be done. An error or a panic stops the store, which
     /// reports it to every caller; the sweeper itself continues.
     fn step(&self, step: impl FnOnce(&mut Core) -> Result<bool>) -> bool {
-        let Ok(mut core) = self.lock_with_capacity(FILE, SWEEP_MAX_ACTIVE_ROWS) else {
+        let Ok(mut core) = self.lock_with_capacity(Buffer::File, SWEEP_MAX_ACTIVE_ROWS) else {
             return false;
         };
         if core.health.has_failed() {
@@ -162,7 +162,7 @@ impl TimeDriven for StoreInner {
         while self.sweep_step() {}
         // When the clock has advanced, everything that fell due is processed and flushed, also if
         // another thread leads the commit.
-        for buffer in [FILE, MEMORY] {
+        for buffer in Buffer::ALL {
             let mut core = self.lock();
             let has_waiters = core.buffers[buffer].has_waiters && core.check_open().is_ok();
             let edits = &core.buffers[buffer];

@@ -18,7 +18,7 @@ use super::leadership::publish_outcome;
 use crate::base::clock::TimeDriven;
 use crate::base::sync::MutexGuard;
 use crate::commit::Logged;
-use crate::core::{AfterUnlock, Core, FILE, TransactionCall};
+use crate::core::{AfterUnlock, Buffer, Core, TransactionCall};
 use crate::storage::{Engine, EngineTransaction, FailureCause};
 use crate::{Error, Result};
 
@@ -37,15 +37,15 @@ impl StoreInner {
         let mut core = self.lock();
         let engine = loop {
             core.check_transaction()?;
-            if core.buffers[FILE].edits.is_checkpointing() {
+            if core.buffers[Buffer::File].edits.is_checkpointing() {
                 core = self.wait_for_checkpoint(core);
                 continue;
             }
-            let Some(engine) = core.buffers[FILE].engine().cloned() else {
+            let Some(engine) = core.buffers[Buffer::File].engine().cloned() else {
                 return Err(Error::Closed);
             };
             let restarts = engine.journal().is_some_and(|journal| journal.must_restart());
-            if !restarts || !core.buffers[FILE].edits.has_logged() {
+            if !restarts || !core.buffers[Buffer::File].edits.has_logged() {
                 break engine;
             }
             // Otherwise no other caller could commit before the end of the transaction.
@@ -53,7 +53,7 @@ impl StoreInner {
             self.checkpoint_all()?;
             core = self.lock();
         };
-        core.buffers[FILE].edits.is_reserved = true;
+        core.buffers[Buffer::File].edits.is_reserved = true;
         self.unlock(core);
         self.in_transaction.begin();
         Ok(Reservation { inner: self, engine, is_released: Cell::new(false) })
@@ -96,8 +96,8 @@ impl Reservation<'_> {
             return Err(error);
         }
         let (edits, batch) = core.begin_transaction_commit();
-        let number = core.buffers[FILE].edits.last_commit();
-        let written = core.buffers[FILE].take_write_batch();
+        let number = core.buffers[Buffer::File].edits.last_commit();
+        let written = core.buffers[Buffer::File].take_write_batch();
         let after_unlock = inner.unlock_only(core);
         #[cfg(feature = "_shuttle")]
         crate::base::sync::explored::switch_point();
@@ -109,7 +109,7 @@ impl Reservation<'_> {
         if result.is_ok() {
             core.end_transaction();
         }
-        let outcome = publish_outcome(&mut core, FILE, &logged, result);
+        let outcome = publish_outcome(&mut core, Buffer::File, &logged, result);
         if outcome.is_ok() {
             core.start_idle_timer();
         }
@@ -129,7 +129,7 @@ impl Reservation<'_> {
         let inner = self.inner;
         let mut core = inner.lock();
         core.undo.set_transaction_is_next(true);
-        while core.check_open().is_ok() && core.buffers[FILE].in_flight_batch().is_some() {
+        while core.check_open().is_ok() && core.buffers[Buffer::File].in_flight_batch().is_some() {
             core.waits.block();
             inner.capacity_freed.wait(&mut core);
             core.waits.unblock();
@@ -146,9 +146,9 @@ impl Reservation<'_> {
     /// Lets checkpoints begin again. Returns the effects that run without the lock.
     fn release_locked(&self, mut core: MutexGuard<'_, Core>) -> AfterUnlock {
         self.is_released.set(true);
-        core.buffers[FILE].edits.is_reserved = false;
+        core.buffers[Buffer::File].edits.is_reserved = false;
         core.effects.capacity_freed = true;
-        core.effects.call_checkpointer |= core.buffers[FILE].edits.has_waiting_checkpoint();
+        core.effects.call_checkpointer |= core.buffers[Buffer::File].edits.has_waiting_checkpoint();
         self.inner.unlock_only(core)
     }
 }

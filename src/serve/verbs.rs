@@ -10,7 +10,7 @@ use super::shares::Permit;
 use crate::connection::Mode;
 use crate::core::list::with_verb;
 use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb};
-use crate::core::{Core, Decided, FILE, Input, Malformed, Wire};
+use crate::core::{Buffer, Core, Decided, Input, Malformed, Wire};
 use crate::handle::call::decide_verb;
 use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result};
@@ -109,16 +109,16 @@ impl IfRefused {
 }
 
 /// The write buffer of a call.
-fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> usize {
+fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> Buffer {
     let tube = V::On::tube(on).and_then(|number| core.tubes.get(number));
-    tube.map_or(FILE, |tube| tube.buffer)
+    tube.map_or(Buffer::File, |tube| tube.buffer)
 }
 
 /// Makes a call once its write buffer has space, and waits for its commit.
 async fn make_once_free<V: Begin>(
     peer: Arc<Peer>,
     if_refused: IfRefused,
-    buffer: usize,
+    buffer: Buffer,
     on: <V::On as Target>::Owned,
     verb: V,
 ) -> Reply {

@@ -93,13 +93,14 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::core::Buffer;
 
     fn heads(names: &[&str]) -> Vec<TubeHead> {
         let head = |name: &&str| TubeHead {
             number: 0,
             name: (*name).into(),
             driver: "fifo".into(),
-            buffer: 0,
+            buffer: Buffer::File,
         };
         names.iter().map(head).collect()
     }

@@ -5,7 +5,7 @@ use tubewell_drivers::Table;
 use super::rows::tube_key;
 use super::tubes::TubeHead;
 use crate::core::state::limits::SubQueueLimits;
-use crate::core::state::{Core, DayState, Decided, Definition, EmptyUpTo, FILE};
+use crate::core::state::{Buffer, Core, DayState, Decided, Definition, EmptyUpTo};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::{Error, Result, TubeOptions};
 
@@ -105,8 +105,8 @@ impl Core {
     pub(in crate::core) fn definition_stored(&self, number: u32) -> Decided<TubeHead> {
         let answer = self.head(number);
         let is_pending =
-            self.buffers[FILE].edits.get(Table::Meta, &tube_key(&answer.name)).is_some();
-        let wait = is_pending.then(|| self.flush_of(FILE));
+            self.buffers[Buffer::File].edits.get(Table::Meta, &tube_key(&answer.name)).is_some();
+        let wait = is_pending.then(|| self.flush_of(Buffer::File));
         Decided { answer, wait }
     }
 }

@@ -6,7 +6,7 @@ use super::rows::encode;
 use crate::Result;
 use crate::base::codec;
 use crate::base::random::random_id;
-use crate::core::state::{Core, Decided, FILE};
+use crate::core::state::{Buffer, Core, Decided};
 use crate::core::wire::{Input, Malformed, Wire};
 
 /// The key of the row of `meta` that stores the id.
@@ -31,13 +31,13 @@ impl Core {
     /// whose row is damaged, when it is next served. It is returned once it is flushed.
     pub(crate) fn store_id(&mut self) -> Result<Decided<StoreId>> {
         self.check_open()?;
-        let row = self.buffers[FILE].get(Table::Meta, ID)?;
+        let row = self.buffers[Buffer::File].get(Table::Meta, ID)?;
         if let Some(id) = row.as_ref().and_then(|row| codec::decode_row(row)) {
             return Ok(Decided { answer: StoreId(id), wait: None });
         }
         let id = random_id();
-        self.buffers[FILE].edits.active.replace(Table::Meta, ID.to_vec(), encode(&id));
-        self.buffers[FILE].end_call();
-        Ok(Decided { answer: StoreId(id), wait: Some(self.flush_of(FILE)) })
+        self.buffers[Buffer::File].edits.active.replace(Table::Meta, ID.to_vec(), encode(&id));
+        self.buffers[Buffer::File].end_call();
+        Ok(Decided { answer: StoreId(id), wait: Some(self.flush_of(Buffer::File)) })
     }
 }

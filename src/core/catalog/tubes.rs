@@ -14,10 +14,10 @@ use crate::core::parents::mark_of_purge;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Core, DayState, Decided, Definition, EmptyUpTo, FILE, Gates, MEMORY, PutIds, TubeState,
+    Buffer, Core, DayState, Decided, Definition, EmptyUpTo, Gates, PutIds, TubeState,
 };
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
-use crate::core::wire::{Input, Malformed, Wire, buffer};
+use crate::core::wire::wire_struct;
 use crate::options::Policies;
 use crate::storage::{CACHE, Engine};
 use crate::values::statistics::{Statistics, TaskCounts};
@@ -69,7 +69,7 @@ pub(crate) struct TubeHead {
     pub(crate) number: u32,
     pub(crate) name: Arc<str>,
     pub(crate) driver: Arc<str>,
-    pub(crate) buffer: usize,
+    pub(crate) buffer: Buffer,
 }
 
 impl From<&TubeHead> for TubeName {
@@ -78,20 +78,7 @@ impl From<&TubeHead> for TubeName {
     }
 }
 
-impl Wire for TubeHead {
-    fn put(&self, out: &mut Vec<u8>) {
-        let TubeHead { number, name, driver, buffer } = self;
-        number.put(out);
-        name.put(out);
-        driver.put(out);
-        buffer.put(out);
-    }
-
-    fn get(input: &mut Input<'_>) -> Result<TubeHead, Malformed> {
-        let (number, name, driver) = (Wire::get(input)?, Wire::get(input)?, Wire::get(input)?);
-        Ok(TubeHead { number, name, driver, buffer: buffer(input)? })
-    }
-}
+wire_struct! { TubeHead { number, name, driver, buffer } }
 
 verb! {
     /// Removes all tasks of a tube, in any state. Their rows are purged later.
@@ -151,9 +138,9 @@ impl Core {
             known: self.tubes.known_drivers(),
         })?;
         let definition = define(&request.name, name, &request.options, &*driver)?;
-        if definition.policies.temporary && self.buffers[MEMORY].engine().is_none() {
+        if definition.policies.temporary && self.buffers[Buffer::Memory].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
-            self.buffers[MEMORY].set_engine(Arc::new(engine));
+            self.buffers[Buffer::Memory].set_engine(Arc::new(engine));
         }
         let number = self.tubes.new_space()?;
         let definition = Definition { space: number, ..definition };
@@ -200,7 +187,7 @@ impl Core {
         let freed = self.remove_all_holders(number);
         let Some(tube) = self.tubes.remove(number) else { return Err(Error::Closed) };
         self.remove_pauses(&tube);
-        self.buffers[FILE].edits.active.remove(Table::Meta, tube_key(name));
+        self.buffers[Buffer::File].edits.active.remove(Table::Meta, tube_key(name));
         self.effects.after_unlock.deeds().callbacks.extend(tube.callback);
         self.schedule_purge(tube.buffer, tube.definition.space, may_have_edges);
         self.end_watches_of(number);
@@ -251,32 +238,36 @@ impl Core {
 
     /// Does a step of the next chore of a write buffer, trims a tube that has more tasks than it keeps,
     /// or purges a slice of the rows of its next space. Returns false if it has no chores.
-    pub(crate) fn do_next_chore(&mut self, buffer: usize) -> Result<bool> {
+    pub(crate) fn do_next_chore(&mut self, buffer: Buffer) -> Result<bool> {
         Ok(self.next_chore_step(buffer)?
             || self.trim_next_surplus(buffer)?
             || self.purge_next_slice(buffer)?)
     }
 
-    fn purge_next_slice(&mut self, buffer: usize) -> Result<bool> {
+    fn purge_next_slice(&mut self, buffer: Buffer) -> Result<bool> {
         let Some(space) = self.chores.next_purge(buffer) else { return Ok(false) };
         if self.chores.edges_from(space).is_some() {
-            if self.purge_edges(buffer, space)? && buffer == FILE {
+            if self.purge_edges(buffer, space)? && buffer == Buffer::File {
                 let mark = mark_of_purge(false);
-                self.buffers[FILE].edits.active.replace(Table::Meta, purge_key(space), mark);
+                self.buffers[Buffer::File].edits.active.replace(
+                    Table::Meta,
+                    purge_key(space),
+                    mark,
+                );
             }
             return Ok(true);
         }
         if purge_slice(&mut self.buffers[buffer], space, PURGE_ROWS)? {
             self.chores.remove_purge(space);
-            if buffer == FILE {
-                self.buffers[FILE].edits.active.remove(Table::Meta, purge_key(space));
+            if buffer == Buffer::File {
+                self.buffers[Buffer::File].edits.active.remove(Table::Meta, purge_key(space));
             }
         }
         Ok(true)
     }
 
     /// The spaces to purge in one write buffer.
-    pub(crate) fn purges(&self, buffer: usize) -> Vec<u32> {
+    pub(crate) fn purges(&self, buffer: Buffer) -> Vec<u32> {
         self.chores.purges(buffer).collect()
     }
 
@@ -288,7 +279,7 @@ impl Core {
                 driver: Arc::from(&*tube.definition.driver),
                 buffer: tube.buffer,
             },
-            None => TubeHead { number, name: "".into(), driver: "".into(), buffer: FILE },
+            None => TubeHead { number, name: "".into(), driver: "".into(), buffer: Buffer::File },
         }
     }
 
@@ -311,7 +302,7 @@ impl Core {
         TubeState {
             driver,
             durability: definition.policies.durability.unwrap_or(self.config.durability),
-            buffer: if definition.policies.temporary { MEMORY } else { FILE },
+            buffer: if definition.policies.temporary { Buffer::Memory } else { Buffer::File },
             counts,
             visible: Statistics { tasks: visible, ..Statistics::default() },
             occupied: counts.total(),
@@ -335,18 +326,22 @@ impl Core {
 
     pub(super) fn write_definition(&mut self, definition: &Definition) {
         let row = encode(definition);
-        self.buffers[FILE].edits.active.replace(Table::Meta, tube_key(&definition.name), row);
+        self.buffers[Buffer::File].edits.active.replace(
+            Table::Meta,
+            tube_key(&definition.name),
+            row,
+        );
     }
 
     /// Marks a space that no tube uses any more, so that its rows are purged in this run or a later
     /// one.
-    fn schedule_purge(&mut self, buffer: usize, space: u32, may_have_edges: bool) {
+    fn schedule_purge(&mut self, buffer: Buffer, space: u32, may_have_edges: bool) {
         self.tubes.free_space(space);
         let mark = mark_of_purge(may_have_edges);
         self.chores.add_purge(buffer, space, may_have_edges);
         self.effects.call_writer = true;
-        if buffer == FILE {
-            let active = &mut self.buffers[FILE].edits.active;
+        if buffer == Buffer::File {
+            let active = &mut self.buffers[Buffer::File].edits.active;
             active.replace(Table::Meta, purge_key(space), mark);
             active.remove(Table::Meta, count_key(space));
         }
@@ -354,7 +349,7 @@ impl Core {
 
     /// The answer to a change of the catalog: always after a flush, for every durability.
     pub(super) fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
-        Decided { answer: self.head(number), wait: Some(self.flush_of(FILE)) }
+        Decided { answer: self.head(number), wait: Some(self.flush_of(Buffer::File)) }
     }
 }
 

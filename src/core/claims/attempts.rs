@@ -12,7 +12,7 @@ use super::fate::{End, Fate, Rules};
 use super::row::{ClaimRow, FoundRow};
 use crate::commit::Visibility;
 use crate::core::history::{Entry, LostTake};
-use crate::core::state::{ClaimState, Core, Counted, FILE, ParentEnd, Wait};
+use crate::core::state::{Buffer, ClaimState, Core, Counted, ParentEnd, Wait};
 use crate::values::ending::LastFailure;
 use crate::{Counting, Ending, Error, EventKind, Failure, Result, TaskState};
 
@@ -32,7 +32,7 @@ impl Core {
         let policies = &tube.definition.policies;
         let (number, counting) = (claim.tube, policies.count_takes);
         claim.header.attempts_left(policies.max_attempts)?;
-        let in_memory = tube.buffer != FILE || self.config.in_memory;
+        let in_memory = tube.buffer != Buffer::File || self.config.in_memory;
         if in_memory || counting == Counting::Lazily {
             return None;
         }
@@ -43,8 +43,8 @@ impl Core {
             claim.is_counted = true;
         }
         Some(Box::new(match counting {
-            Counting::Flushed => self.flush_of(FILE),
-            _ => self.write_of(FILE),
+            Counting::Flushed => self.flush_of(Buffer::File),
+            _ => self.write_of(Buffer::File),
         }))
     }
 
@@ -217,7 +217,7 @@ impl Core {
                 Err(error) => return Err(error),
             }
         }
-        self.buffers[FILE].end_call();
+        self.buffers[Buffer::File].end_call();
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use tubewell_drivers::{Reads, Row, Table, keys};
 
 use crate::Result;
 use crate::base::codec::{decode_row, encode_row};
-use crate::core::state::{ClaimState, Core, FILE};
+use crate::core::state::{Buffer, ClaimState, Core};
 
 /// A row of the table `claims`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -137,7 +137,8 @@ impl Core {
 
     /// The rows of the file. A row that cannot be read is left out; `verify` reports it.
     pub(super) fn claim_rows(&mut self) -> Result<Vec<FoundRow>> {
-        let rows = self.buffers[FILE].scan(Table::Claims, &[], &[u8::MAX; 13], usize::MAX)?;
+        let rows =
+            self.buffers[Buffer::File].scan(Table::Claims, &[], &[u8::MAX; 13], usize::MAX)?;
         Ok(rows.into_iter().filter_map(|row| self.found_row(row)).collect())
     }
 

@@ -9,7 +9,7 @@ use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 use crate::base::micros::duration;
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
-use crate::core::state::{Core, Decided, FILE, TubeState};
+use crate::core::state::{Buffer, Core, Decided, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::values::limit::PausedSubQueue;
 use crate::{Error, Limit, Result};
@@ -86,7 +86,7 @@ impl Decide for SetLimit {
         if core.gates.limits.most.get(name) == most.as_ref() {
             return Ok(core.once_stored(&key));
         }
-        let rows = &mut core.buffers[FILE].edits.active;
+        let rows = &mut core.buffers[Buffer::File].edits.active;
         if let Some(most) = most {
             rows.replace(Table::Meta, key.clone(), encode(most));
             core.gates.limits.most.insert(name.clone(), *most);
@@ -122,8 +122,8 @@ impl Decide for AllLimits {
 impl Core {
     /// The answer to a call that has changed a row of `meta`, or has found it as it is wanted.
     fn once_stored(&self, key: &[u8]) -> Decided<()> {
-        let is_pending = self.buffers[FILE].edits.get(Table::Meta, key).is_some();
-        Decided { answer: (), wait: is_pending.then(|| self.flush_of(FILE)) }
+        let is_pending = self.buffers[Buffer::File].edits.get(Table::Meta, key).is_some();
+        Decided { answer: (), wait: is_pending.then(|| self.flush_of(Buffer::File)) }
     }
 
     /// Sets or removes a pause, in memory and with the next commit.
@@ -132,7 +132,7 @@ impl Core {
         let policies = &tube.definition.policies;
         let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
         let key = pause_key(&tube.definition.name, sub);
-        let rows = &mut self.buffers[FILE].edits.active;
+        let rows = &mut self.buffers[Buffer::File].edits.active;
         match (limits.set_pause(sub, until), until) {
             (_, Some(until)) => rows.replace(Table::Meta, key, encode(&until)),
             (Some(_), None) => rows.remove(Table::Meta, key),
@@ -152,7 +152,7 @@ impl Core {
     pub(in crate::core) fn remove_pauses(&mut self, tube: &TubeState) {
         for (sub, _) in tube.limits.iter().flat_map(|limits| limits.pauses()) {
             let key = pause_key(&tube.definition.name, sub);
-            self.buffers[FILE].edits.active.remove(Table::Meta, key);
+            self.buffers[Buffer::File].edits.active.remove(Table::Meta, key);
         }
     }
 }

@@ -6,7 +6,7 @@ use tubewell_drivers::{Reads, Row, Table};
 
 use crate::Result;
 use crate::core::catalog::{encode, limit_key, pause_key};
-use crate::core::state::{Core, FILE};
+use crate::core::state::{Buffer, Core};
 
 impl Core {
     /// Checks that holders are claims or have an end that is not yet visible, that shared limits count
@@ -78,7 +78,12 @@ impl Core {
         let mut stored = Vec::new();
         for prefix in [b"limit/".as_slice(), b"paused/"] {
             let end = [&prefix[..prefix.len() - 1], b"0"].concat();
-            stored.extend(self.buffers[FILE].scan(Table::Meta, prefix, &end, usize::MAX)?);
+            stored.extend(self.buffers[Buffer::File].scan(
+                Table::Meta,
+                prefix,
+                &end,
+                usize::MAX,
+            )?);
         }
         if stored != expected {
             findings.push("the stored limits and pauses differ from those in memory".into());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
 use crate::commit::Visibility;
-use crate::core::state::{Chore, Core, FILE, MEMORY, ParentEnd};
+use crate::core::state::{Buffer, Chore, Core, ParentEnd};
 use crate::{Error, Result, TaskState};
 
 /// How many children one step tells. Each is some four rows of the commit.
@@ -33,7 +33,7 @@ impl Core {
         if !self.has_chores() {
             return Ok(true);
         }
-        Ok(self.do_next_chore(FILE)? || self.do_next_chore(MEMORY)?)
+        Ok(self.do_next_chore(Buffer::File)? || self.do_next_chore(Buffer::Memory)?)
     }
 
     /// Whether children are to be told of the ends of their parents.
@@ -42,7 +42,7 @@ impl Core {
     }
 
     /// Does one step of the next chore of a write buffer. Returns false if it has no chore.
-    pub(in crate::core) fn next_chore_step(&mut self, buffer: usize) -> Result<bool> {
+    pub(in crate::core) fn next_chore_step(&mut self, buffer: Buffer) -> Result<bool> {
         let Some((parent, chore)) = self.chores.next_parent(buffer) else { return Ok(false) };
         let rows = &mut self.buffers[buffer];
         let told = match children(rows, parent, chore.after, CHILDREN_PER_STEP) {
@@ -79,7 +79,7 @@ impl Core {
     /// Marks a parent whose children are to be told of its end.
     pub(super) fn tell_later_in(
         &mut self,
-        buffer: usize,
+        buffer: Buffer,
         parent: u64,
         end: ParentEnd,
         visibility: Visibility,
@@ -94,14 +94,14 @@ impl Core {
     }
 
     /// Notes a chore, and marks its parent.
-    pub(super) fn store_chore(&mut self, (buffer, parent): (usize, u64), chore: Chore) {
+    pub(super) fn store_chore(&mut self, (buffer, parent): (Buffer, u64), chore: Chore) {
         let mark = [chore.end.byte()].as_slice().into();
         self.buffers[buffer].replace(Table::Meta, keys::freed(parent), mark);
         self.chores.add_parent(buffer, parent, chore);
     }
 
     /// Removes a chore, and the mark of its parent.
-    pub(super) fn remove_chore(&mut self, (buffer, parent): (usize, u64)) {
+    pub(super) fn remove_chore(&mut self, (buffer, parent): (Buffer, u64)) {
         if self.chores.remove_parent(buffer, parent) {
             self.buffers[buffer].remove(Table::Meta, keys::freed(parent));
         }
@@ -131,13 +131,13 @@ impl Core {
         let parent = parent.try_into().map(u64::from_be_bytes).map_err(|_| bad())?;
         let end = ParentEnd::from_row(row).ok_or_else(bad)?;
         let chore = Chore { end, after: None, visibility: Visibility::Flushed };
-        self.chores.add_parent(FILE, parent, chore);
+        self.chores.add_parent(Buffer::File, parent, chore);
         Ok(())
     }
 
     /// A space to purge that an earlier run has marked.
     pub(in crate::core) fn load_purge(&mut self, space: u32, row: &[u8]) {
-        self.chores.add_purge(FILE, space, row == HAS_EDGES);
+        self.chores.add_purge(Buffer::File, space, row == HAS_EDGES);
     }
 
     /// Whether tasks of a tube may have edges: as parents, or as children.
@@ -156,7 +156,7 @@ impl Core {
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by
     /// chores those to their children. Returns true when there are none any more.
-    pub(in crate::core) fn purge_edges(&mut self, buffer: usize, space: u32) -> Result<bool> {
+    pub(in crate::core) fn purge_edges(&mut self, buffer: Buffer, space: u32) -> Result<bool> {
         let Some(from) = self.chores.edges_from(space) else { return Ok(true) };
         let from = from.to_vec();
         let end = keys::end_of(&keys::space_prefix(space));
@@ -186,7 +186,7 @@ impl Core {
         Ok(false)
     }
 
-    fn purge_edges_of(&mut self, buffer: usize, id: u64) -> Result<usize> {
+    fn purge_edges_of(&mut self, buffer: Buffer, id: u64) -> Result<usize> {
         let rows = &mut self.buffers[buffer];
         let has_children = !children(rows, id, None, 1)?.is_empty();
         let above = parents(rows, id, usize::MAX)?;

@@ -392,7 +392,8 @@ impl Core {
         if found.record.header.open_parents() == 0 {
             return Ok(Vec::new());
         }
-        parents(&mut self.buffers[self.buffer_of(number)], id, usize::MAX)
+        let buffer = self.buffer_of(number);
+        parents(&mut self.buffers[buffer], id, usize::MAX)
     }
 
     /// Refuses a task that cannot be blocked now.

@@ -6,7 +6,7 @@ use tubewell_drivers::{EdgeEnd, Found, Shelf, edge, remove_edge};
 
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
-use crate::core::state::{ChildFate, Core, ParentEnd};
+use crate::core::state::{Buffer, ChildFate, Core, ParentEnd};
 use crate::{Error, EventKind, Failure, OnParent, Result, TaskState};
 
 /// How many children an ack tells with its own commit.
@@ -66,7 +66,7 @@ impl Core {
         Ok(freed)
     }
 
-    fn free_one(&mut self, buffer: usize, id: u64, child: EdgeEnd) -> Result<Option<Change>> {
+    fn free_one(&mut self, buffer: Buffer, id: u64, child: EdgeEnd) -> Result<Option<Change>> {
         match self.find_child(buffer, id, child)? {
             Some((number, found)) => self.free(number, id, child.0, &found),
             None => Ok(None),
@@ -130,7 +130,7 @@ impl Core {
     /// Tells a child of the end of its parent, and makes visible what becomes of it.
     pub(super) fn tell(
         &mut self,
-        (buffer, parent): (usize, u64),
+        (buffer, parent): (Buffer, u64),
         child: EdgeEnd,
         end: ParentEnd,
         visibility: Visibility,
@@ -151,7 +151,8 @@ impl Core {
 
     /// Removes the edge from a parent to a child. Returns the change of a child that is free now.
     fn free(&mut self, number: u32, parent: u64, id: u64, found: &Found) -> Result<Option<Change>> {
-        let rows = &mut self.buffers[self.buffer_of(number)];
+        let buffer = self.buffer_of(number);
+        let rows = &mut self.buffers[buffer];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
         let (to, mut header) = self.without_parents(number, found, 1)?;
         let (kind, from) = (EventKind::Unblock, TaskState::on_shelf(found.shelf));
@@ -174,7 +175,8 @@ impl Core {
         visibility: Visibility,
     ) -> Result<()> {
         let is_gone = end == ParentEnd::Gone;
-        let edge = edge(&mut self.buffers[self.buffer_of(number)], id, parent)?;
+        let buffer = self.buffer_of(number);
+        let edge = edge(&mut self.buffers[buffer], id, parent)?;
         let what = if is_gone { "removed" } else { "buried" };
         let message = format!("its parent, task {parent}, was {what}");
         let failure = Failure::new(end.failure_group(), message);
@@ -200,7 +202,7 @@ impl Core {
     /// damaged one: `verify` reports that.
     fn find_child(
         &mut self,
-        buffer: usize,
+        buffer: Buffer,
         parent: u64,
         (id, space): EdgeEnd,
     ) -> Result<Option<(u32, Found)>> {

@@ -7,7 +7,7 @@
 use tubewell_drivers::{EdgeEnd, children, edge, move_parent};
 
 use crate::Result;
-use crate::core::state::{Chore, Core, FILE, InDoubt, ParentEnd};
+use crate::core::state::{Buffer, Chore, Core, InDoubt, ParentEnd};
 
 impl Core {
     /// The edge end of a task that a transaction in doubt has acked. The caller waits for it.
@@ -46,8 +46,8 @@ impl Core {
         let Some(to) = self.tubes.get(number).map(|tube| tube.definition.space) else {
             return Ok(());
         };
-        for (child, _) in children(&mut self.buffers[FILE], id, None, usize::MAX)? {
-            let rows = &mut self.buffers[FILE];
+        for (child, _) in children(&mut self.buffers[Buffer::File], id, None, usize::MAX)? {
+            let rows = &mut self.buffers[Buffer::File];
             if let Some((_, from)) = edge(rows, child, id)?
                 && from != to
             {
@@ -60,14 +60,14 @@ impl Core {
 
     /// Whether tasks wait for one that the transaction has put.
     pub(in crate::core) fn is_waited_for(&mut self, id: u64) -> Result<bool> {
-        Ok(!children(&mut self.buffers[FILE], id, None, 1)?.is_empty())
+        Ok(!children(&mut self.buffers[Buffer::File], id, None, 1)?.is_empty())
     }
 
     /// What the children of a task are to be told is as before the transaction.
     pub(in crate::core) fn put_chore_back(&mut self, id: u64, before: Option<&Chore>) {
         match before {
-            Some(chore) => self.store_chore((FILE, id), *chore),
-            None => self.remove_chore((FILE, id)),
+            Some(chore) => self.store_chore((Buffer::File, id), *chore),
+            None => self.remove_chore((Buffer::File, id)),
         }
     }
 }

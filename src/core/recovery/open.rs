@@ -14,8 +14,8 @@ use crate::core::catalog::{
     last_commit, paused_names, read_header, scan_all,
 };
 use crate::core::state::{
-    AllGates, Chores, Claims, Config, Core, Definition, Effects, Events, FILE, Health, IdleState,
-    Ids, MEMORY, Now, Publishing, Schedules, Sessions, Threads, Tubes, Undo, Waits, Wall,
+    AllGates, Buffer, Chores, Claims, Config, Core, Definition, Effects, Events, Health, IdleState,
+    Ids, Now, PerBuffer, Publishing, Schedules, Sessions, Threads, Tubes, Undo, Waits, Wall,
     WallClock,
 };
 use crate::storage::{CACHE, Checkpoint, Engine};
@@ -45,7 +45,7 @@ impl Core {
             config,
             now: Now::default(),
             wall: Wall::new(WallClock::default()),
-            buffers: [file, WriteBuffer::new(None, 0)],
+            buffers: PerBuffer::new(file, WriteBuffer::new(None, 0)),
             tubes: Tubes::new(header.as_ref().map_or(1, |header| header.next_space)),
             chores: Chores::default(),
             claims: Claims::new(epoch),
@@ -72,12 +72,12 @@ impl Core {
         core.load_catalog()?;
         core.load_parked_claims()?;
         core.load_alignment()?;
-        core.buffers[FILE].end_call();
+        core.buffers[Buffer::File].end_call();
         Ok((core, header.map(|header| header.timeline)))
     }
 
     fn load_catalog(&mut self) -> Result<()> {
-        let rows = scan_all(&mut self.buffers[FILE])?;
+        let rows = scan_all(&mut self.buffers[Buffer::File])?;
         for (key, value) in &rows {
             if key.starts_with(b"tube/") {
                 let definition: Definition = decode("a tube's definition", value)?;
@@ -111,13 +111,14 @@ impl Core {
     }
 
     fn load_tube(&mut self, definition: Definition) -> Result<()> {
-        let counts = match self.buffers[FILE].get(Table::Meta, &count_key(definition.space))? {
-            Some(row) if !definition.policies.temporary => decode_counts(&row)?,
-            _ => Counts::default(),
-        };
-        if definition.policies.temporary && self.buffers[MEMORY].engine().is_none() {
+        let counts =
+            match self.buffers[Buffer::File].get(Table::Meta, &count_key(definition.space))? {
+                Some(row) if !definition.policies.temporary => decode_counts(&row)?,
+                _ => Counts::default(),
+            };
+        if definition.policies.temporary && self.buffers[Buffer::Memory].engine().is_none() {
             let engine = Engine::open_memory(CACHE)?;
-            self.buffers[MEMORY].set_engine(Arc::new(engine));
+            self.buffers[Buffer::Memory].set_engine(Arc::new(engine));
         }
         let driver = self.tubes.driver(&definition.driver).cloned();
         if let Some(driver) = &driver
@@ -143,20 +144,20 @@ impl Core {
     /// Moves what is decided so far into a record of the journal. `None` if there is no journal, or
     /// if a leader must do it. Returns the number of the last record.
     pub(crate) fn log_to_journal(&mut self) -> Option<LoggedRecord> {
-        let journal = self.buffers[FILE].journal()?.clone();
-        match self.log(FILE, false)? {
+        let journal = self.buffers[Buffer::File].journal()?.clone();
+        match self.log(Buffer::File, false)? {
             Logged::Record(number) => Some((journal, number)),
             Logged::Direct(_) => None,
         }
     }
 
     /// Moves what is decided so far into a commit. Returns as [`WriteBuffer::log`].
-    fn log(&mut self, buffer: usize, may_be_direct: bool) -> Option<Logged> {
+    fn log(&mut self, buffer: Buffer, may_be_direct: bool) -> Option<Logged> {
         if self.needs_commit(buffer) {
             self.seal(buffer, false);
         }
         let logged = self.buffers[buffer].log(may_be_direct)?;
-        if buffer == FILE {
+        if buffer == Buffer::File {
             self.ids.commit_is_logged();
         }
         self.effects.call_checkpointer |= self.buffers[buffer].edits.has_waiting_checkpoint();
@@ -165,9 +166,9 @@ impl Core {
 
     /// Whether a flush needs a commit of its own. The first commit makes a store, and without a
     /// journal a flush is one.
-    fn needs_commit(&self, buffer: usize) -> bool {
+    fn needs_commit(&self, buffer: Buffer) -> bool {
         let edits = &self.buffers[buffer];
-        let must_reserve = buffer == FILE && self.ids.must_be_reserved();
+        let must_reserve = buffer == Buffer::File && self.ids.must_be_reserved();
         must_reserve
             || edits.has_unlogged()
             || edits.journal().is_none()
@@ -176,10 +177,10 @@ impl Core {
 
     /// Moves what is decided so far into a commit, and begins its flush. `None` if a checkpoint must
     /// end first.
-    pub(crate) fn begin_commit(&mut self, buffer: usize) -> Option<(Logged, BatchGuard)> {
+    pub(crate) fn begin_commit(&mut self, buffer: Buffer) -> Option<(Logged, BatchGuard)> {
         let logged = self.log(buffer, true)?;
         self.cancel_flush_timer(buffer);
-        if buffer == FILE {
+        if buffer == Buffer::File {
             self.ids.flush_begins();
         }
         Some((logged, self.buffers[buffer].begin_flush()))
@@ -188,8 +189,8 @@ impl Core {
     /// Moves everything into the last commit of a run, which the caller writes to the database. No
     /// other checkpoint may run. `None` if the store has no engine any more.
     pub(crate) fn begin_last_commit(&mut self) -> Option<(Checkpoint, BatchGuard)> {
-        self.seal(FILE, true);
-        let edits = self.buffers[FILE].log_directly()?;
+        self.seal(Buffer::File, true);
+        let edits = self.buffers[Buffer::File].log_directly()?;
         Some((edits, self.begin_direct_flush()))
     }
 
@@ -197,21 +198,21 @@ impl Core {
     /// application, which has reserved the database, and begins its flush.
     #[cfg(feature = "redb")]
     pub(in crate::core) fn begin_commit_with_transaction(&mut self) -> (Checkpoint, BatchGuard) {
-        self.seal(FILE, false);
-        self.cancel_flush_timer(FILE);
-        (self.buffers[FILE].log_with_transaction(), self.begin_direct_flush())
+        self.seal(Buffer::File, false);
+        self.cancel_flush_timer(Buffer::File);
+        (self.buffers[Buffer::File].log_with_transaction(), self.begin_direct_flush())
     }
 
     /// Begins the flush of a commit that has all edits of the file.
     fn begin_direct_flush(&mut self) -> BatchGuard {
         self.ids.commit_is_logged();
         self.ids.flush_begins();
-        self.buffers[FILE].begin_flush()
+        self.buffers[Buffer::File].begin_flush()
     }
 
     /// Adds the rows that every commit writes to the active edits: the changed counts and, in the
     /// file, the header; and from time to time the numbers of the day.
-    pub(super) fn seal(&mut self, buffer: usize, closing: bool) {
+    pub(super) fn seal(&mut self, buffer: Buffer, closing: bool) {
         let dirty_counts = std::mem::take(&mut self.buffers[buffer].dirty_counts);
         for number in dirty_counts {
             if let Some(tube) = self.tubes.get(number) {
@@ -220,20 +221,24 @@ impl Core {
             }
         }
         self.write_days(buffer, closing);
-        if buffer != FILE {
+        if buffer != Buffer::File {
             return;
         }
         self.note_lead(closing);
         let header = StoreHeader {
             format: FORMAT,
-            commit: self.buffers[FILE].edits.next_commit(),
+            commit: self.buffers[Buffer::File].edits.next_commit(),
             next_id: self.ids.next(),
             reserved: self.ids.reserve(),
             next_space: self.tubes.next_space(),
             timeline: self.now.timeline,
             closed: closing,
         };
-        self.buffers[FILE].edits.active.replace(Table::Meta, HEADER.to_vec(), encode(&header));
+        self.buffers[Buffer::File].edits.active.replace(
+            Table::Meta,
+            HEADER.to_vec(),
+            encode(&header),
+        );
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::commit::DueCursor;
 use crate::core::state::window::Window;
-use crate::core::state::{Core, FILE, MEMORY};
+use crate::core::state::{Buffer, Core};
 use crate::storage::FailureCause;
 use crate::{Error, Result};
 
@@ -38,9 +38,9 @@ impl Core {
         let now = self.now.running;
         let error = self.health.fail(why, cause == FailureCause::Defect, now);
         let unknown = Error::OutcomeUnknown { why: why.to_owned() };
-        for number in [FILE, MEMORY] {
+        for number in Buffer::ALL {
             let buffer = &mut self.buffers[number];
-            if number == FILE || cause == FailureCause::Defect {
+            if number == Buffer::File || cause == FailureCause::Defect {
                 self.effects
                     .after_unlock
                     .deeds()
@@ -62,7 +62,7 @@ impl Core {
     /// the store half-way goes on, and no leader begins its commit. The outcome is unknown.
     pub(crate) fn end_late_waits(&mut self) {
         let Some(why) = self.health.why_failed() else { return };
-        let buffer = &mut self.buffers[FILE];
+        let buffer = &mut self.buffers[Buffer::File];
         if buffer.has_waiters {
             let unknown = Error::OutcomeUnknown { why: why.to_owned() };
             self.effects.after_unlock.deeds().finished.push((buffer.replace_batch(), Err(unknown)));
@@ -87,9 +87,9 @@ impl Core {
     /// progress.
     pub(crate) fn retry_at(&self) -> Option<u64> {
         let at = self.health.retry_at()?;
-        let is_free = !self.buffers[FILE].has_leader
+        let is_free = !self.buffers[Buffer::File].has_leader
             && !self.threads.checkpoint_is_busy
-            && !self.buffers[FILE].edits.is_reserved;
+            && !self.buffers[Buffer::File].edits.is_reserved;
         is_free.then_some(at)
     }
 
@@ -102,24 +102,24 @@ impl Core {
     /// may have cut short what memory has read from the file, so that is discarded and read again.
     pub(crate) fn resume(&mut self) {
         self.health.recover();
-        for tube in self.tubes.values_mut().filter(|tube| tube.buffer == FILE) {
+        for tube in self.tubes.values_mut().filter(|tube| tube.buffer == Buffer::File) {
             tube.window = Window::default();
             for holders in tube.busy.values_mut() {
                 holders.set_searched(None);
             }
         }
-        let buffer = &mut self.buffers[FILE];
+        let buffer = &mut self.buffers[Buffer::File];
         buffer.dues = DueCursor::default();
         buffer.moments = DueCursor::default();
         buffer.tokens = DueCursor::default();
         self.ids.storage_is_reopened();
         if buffer.in_flight_batch().is_some() {
-            self.finish_flush(FILE);
+            self.finish_flush(Buffer::File);
         }
         self.record_ends();
         let closed = self.health.is_closed();
         self.effects.call_writer |= self.has_chores();
-        let buffer = &mut self.buffers[FILE];
+        let buffer = &mut self.buffers[Buffer::File];
         // A store that is closing writes its last commit itself.
         if buffer.is_dirty() && !closed {
             buffer.has_waiters = true;

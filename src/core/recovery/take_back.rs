@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tubewell_drivers::{Contents, Header, Shelf};
 
 use crate::commit::Change;
-use crate::core::state::{Core, EmptyUpTo, FILE, InDoubt, ParentEnd};
+use crate::core::state::{Buffer, Core, EmptyUpTo, InDoubt, ParentEnd};
 use crate::core::verbs::{KeyLookUp, key_of};
 use crate::storage::Checkpoint;
 use crate::{EventKind, Result, TaskState};
@@ -43,13 +43,13 @@ impl Core {
         }
         match self.take_back(&in_doubt) {
             Ok(()) => {
-                self.seal(FILE, false);
-                let buffer = &mut self.buffers[FILE];
+                self.seal(Buffer::File, false);
+                let buffer = &mut self.buffers[Buffer::File];
                 buffer.end_call();
                 Ok(Some(buffer.edits.log_into_checkpoint()))
             }
             Err(error) => {
-                self.buffers[FILE].end_call();
+                self.buffers[Buffer::File].end_call();
                 self.undo.in_doubt = Some(in_doubt);
                 Err(error)
             }
@@ -58,10 +58,10 @@ impl Core {
 
     fn take_back(&mut self, in_doubt: &InDoubt) -> Result<()> {
         let tasks = self.tasks_of(in_doubt);
-        let above = self.buffers[FILE].edits.hide_transaction();
+        let above = self.buffers[Buffer::File].edits.hide_transaction();
         let before: Result<Vec<Option<Before>>> =
             tasks.iter().map(|task| self.read_before(*task)).collect();
-        self.buffers[FILE].edits.show_transaction(above);
+        self.buffers[Buffer::File].edits.show_transaction(above);
         let mut before = before?;
         let moved = self.moved_since(in_doubt, &tasks);
         let moved_to = moved.iter().map(|(number, _)| *number);
@@ -79,7 +79,7 @@ impl Core {
             Ok(gone)
         })?;
         for (task, _) in tasks.iter().zip(&before).filter(|(_, before)| before.is_some()) {
-            self.put_chore_back(task.id, in_doubt.chores.get(&(FILE, task.id)));
+            self.put_chore_back(task.id, in_doubt.chores.get(&(Buffer::File, task.id)));
         }
         for ChangedTask { number, id, .. } in gone {
             self.tell_later(number, id, ParentEnd::Gone);
@@ -99,7 +99,7 @@ impl Core {
     /// The tasks that the transaction has changed, but for those that were deleted since, or resolved
     /// after it had ended their claims, and those of tubes that were truncated or dropped.
     fn tasks_of(&self, in_doubt: &InDoubt) -> Vec<ChangedTask> {
-        let buffer = &self.buffers[FILE];
+        let buffer = &self.buffers[Buffer::File];
         let later = &buffer.changes_in_flight[in_doubt.changes.end..];
         let ids_of = |kind: EventKind| -> BTreeSet<u64> {
             let later = later.iter().chain(&buffer.changes);
@@ -123,7 +123,7 @@ impl Core {
 
     /// The tubes to which these tasks have moved since.
     fn moved_since(&self, in_doubt: &InDoubt, tasks: &[ChangedTask]) -> Vec<(u32, u64)> {
-        let buffer = &self.buffers[FILE];
+        let buffer = &self.buffers[Buffer::File];
         let later = &buffer.changes_in_flight[in_doubt.changes.end..];
         let arrivals = later.iter().chain(&buffer.changes).filter(|change| change.from.is_none());
         arrivals
@@ -179,7 +179,8 @@ impl Core {
     fn take_changes_back(&mut self, in_doubt: &InDoubt, mut headers: BTreeMap<u64, Header>) {
         self.waits.watches.forget_endings(in_doubt.noted.clone());
         let (start, changes) = (in_doubt.changes.start, in_doubt.changes.clone());
-        let changes: Vec<Change> = self.buffers[FILE].changes_in_flight.drain(changes).collect();
+        let changes: Vec<Change> =
+            self.buffers[Buffer::File].changes_in_flight.drain(changes).collect();
         let (mut lost, mut claimed, mut other) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for change in changes {
             let is_current = self.is_of_current_space(&change);
@@ -201,7 +202,7 @@ impl Core {
             self.forget_invisible(change.id);
         }
         let (mut dropped, mut over) = (Vec::new(), BTreeSet::new());
-        let buffer = &mut self.buffers[FILE];
+        let buffer = &mut self.buffers[Buffer::File];
         for changes in [&mut buffer.changes_in_flight, &mut buffer.changes] {
             dropped.extend(changes.extract_if(.., |change| {
                 let is_claimed = claimed.contains(&change.id);

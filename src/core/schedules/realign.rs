@@ -13,7 +13,7 @@ use tubewell_drivers::{Found, Header, Position, Reads, RecurRule, Shelf, Table};
 use super::moments::LATE;
 use crate::base::codec;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, MEMORY, SAME_CLOCK};
+use crate::core::state::{Buffer, Core, SAME_CLOCK};
 use crate::core::verbs::found_position;
 use crate::{Error, Result};
 
@@ -30,10 +30,10 @@ const SKIPPED_TUBES: usize = 1000;
 impl Core {
     /// Reads up to where the schedules of the file follow the wall clock.
     pub(in crate::core) fn load_alignment(&mut self) -> Result<()> {
-        let row = self.buffers[FILE].get(Table::Meta, ALIGNED)?;
+        let row = self.buffers[Buffer::File].get(Table::Meta, ALIGNED)?;
         // A damaged row does not prevent an open: the schedules are looked at once more.
         let as_of = row.map(|row| codec::decode_row(&row).unwrap_or(u64::MAX));
-        self.schedules.alignment.as_of[FILE] = as_of.unwrap_or_default();
+        self.schedules.alignment.as_of[Buffer::File] = as_of.unwrap_or_default();
         Ok(())
     }
 
@@ -57,8 +57,8 @@ impl Core {
 
     /// Whether the wall clock is behind where schedules went on by it.
     pub(in crate::core) fn must_realign(&self) -> bool {
-        let as_of =
-            self.schedules.alignment.as_of[FILE].max(self.schedules.alignment.as_of[MEMORY]);
+        let as_of = self.schedules.alignment.as_of[Buffer::File]
+            .max(self.schedules.alignment.as_of[Buffer::Memory]);
         !self.config.hold_due
             && as_of > SAME_CLOCK
             && self.wall.clock.at(self.now.timeline) < as_of - SAME_CLOCK
@@ -104,7 +104,7 @@ impl Core {
         self.schedules.alignment.reached = skipped.map(|name| (name, None));
         if self.schedules.alignment.reached.is_none() {
             let began = self.schedules.alignment.round_began.take().unwrap_or_default();
-            for buffer in [FILE, MEMORY] {
+            for buffer in Buffer::ALL {
                 if self.schedules.alignment.as_of[buffer] > began {
                     self.set_aligned(buffer, began);
                 }
@@ -141,10 +141,10 @@ impl Core {
         self.write_schedule(number, id, found, recur, Some(next))
     }
 
-    fn set_aligned(&mut self, buffer: usize, as_of: u64) {
+    fn set_aligned(&mut self, buffer: Buffer, as_of: u64) {
         self.schedules.alignment.as_of[buffer] = as_of;
-        if buffer == FILE {
-            let rows = &mut self.buffers[FILE].edits.active;
+        if buffer == Buffer::File {
+            let rows = &mut self.buffers[Buffer::File].edits.active;
             rows.replace(Table::Meta, ALIGNED.to_vec(), encode(&as_of));
         }
     }

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tubewell_drivers::keys;
 
+use super::buffers::Buffer;
 use super::parents::{Chore, ParentEnd};
 
 /// What is to be done, by write buffer.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Chores {
     /// Parents whose children are still to be told of their end, by write buffer and id.
-    parents: BTreeMap<(usize, u64), Chore>,
+    parents: BTreeMap<(Buffer, u64), Chore>,
     /// Tubes that may have more done or buried tasks than they keep.
     surplus: BTreeSet<u32>,
     /// Spaces to purge, each with the index of its write buffer.
-    purges: VecDeque<(usize, u32)>,
+    purges: VecDeque<(Buffer, u32)>,
     /// Those of them whose tasks may have edges: the key up to which these were removed.
     purges_with_edges: BTreeMap<u32, Vec<u8>>,
 }
@@ -30,33 +31,33 @@ impl Chores {
     }
 
     /// The next parent of a write buffer.
-    pub(in crate::core) fn next_parent(&self, buffer: usize) -> Option<(u64, Chore)> {
+    pub(in crate::core) fn next_parent(&self, buffer: Buffer) -> Option<(u64, Chore)> {
         let mut parents = self.parents.range((buffer, 0)..=(buffer, u64::MAX));
         parents.next().map(|((_, parent), chore)| (*parent, *chore))
     }
 
-    pub(in crate::core) fn parent(&self, buffer: usize, id: u64) -> Option<Chore> {
+    pub(in crate::core) fn parent(&self, buffer: Buffer, id: u64) -> Option<Chore> {
         self.parents.get(&(buffer, id)).copied()
     }
 
     /// Adds a parent, or replaces what was to be told of it.
-    pub(in crate::core) fn add_parent(&mut self, buffer: usize, id: u64, chore: Chore) {
+    pub(in crate::core) fn add_parent(&mut self, buffer: Buffer, id: u64, chore: Chore) {
         self.parents.insert((buffer, id), chore);
     }
 
     /// Returns whether it was there.
-    pub(in crate::core) fn remove_parent(&mut self, buffer: usize, id: u64) -> bool {
+    pub(in crate::core) fn remove_parent(&mut self, buffer: Buffer, id: u64) -> bool {
         self.parents.remove(&(buffer, id)).is_some()
     }
 
     /// All parents, as they are now.
     #[cfg(feature = "redb")]
-    pub(in crate::core) fn parents(&self) -> BTreeMap<(usize, u64), Chore> {
+    pub(in crate::core) fn parents(&self) -> BTreeMap<(Buffer, u64), Chore> {
         self.parents.clone()
     }
 
     /// Whether the children of a parent are to be told of this end.
-    pub(in crate::core) fn tells(&self, buffer: usize, id: u64, end: ParentEnd) -> bool {
+    pub(in crate::core) fn tells(&self, buffer: Buffer, id: u64, end: ParentEnd) -> bool {
         self.parent(buffer, id).is_some_and(|chore| chore.end == end)
     }
 
@@ -75,7 +76,7 @@ impl Chores {
     }
 
     /// Adds a space to purge.
-    pub(in crate::core) fn add_purge(&mut self, buffer: usize, space: u32, may_have_edges: bool) {
+    pub(in crate::core) fn add_purge(&mut self, buffer: Buffer, space: u32, may_have_edges: bool) {
         self.purges.push_back((buffer, space));
         if may_have_edges {
             self.purges_with_edges.insert(space, keys::space_prefix(space));
@@ -88,12 +89,12 @@ impl Chores {
     }
 
     /// The next space of a write buffer to purge.
-    pub(in crate::core) fn next_purge(&self, buffer: usize) -> Option<u32> {
+    pub(in crate::core) fn next_purge(&self, buffer: Buffer) -> Option<u32> {
         self.purges(buffer).next()
     }
 
     /// The spaces to purge in a write buffer.
-    pub(in crate::core) fn purges(&self, buffer: usize) -> impl Iterator<Item = u32> {
+    pub(in crate::core) fn purges(&self, buffer: Buffer) -> impl Iterator<Item = u32> {
         self.purges.iter().filter(move |(of, _)| *of == buffer).map(|(_, space)| *space)
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Header, NEVER, Table, Value};
 
+use super::buffers::Buffer;
 use super::decided::Wait;
 use super::wait_keys::SessionWait;
 use crate::SessionId;
@@ -173,7 +174,7 @@ pub(crate) struct Grant {
     pub(crate) session: SessionId,
     pub(crate) header: Header,
     /// The write buffer, table and key of the row that ends with the body, unless `row` has it.
-    pub(crate) buffer: usize,
+    pub(crate) buffer: Buffer,
     pub(crate) table: Table,
     pub(crate) key: Vec<u8>,
     /// The row that ends with the body, if it was in memory.

@@ -10,7 +10,8 @@ use tubewell_drivers::{Ledger, NEVER};
 
 use super::IdleState;
 use super::alignment::Schedules;
-use super::buffers::{FILE, MEMORY};
+use super::buffers::{Buffer, PerBuffer};
+
 use super::chores::Chores;
 use super::claim_table::Claims;
 use super::config::Config;
@@ -39,7 +40,7 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) now: Now,
     pub(crate) wall: Wall,
-    pub(crate) buffers: [WriteBuffer; 2],
+    pub(crate) buffers: PerBuffer<WriteBuffer>,
     pub(crate) tubes: Tubes,
     pub(in crate::core) chores: Chores,
     pub(in crate::core) claims: Claims,
@@ -81,13 +82,13 @@ impl Core {
     }
 
     /// The index of the write buffer that has the rows of a tube.
-    pub(crate) fn buffer_of(&self, number: u32) -> usize {
-        self.tubes.get(number).map_or(FILE, |tube| tube.buffer)
+    pub(crate) fn buffer_of(&self, number: u32) -> Buffer {
+        self.tubes.get(number).map_or(Buffer::File, |tube| tube.buffer)
     }
 
     /// The ledger of a tube.
     pub(in crate::core) fn ledger<'a>(
-        buffers: &'a mut [WriteBuffer; 2],
+        buffers: &'a mut PerBuffer<WriteBuffer>,
         tube: &'a mut TubeState,
     ) -> Ledger<'a, WriteBuffer> {
         Ledger {
@@ -129,7 +130,7 @@ impl Core {
     pub(in crate::core) fn visibility(&self, number: u32) -> Visibility {
         let Some(tube) = self.tubes.get(number) else { return Visibility::Memory };
         match (tube.buffer, tube.durability) {
-            (MEMORY, _) => Visibility::Memory,
+            (Buffer::Memory, _) => Visibility::Memory,
             (_, Durability::Flush) => Visibility::Flushed,
             (_, Durability::Write { flush_within }) => {
                 Visibility::Written(crate::base::micros::micros_ceil(flush_within))
@@ -152,7 +153,7 @@ impl Core {
         let id_at_risk = self.ids.are_at_risk_below(self.ids.next());
         let wait = match visibility {
             Visibility::Flushed => Some(self.flush_of(buffer)),
-            _ if id_at_risk => Some(self.flush_of(FILE)),
+            _ if id_at_risk => Some(self.flush_of(Buffer::File)),
             Visibility::Written(_) => Some(self.write_of(buffer)),
             Visibility::Memory | Visibility::Within(_) => None,
         };
@@ -161,15 +162,15 @@ impl Core {
 
     /// A wait for the write of everything that is decided so far: for its flush if there is no
     /// journal.
-    pub(in crate::core) fn write_of(&self, buffer: usize) -> Wait {
-        if self.buffers[FILE].journal().is_none() {
+    pub(in crate::core) fn write_of(&self, buffer: Buffer) -> Wait {
+        if self.buffers[Buffer::File].journal().is_none() {
             return self.flush_of(buffer);
         }
-        Wait::Write(self.buffers[FILE].write_batch().clone())
+        Wait::Write(self.buffers[Buffer::File].write_batch().clone())
     }
 
     /// A wait for the flush of everything that is decided so far.
-    pub(crate) fn flush_of(&self, buffer: usize) -> Wait {
+    pub(crate) fn flush_of(&self, buffer: Buffer) -> Wait {
         Wait::Flush(buffer, self.buffers[buffer].batch.clone())
     }
 
@@ -231,7 +232,7 @@ impl Core {
     }
 
     /// Sets the timer of the flush of changes that are visible before it.
-    pub(in crate::core) fn schedule_flush(&mut self, index: usize, visibility: Visibility) {
+    pub(in crate::core) fn schedule_flush(&mut self, index: Buffer, visibility: Visibility) {
         let (Visibility::Within(delay) | Visibility::Written(delay)) = visibility else { return };
         let flush_by = self.now.running.saturating_add(delay);
         let buffer = &mut self.buffers[index];
@@ -279,14 +280,14 @@ impl Core {
     }
 
     /// Whether a write buffer has as many edits as one commit may hold.
-    pub(crate) fn buffer_is_full(&self, buffer: usize) -> bool {
+    pub(crate) fn buffer_is_full(&self, buffer: Buffer) -> bool {
         let active = &self.buffers[buffer].edits.active;
         active.len() >= self.config.max_pending_rows
             || active.bytes() >= self.config.max_pending_bytes
     }
 
     /// Removes the flush timer of a write buffer whose flush begins.
-    pub(crate) fn cancel_flush_timer(&mut self, buffer: usize) {
+    pub(crate) fn cancel_flush_timer(&mut self, buffer: Buffer) {
         if let Some(by) = self.buffers[buffer].flush_by {
             self.timers.remove(&(by, Timer::Flush(buffer)));
         }

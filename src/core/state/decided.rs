@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::buffers::FILE;
+use super::buffers::Buffer;
 use crate::commit::Batch;
 
 /// An answer, and what the caller waits for before it gets the answer.
@@ -15,7 +15,7 @@ pub(crate) struct Decided<T> {
 #[derive(Clone, Debug)]
 pub(crate) enum Wait {
     /// The flush of a commit, of the write buffer with this index.
-    Flush(usize, Arc<Batch>),
+    Flush(Buffer, Arc<Batch>),
     /// The write of a commit of the file to the journal. A call that does not block waits for the
     /// batch.
     Write(Arc<Batch>),
@@ -30,10 +30,10 @@ impl Wait {
     }
 
     /// The index of the write buffer.
-    pub(crate) fn buffer(&self) -> usize {
+    pub(crate) fn buffer(&self) -> Buffer {
         match self {
             Wait::Flush(buffer, _) => *buffer,
-            Wait::Write(_) => FILE,
+            Wait::Write(_) => Buffer::File,
         }
     }
 
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn wait_for_several_calls_includes_the_latest_commit_of_each() {
-        let flush = |number| Some(Wait::Flush(FILE, Batch::new(number)));
+        let flush = |number| Some(Wait::Flush(Buffer::File, Batch::new(number)));
         let write = |number| Some(Wait::Write(Batch::new(number)));
         let flushes = |wait: Option<Wait>| match wait {
             Some(Wait::Flush(_, batch)) => Some(batch.number),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::buffers::Buffer;
 use super::days::Counted;
 use super::parents::Chore;
 
@@ -20,7 +21,7 @@ pub(crate) struct InDoubt {
     /// Those of them for which other tasks wait since.
     pub(in crate::core) waited_for: BTreeSet<u64>,
     /// The chores before it.
-    pub(in crate::core) chores: BTreeMap<(usize, u64), Chore>,
+    pub(in crate::core) chores: BTreeMap<(Buffer, u64), Chore>,
     /// What it counts, by tube, once its commit is in the file.
     pub(in crate::core) counted: Vec<(u32, Counted)>,
 }

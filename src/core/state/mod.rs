@@ -47,7 +47,7 @@ mod watches;
 pub(super) mod window;
 
 pub(in crate::core) use alignment::Schedules;
-pub(crate) use buffers::{FILE, MEMORY};
+pub(crate) use buffers::{Buffer, PerBuffer};
 pub(in crate::core) use calendars::Expression;
 pub(super) use chores::Chores;
 pub(super) use claim_table::Claims;

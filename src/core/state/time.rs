@@ -2,6 +2,7 @@
 
 use tubewell_drivers::NEVER;
 
+use super::buffers::Buffer;
 use super::wait_keys::WatchKey;
 use crate::SessionId;
 
@@ -67,7 +68,7 @@ pub(crate) enum Timer {
     /// The grace period of this session ends.
     Grace(SessionId),
     /// The active edits of this write buffer must be flushed.
-    Flush(usize),
+    Flush(Buffer),
     /// Checks whether the store is idle.
     Idle,
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bincode::{Decode, Encode};
 use tubewell_drivers::{Counts, Driver, HeadCache, NEVER, Shelf, Traits};
 
+use super::buffers::Buffer;
 use super::days::DayState;
 use super::gates::Gates;
 use super::holders::{Holders, Removed};
@@ -93,7 +94,7 @@ pub(crate) struct TubeState {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) durability: Durability,
     /// The index of the write buffer that has its rows.
-    pub(crate) buffer: usize,
+    pub(crate) buffer: Buffer,
     /// Tasks by shelf, as decided. Written with the next commit when they change.
     pub(crate) counts: Counts,
     /// Tasks by state, and calls, as far as they are visible.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::buffers::PerBuffer;
 use super::claims::Grant;
 use super::core::Core;
 use super::decided::Decided;
@@ -40,7 +41,7 @@ pub(crate) struct Waits {
     takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) watches: Watches,
     /// By write buffer.
-    pub(in crate::core) lines: [Line<Core>; 2],
+    pub(in crate::core) lines: PerBuffer<Line<Core>>,
     /// Threads that wait for space in a write buffer, or for its leader.
     blocked_callers: usize,
     /// How many waits have begun.

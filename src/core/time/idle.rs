@@ -5,7 +5,7 @@
 use tubewell_drivers::{Reads, Record, Table, keys};
 
 use crate::Result;
-use crate::core::state::{Core, FILE, Timer};
+use crate::core::state::{Buffer, Core, Timer};
 use crate::storage::{Engine, Overlay};
 
 /// An idle period of this many microseconds allows a shrink.
@@ -48,7 +48,8 @@ impl Core {
         self.idle.timer_set = false;
         let Some(last_commit) = self.idle.last_commit else { return };
         let idle_for = self.now.running.saturating_sub(last_commit);
-        let large = self.buffers[FILE].engine().is_some_and(|engine| engine.size() > SMALL_FILE);
+        let large =
+            self.buffers[Buffer::File].engine().is_some_and(|engine| engine.size() > SMALL_FILE);
         let short_allowed = large && self.now.running >= self.idle.short_idle_allowed_at;
         if idle_for < LONG_IDLE_PERIOD {
             // If commits are frequent, this skips the short idle periods between them.
@@ -59,7 +60,7 @@ impl Core {
             });
         }
         // A commit in progress starts the idle detection anew when it ends.
-        if !self.is_idle() || self.buffers[FILE].has_leader {
+        if !self.is_idle() || self.buffers[Buffer::File].has_leader {
             return;
         }
         if idle_for >= LONG_IDLE_PERIOD {
@@ -75,7 +76,7 @@ impl Core {
 
     /// Whether the store has nothing to commit.
     pub(crate) fn is_idle(&self) -> bool {
-        let buffer = &self.buffers[FILE];
+        let buffer = &self.buffers[Buffer::File];
         self.check_open().is_ok() && !buffer.is_dirty() && !buffer.has_waiters
     }
 

@@ -8,7 +8,7 @@ use tubewell_drivers::{Found, Header, NEVER, Position, Shelf, Value, keys};
 
 use super::DueKind;
 use crate::core::history::Entry;
-use crate::core::state::{Core, FILE, MEMORY, Timer};
+use crate::core::state::{Buffer, Core, Timer};
 use crate::{Error, EventKind, Result, TaskState};
 
 /// A slice of the sweep ends with the due with which it has edited this many rows: a task may have
@@ -17,7 +17,7 @@ const SLICE_ROWS: usize = 4096;
 
 /// A task that is due.
 struct TaskDue {
-    buffer: usize,
+    buffer: Buffer,
     kind: DueKind,
     key: Vec<u8>,
     pointer: Value,
@@ -49,7 +49,7 @@ impl Core {
 
     /// How many rows have edits that are in no commit.
     pub(in crate::core) fn active_rows(&self) -> usize {
-        [FILE, MEMORY].into_iter().map(|buffer| self.buffers[buffer].edits.active.len()).sum()
+        Buffer::ALL.into_iter().map(|buffer| self.buffers[buffer].edits.active.len()).sum()
     }
 
     /// Processes the first due or timer. Returns false if nothing is due.
@@ -88,7 +88,7 @@ impl Core {
     fn first_task_due(&mut self) -> Result<Option<TaskDue>> {
         let mut first: Option<TaskDue> = None;
         for (buffer, kind) in
-            [FILE, MEMORY].into_iter().flat_map(|it| DueKind::ALL.map(|kind| (it, kind)))
+            Buffer::ALL.into_iter().flat_map(|it| DueKind::ALL.map(|kind| (it, kind)))
         {
             let Some(due) = self.next_task_due(buffer, kind)? else { continue };
             let is_first =
@@ -101,7 +101,7 @@ impl Core {
     }
 
     /// The first due of a write buffer, if it is due now. Updates the earliest due.
-    fn next_task_due(&mut self, number: usize, kind: DueKind) -> Result<Option<TaskDue>> {
+    fn next_task_due(&mut self, number: Buffer, kind: DueKind) -> Result<Option<TaskDue>> {
         let buffer = &mut self.buffers[number];
         if buffer.engine().is_none() {
             kind.cursor(buffer).earliest = NEVER;
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Whether a write buffer has tasks that are due.
-    pub(in crate::core) fn has_due(&self, buffer: usize) -> bool {
+    pub(in crate::core) fn has_due(&self, buffer: Buffer) -> bool {
         let buffer = &self.buffers[buffer];
         let moment = buffer.moments.earliest;
         buffer.dues.earliest <= self.now.timeline
@@ -257,7 +257,7 @@ impl Core {
 mod tests {
     use std::time::Duration;
 
-    use super::{FILE, NEVER};
+    use super::{Buffer, NEVER};
     use crate::{
         Backoff, Claim, Durability, Ending, Error, FIFO, FIFOTTL, Keep, ManualClock, Put, Store,
         TubeOptions,
@@ -395,9 +395,9 @@ mod tests {
             assert_eq!(due.statistics().unwrap().calls.ttl, slices * 64);
             live.put("now").unwrap();
             live.try_take().unwrap().unwrap().ack().unwrap();
-            let active = store.inner().run(|core| core.buffers[FILE].edits.active.len());
+            let active = store.inner().run(|core| core.buffers[Buffer::File].edits.active.len());
             assert!(active <= 512 + 4 * 64, "{active} active rows");
-            store.inner().wait_for_capacity(FILE).unwrap();
+            store.inner().wait_for_capacity(Buffer::File).unwrap();
         }
         assert_eq!(slices, 10_000 / 64);
         assert_eq!(store.admin().verify().unwrap(), [""; 0]);

@@ -14,7 +14,7 @@ use tubewell_drivers::{NEVER, Reads, Table};
 use crate::Result;
 use crate::commit::DueCursor;
 use crate::core::catalog::encode;
-use crate::core::state::{Core, FILE, LAST, OLDEST_STORE, SAME_CLOCK};
+use crate::core::state::{Buffer, Core, LAST, OLDEST_STORE, SAME_CLOCK};
 
 /// The key of the row of `meta` that stores an untrusted wall clock. Releases that do not know the
 /// row leave it alone.
@@ -78,19 +78,19 @@ impl Core {
     /// Sets the start of the timeline for this run. `floor` is its moment at the last commit. An
     /// untrusted clock is written with the next commit, at the latest at close.
     pub(crate) fn start_timeline(&mut self, floor: Option<u64>, wall: u64) -> Result<()> {
-        let row = self.buffers[FILE].get(Table::Meta, UNTRUSTED)?;
-        let ahead = self.buffers[FILE].get(Table::Meta, AHEAD)?;
+        let row = self.buffers[Buffer::File].get(Table::Meta, UNTRUSTED)?;
+        let ahead = self.buffers[Buffer::File].get(Table::Meta, AHEAD)?;
         let stored = StoredClocks::of_rows(row.as_deref(), ahead.as_deref());
         let limit = if self.config.trust_wall { NEVER } else { self.config.wall_limit };
         let TimelineStart { timeline, untrusted, set_back } =
             timeline_start(floor, wall, stored, limit);
         match untrusted {
             Some(untrusted) if stored.untrusted != Some(untrusted) => {
-                let rows = &mut self.buffers[FILE].edits.active;
+                let rows = &mut self.buffers[Buffer::File].edits.active;
                 rows.replace(Table::Meta, UNTRUSTED.to_vec(), encode(&untrusted));
             }
             None if row.is_some() => {
-                self.buffers[FILE].edits.active.remove(Table::Meta, UNTRUSTED.to_vec());
+                self.buffers[Buffer::File].edits.active.remove(Table::Meta, UNTRUSTED.to_vec());
             }
             _ => {}
         }
@@ -98,8 +98,8 @@ impl Core {
         self.wall.opened(stored.ahead, untrusted.map(|_| wall), set_back);
         self.note_lead(true);
         // There may be tasks that wait for a moment.
-        self.buffers[FILE].moments = DueCursor::default();
-        self.buffers[FILE].end_call();
+        self.buffers[Buffer::File].moments = DueCursor::default();
+        self.buffers[Buffer::File].end_call();
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Core {
     /// changed. Reads the clock once a second, and before the last commit.
     pub(in crate::core) fn note_lead(&mut self, closing: bool) {
         let Some(ahead) = self.wall.lead_to_store(self.now.timeline, closing) else { return };
-        let rows = &mut self.buffers[FILE].edits.active;
+        let rows = &mut self.buffers[Buffer::File].edits.active;
         if ahead == 0 {
             rows.remove(Table::Meta, AHEAD.to_vec());
         } else {

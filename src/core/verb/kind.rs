@@ -1,5 +1,7 @@
 //! What verbs do, and so what they wait for.
 
+use crate::core::state::Buffer;
+
 /// What a call does, and so whether it needs space in its write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -29,7 +31,7 @@ impl Kind {
     }
 
     /// The write buffer that must have space before it is carried out.
-    pub(crate) fn space_in(self, buffer: usize) -> Option<usize> {
+    pub(crate) fn space_in(self, buffer: Buffer) -> Option<Buffer> {
         self.needs_space().then_some(buffer)
     }
 }

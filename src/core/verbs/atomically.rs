@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::commit::DueCursor;
-use crate::core::state::Core;
+use crate::core::state::{Buffer, Core};
 
 impl Core {
     /// Runs edits of the tasks of a tube. If one of them fails, those before it are taken back. The
@@ -31,7 +31,7 @@ impl Core {
     /// As `atomically_in`. The edits stay in a layer of their own, which the caller ends.
     pub(super) fn edit_in_a_layer<T>(
         &mut self,
-        buffer: usize,
+        buffer: Buffer,
         numbers: &[u32],
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
-use crate::core::state::{Core, Decided, FILE, MEMORY, Wait, check_key};
+use crate::core::state::{Buffer, Core, Decided, PerBuffer, Wait, check_key};
 use crate::core::verb::{Decide, Limits, verb};
 use crate::values::task::TaskInfo;
 use crate::{Error, Receipt, Result};
@@ -24,7 +24,7 @@ pub(in crate::core) struct Keyed {
 pub(in crate::core) enum KeyLookUp {
     Task(Keyed),
     /// No task. The write buffers that have a row of it which is left over.
-    Free([bool; 2]),
+    Free(PerBuffer<bool>),
 }
 
 verb! {
@@ -69,8 +69,8 @@ impl Core {
 
     /// Which task has a key.
     pub(in crate::core) fn look_up_key(&mut self, key: &str) -> Result<KeyLookUp> {
-        let mut left_over = [false; 2];
-        for buffer in [FILE, MEMORY] {
+        let mut left_over = PerBuffer::default();
+        for buffer in Buffer::ALL {
             match self.look_up_key_in(buffer, key)? {
                 None => {}
                 Some(None) => left_over[buffer] = true,
@@ -83,7 +83,7 @@ impl Core {
     /// The ids of all tasks that have a key: not more than one, if memory agrees with the file.
     pub(in crate::core) fn tasks_with_key(&mut self, key: &str) -> Result<Vec<u64>> {
         let mut tasks = Vec::new();
-        for buffer in [FILE, MEMORY] {
+        for buffer in Buffer::ALL {
             tasks.extend(self.look_up_key_in(buffer, key)?.flatten().map(|keyed| keyed.id));
         }
         Ok(tasks)
@@ -99,8 +99,8 @@ impl Core {
     /// The row of a key in a write buffer, as the task that has the key; `None` inside if the row is
     /// left over.
     #[expect(clippy::option_option, reason = "no row, and a row without a task")]
-    fn look_up_key_in(&mut self, buffer: usize, key: &str) -> Result<Option<Option<Keyed>>> {
-        if buffer == MEMORY && self.buffers[buffer].engine().is_none() {
+    fn look_up_key_in(&mut self, buffer: Buffer, key: &str) -> Result<Option<Option<Keyed>>> {
+        if buffer == Buffer::Memory && self.buffers[buffer].engine().is_none() {
             return Ok(None);
         }
         let row = self.buffers[buffer].get(Table::Index, &keys::of_key(key))?;
@@ -126,7 +126,12 @@ impl Core {
     }
 
     /// Removes the row of a key that is left over, so that a task of this tube can have the key.
-    pub(in crate::core) fn clear_key(&mut self, number: u32, key: &str, left_over: [bool; 2]) {
+    pub(in crate::core) fn clear_key(
+        &mut self,
+        number: u32,
+        key: &str,
+        left_over: PerBuffer<bool>,
+    ) {
         let buffer = self.buffer_of(number);
         if left_over[buffer] {
             self.buffers[buffer].remove(Table::Index, keys::of_key(key));
@@ -168,7 +173,7 @@ impl Core {
     /// What the answer waits for that no task has a key: the flush that is under way, which may have
     /// the end of the task that had it.
     pub(in crate::core) fn wait_of_absence(&self) -> Option<Wait> {
-        Some(Wait::Flush(FILE, self.buffers[FILE].batch_of_changes()?.clone()))
+        Some(Wait::Flush(Buffer::File, self.buffers[Buffer::File].batch_of_changes()?.clone()))
     }
 }
 

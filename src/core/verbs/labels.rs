@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Found, TaggedId};
 
 use crate::Result;
-use crate::core::state::{Core, Decided, FILE, MEMORY};
+use crate::core::state::{Buffer, Core, Decided};
 use crate::core::verb::{Decide, verb};
 use crate::core::wire::wire_struct;
 use crate::values::listing::TagCount;
@@ -128,8 +128,8 @@ impl Core {
     }
 
     /// The write buffers that have an engine.
-    fn open_buffers(&self) -> impl Iterator<Item = usize> + use<> {
-        let has_memory = self.buffers[MEMORY].engine().is_some();
-        [FILE, MEMORY].into_iter().filter(move |buffer| *buffer == FILE || has_memory)
+    fn open_buffers(&self) -> impl Iterator<Item = Buffer> + use<> {
+        let has_memory = self.buffers[Buffer::Memory].engine().is_some();
+        Buffer::ALL.into_iter().filter(move |buffer| *buffer == Buffer::File || has_memory)
     }
 }

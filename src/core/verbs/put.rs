@@ -8,7 +8,7 @@ use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
-use crate::core::state::{Core, Decided, FILE, PutRequest, TubeState};
+use crate::core::state::{Buffer, Core, Decided, PutRequest, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::options::micros;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
@@ -270,8 +270,8 @@ impl Core {
         bytes: usize,
         tasks: usize,
     ) -> Result<()> {
-        let buffer = &self.buffers[FILE];
-        let in_file = self.buffer_of(number) == FILE;
+        let buffer = &self.buffers[Buffer::File];
+        let in_file = self.buffer_of(number) == Buffer::File;
         let Some(engine) = buffer.engine().filter(|_| in_file) else { return Ok(()) };
         let needed = (bytes as u64).saturating_add(TASK_OVERHEAD.saturating_mul(tasks as u64));
         let pending = (buffer.edits.bytes() as u64).saturating_mul(2);
@@ -285,7 +285,7 @@ impl Core {
 
     /// Notes that a task is removed from the file: its space can be used again.
     pub(in crate::core) fn note_freed(&mut self, number: u32, header: &Header) {
-        if self.buffer_of(number) == FILE {
+        if self.buffer_of(number) == Buffer::File {
             let freed = header.size.saturating_add(TASK_OVERHEAD);
             self.idle.free_in_file = self.idle.free_in_file.saturating_add(freed);
         }

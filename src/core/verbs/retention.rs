@@ -6,8 +6,8 @@
 use tubewell_drivers::Shelf;
 
 use crate::commit::Visibility;
-use crate::core::state::Core;
 use crate::core::state::window::Rank;
+use crate::core::state::{Buffer, Core};
 use crate::{Error, Result};
 
 /// How many of the oldest kept tasks one end removes. More than it adds, so that a tube whose surplus
@@ -50,7 +50,7 @@ impl Core {
 
     /// Removes some tasks of the next tube of a write buffer that has more than it keeps. Returns
     /// false if no tube has.
-    pub(in crate::core) fn trim_next_surplus(&mut self, buffer: usize) -> Result<bool> {
+    pub(in crate::core) fn trim_next_surplus(&mut self, buffer: Buffer) -> Result<bool> {
         let is_of = |number: &u32| self.buffer_of(*number) == buffer;
         let Some(number) = self.chores.surplus().find(is_of) else { return Ok(false) };
         let is_done = match self.publish_together(|core| core.trim_surplus(number)) {

@@ -15,7 +15,7 @@ use crate::commit::Visibility;
 use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
-use crate::core::state::{ClaimState, Core, Counted, Definition, FILE, Grant, Timer};
+use crate::core::state::{Buffer, ClaimState, Core, Counted, Definition, Grant, Timer};
 use crate::{Error, EventKind, Result, SessionId, TaskState};
 
 /// The maximum number of tasks that one call takes while it holds the lock.
@@ -31,7 +31,7 @@ pub(crate) struct Grants {
     /// The error that ended the step.
     pub(crate) error: Option<Error>,
     /// The write buffer that must have space before more tasks are taken.
-    pub(crate) later: Option<usize>,
+    pub(crate) later: Option<Buffer>,
 }
 
 /// The result of one step of a take.
@@ -365,7 +365,7 @@ impl Core {
             id,
             epoch,
             session,
-            buffer: FILE,
+            buffer: Buffer::File,
             table: Table::Bodies,
             key: Vec::new(),
             row,

@@ -142,14 +142,14 @@ mod tests {
     use tubewell_drivers::{Reads, Table, keys};
 
     use super::*;
-    use crate::core::state::FILE;
+    use crate::core::state::Buffer;
     use crate::{FIFO, IDEMPOTENCY_KEY_TIME, ManualClock, OnKey, Put, Store, TubeOptions};
 
     /// How many tokens the file has.
     fn tokens(store: &Store) -> usize {
         let rows = store.inner().run(|core| {
             let end = keys::end_of(&[keys::TOKEN]);
-            core.buffers[FILE].scan(Table::Index, &[keys::TOKEN], &end, usize::MAX)
+            core.buffers[Buffer::File].scan(Table::Index, &[keys::TOKEN], &end, usize::MAX)
         });
         assert_eq!(store.admin().verify().unwrap(), [""; 0]);
         rows.unwrap().len()

@@ -13,7 +13,7 @@ use super::keys::KeyLookUp;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::Fate;
 use crate::core::state::{
-    AckedTask, ClaimKey, Core, FILE, InDoubt, MEMORY, PutInto, PutRequest, TaskEnd,
+    AckedTask, Buffer, ClaimKey, Core, InDoubt, PutInto, PutRequest, TaskEnd,
 };
 use crate::storage::Checkpoint;
 use crate::{Ending, Error, EventKind, OnKey, Result, TaskState};
@@ -98,7 +98,7 @@ impl Core {
         self.check_claim(key)?;
         self.check_no_waiting_children(key)?;
         let tube = self.tubes.get(key.tube).ok_or(Error::NotTaken { id: key.id })?;
-        if tube.buffer == MEMORY {
+        if tube.buffer == Buffer::Memory {
             return Err(refuse_temporary(&tube.definition.name));
         }
         if let Some(end) = end.as_end() {
@@ -125,7 +125,7 @@ impl Core {
     /// Decides the calls of a transaction, all or none. The edits stay in a layer of their own until
     /// [`begin_transaction_commit`](Core::begin_transaction_commit).
     pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
-        let first = self.buffers[FILE].changes.len();
+        let first = self.buffers[Buffer::File].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
         let numbers: Vec<u32> = calls.iter().map(TransactionCall::tube).collect();
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
@@ -133,7 +133,7 @@ impl Core {
         let chores = self.chores.parents();
         let noted = self.waits.watches.noted_endings(&ended);
         self.undo.begin_transaction();
-        let edited = self.edit_in_a_layer(FILE, &numbers, |core| {
+        let edited = self.edit_in_a_layer(Buffer::File, &numbers, |core| {
             let edited = calls.into_iter().map(|call| match call {
                 TransactionCall::Put { id, into: PutInto { tube, request, .. } } => {
                     let header = headers.next().ok_or(Error::Closed)?;
@@ -151,7 +151,7 @@ impl Core {
                     }
                 });
                 let counted = self.undo.end_transaction();
-                let buffer = &self.buffers[FILE];
+                let buffer = &self.buffers[Buffer::File];
                 self.undo.in_doubt = Some(InDoubt {
                     commit: buffer.edits.next_commit(),
                     changes: first..buffer.changes.len(),
@@ -243,7 +243,7 @@ impl Core {
         before: u64,
     ) -> Result<Header> {
         let state = self.tube(number, name)?;
-        if state.buffer == MEMORY {
+        if state.buffer == Buffer::Memory {
             return Err(refuse_temporary(name));
         }
         if !state.waiting_puts.is_empty() {

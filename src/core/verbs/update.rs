@@ -321,7 +321,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use crate::core::verbs::Ack;
-    use crate::core::{FILE, Grant, TakeAttempt};
+    use crate::core::{Buffer, Grant, TakeAttempt};
     use crate::handle::take::read_claim;
     use crate::{FIFOTTL, ManualClock, Put, Store, Tube, TubeOptions, UTUBETTL, Update};
 
@@ -388,7 +388,7 @@ mod tests {
                 assert_eq!(store.admin().verify().unwrap(), [""; 0]);
                 let id = grant.id;
                 assert!(read_claim(store.local(), grant, None).unwrap().is_none());
-                assert!(store.handle.make(FILE, key, &Ack { result: None }).is_err());
+                assert!(store.handle.make(Buffer::File, key, &Ack { result: None }).is_err());
                 assert_eq!(tube.claim(id).unwrap().body(), vec![8; new]);
             });
         }

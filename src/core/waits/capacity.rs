@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::core::state::{CapacitySlot, Core, Decided, FILE, InLine, Line, LineCall, MEMORY};
+use crate::core::state::{Buffer, CapacitySlot, Core, Decided, InLine, Line, LineCall};
 use crate::core::verb::{Decide, verb};
 
 verb! {
@@ -28,7 +28,7 @@ impl Core {
     /// waited.
     pub(crate) fn has_capacity(
         &self,
-        buffer: usize,
+        buffer: Buffer,
         max_rows: usize,
         arrival: Option<u64>,
     ) -> bool {
@@ -50,7 +50,7 @@ impl Core {
     /// `arrival` is set for a call that has waited: it keeps its place.
     pub(crate) fn wait_for_capacity(
         &mut self,
-        buffer: usize,
+        buffer: Buffer,
         max_rows: usize,
         arrival: Option<u64>,
     ) -> (u64, Arc<CapacitySlot>) {
@@ -61,18 +61,18 @@ impl Core {
     }
 
     /// Adds a call to the queue of a write buffer: it is carried out once there is space.
-    pub(crate) fn wait_in_line(&mut self, buffer: usize, call: LineCall<Core>) {
+    pub(crate) fn wait_in_line(&mut self, buffer: Buffer, call: LineCall<Core>) {
         let arrival = self.waits.next_arrival();
         self.stand_in_line(buffer, arrival, InLine::Call(call));
     }
 
-    fn stand_in_line(&mut self, buffer: usize, arrival: u64, waiting: InLine<Core>) {
+    fn stand_in_line(&mut self, buffer: Buffer, arrival: u64, waiting: InLine<Core>) {
         self.waits.lines[buffer].stand(arrival, waiting);
         self.commit_for_waiters(buffer);
     }
 
     /// Has the writer thread commit a write buffer, so that it has space again.
-    fn commit_for_waiters(&mut self, buffer: usize) {
+    fn commit_for_waiters(&mut self, buffer: Buffer) {
         if self.buffers[buffer].is_dirty() {
             self.buffers[buffer].has_waiters = true;
             self.effects.call_writer = true;
@@ -80,12 +80,12 @@ impl Core {
     }
 
     /// A call that was called looks for space now.
-    pub(crate) fn answer_capacity_call(&mut self, buffer: usize) {
+    pub(crate) fn answer_capacity_call(&mut self, buffer: Buffer) {
         self.waits.lines[buffer].note_looked();
     }
 
     /// A waiting call gives up. If it was called, its turn passes on.
-    pub(crate) fn cancel_capacity_wait(&mut self, buffer: usize, arrival: u64) {
+    pub(crate) fn cancel_capacity_wait(&mut self, buffer: Buffer, arrival: u64) {
         if !self.waits.lines[buffer].leave(arrival) {
             self.answer_capacity_call(buffer);
         }
@@ -100,10 +100,10 @@ impl Core {
     /// them once the store is closed or has failed. Stops at a call, which the caller carries out before
     /// it asks again. Runs each time the lock is released, so no freed space is missed.
     pub(crate) fn serve_capacity(&mut self) -> Option<LineCall<Core>> {
-        [FILE, MEMORY].into_iter().find_map(|buffer| self.serve_buffer(buffer))
+        Buffer::ALL.into_iter().find_map(|buffer| self.serve_buffer(buffer))
     }
 
-    fn serve_buffer(&mut self, buffer: usize) -> Option<LineCall<Core>> {
+    fn serve_buffer(&mut self, buffer: Buffer) -> Option<LineCall<Core>> {
         if self.waits.lines[buffer].is_empty() {
             return None;
         }
@@ -114,7 +114,7 @@ impl Core {
         next
     }
 
-    fn serve_some(&mut self, buffer: usize) -> Option<LineCall<Core>> {
+    fn serve_some(&mut self, buffer: Buffer) -> Option<LineCall<Core>> {
         let refused = self.check_open().is_err();
         let free = self.rows_for_line(buffer);
         let rows = self.buffers[buffer].edits.active.len();
@@ -138,7 +138,7 @@ impl Core {
 
     /// Whether a call in line has space.
     pub(crate) fn line_has_space(&self) -> bool {
-        [FILE, MEMORY].into_iter().any(|buffer| {
+        Buffer::ALL.into_iter().any(|buffer| {
             let line = &self.waits.lines[buffer];
             !line.is_empty() && self.rows_for_line(buffer) > line.called() && line.calls() > 0
         })
@@ -159,7 +159,7 @@ impl Core {
 
     /// How many rows the line may fill. It leaves some to the threads that are blocked, which look for space
     /// later than the line does, and to the sweeper among them.
-    fn rows_for_line(&self, buffer: usize) -> usize {
+    fn rows_for_line(&self, buffer: Buffer) -> usize {
         if self.check_open().is_err() {
             return usize::MAX;
         }
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// How many rows a write buffer has left before it is full.
-    fn free_rows(&self, buffer: usize) -> usize {
+    fn free_rows(&self, buffer: Buffer) -> usize {
         if self.buffer_is_full(buffer) {
             return 0;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::state::{
-    Core, Decided, FILE, PutRequest, PutSlot, SessionWait, Timer, Wait, WaitingPut,
+    Buffer, Core, Decided, PutRequest, PutSlot, SessionWait, Timer, Wait, WaitingPut,
 };
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, TubeRef, verb};
 use crate::{Error, Receipt, Result, SessionId};
@@ -139,7 +139,7 @@ impl Core {
         match wait {
             Wait::Flush(buffer, _) => self.buffers[*buffer].has_waiters = true,
             Wait::Write(_) => {
-                self.buffers[FILE].needs_write = true;
+                self.buffers[Buffer::File].needs_write = true;
                 let effects = &mut self.effects;
                 effects.call_checkpointer |= effects.writer_is_busy;
                 effects.call_sweeper |= effects.writer_is_busy && self.threads.checkpoint_is_busy;

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use crate::core::catalog::TubeHead;
-use crate::core::state::{Core, Grant, SessionWait, TakeSlot, Timer, TubeState, Wait, WaitingTake};
+use crate::core::state::{
+    Buffer, Core, Grant, SessionWait, TakeSlot, Timer, TubeState, Wait, WaitingTake,
+};
 use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, TakeStep};
 use crate::{Result, SessionId};
 
@@ -210,7 +212,7 @@ pub(crate) enum TakeAttempt {
     /// The arrival and the slot of the waiting take.
     Waiting(u64, Arc<TakeSlot>),
     /// Repeat the take once this write buffer has capacity.
-    Retry(usize),
+    Retry(Buffer),
 }
 
 impl TakeAttempt {

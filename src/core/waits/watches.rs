@@ -14,7 +14,8 @@ use tubewell_drivers::{Found, Note, Shelf};
 
 use crate::commit::{Change, Visibility};
 use crate::core::state::{
-    Core, Decided, FILE, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey, WatchSlot,
+    Buffer, Core, Decided, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey,
+    WatchSlot,
 };
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
@@ -363,7 +364,7 @@ impl Core {
         let keys: Vec<WatchKey> = keys.collect();
         for key in keys {
             let answer = Some(Arc::new(Ending::Gone));
-            let wait = Some(self.flush_of(FILE));
+            let wait = Some(self.flush_of(Buffer::File));
             self.end_watch_after(key, Ok(Decided { answer, wait }));
         }
     }

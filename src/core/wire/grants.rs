@@ -4,7 +4,6 @@ use tubewell_drivers::{Record, Table, Value, encode};
 
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
-use super::tubes::buffer;
 use crate::core::state::Grant;
 
 /// The claim, the record of the task as the file has it, and a body that is not part of the record.
@@ -32,7 +31,7 @@ impl Wire for Grant {
     fn get(input: &mut Input<'_>) -> Result<Grant, Malformed> {
         let (tube, name, id) = (Wire::get(input)?, Wire::get(input)?, u64::get(input)?);
         let (epoch, session) = (Wire::get(input)?, Wire::get(input)?);
-        let (buffer, attempts_left) = (buffer(input)?, Wire::get(input)?);
+        let (buffer, attempts_left) = (Wire::get(input)?, Wire::get(input)?);
         let record = Record::decode(id, input.bytes()?.into());
         let record = record.map_err(|_| Malformed::Invalid("the record of a task is damaged"))?;
         let (header, mut row) = record.into_parts();

@@ -20,4 +20,3 @@ pub(crate) use basic::{Wire, from_bytes, to_bytes};
 pub(super) use basic::{put_bytes, put_items, text};
 pub(crate) use input::{Input, Malformed};
 pub(super) use macros::{wire_enum, wire_struct};
-pub(super) use tubes::buffer;

@@ -5,7 +5,7 @@ use tubewell_drivers::DayCounts;
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::core::state::{FILE, MEMORY};
+use crate::core::state::Buffer;
 use crate::options::list::tube_options;
 use crate::values::limit::PausedSubQueue;
 use crate::values::statistics::CallCounts;
@@ -48,13 +48,7 @@ tube_options!(wire_options);
 wire_struct! { Limit { name, most, taken } }
 wire_struct! { PausedSubQueue { name, resumes_in } }
 
-/// One of the write buffers.
-pub(in crate::core) fn buffer(input: &mut Input<'_>) -> Result<usize, Malformed> {
-    match usize::get(input)? {
-        buffer @ (FILE | MEMORY) => Ok(buffer),
-        _ => Err(Malformed::Invalid("an unknown write buffer")),
-    }
-}
+wire_enum! { Buffer { 0 => File, 1 => Memory } }
 
 /// The row of a day, as the file has it, of no tube and no day.
 impl Wire for DayCounts {

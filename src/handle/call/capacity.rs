@@ -3,19 +3,19 @@
 use std::task::{Poll, Waker};
 
 use crate::Result;
-use crate::core::{Core, Decided};
+use crate::core::{Buffer, Core, Decided};
 use crate::runtime::QueuedCall;
 use crate::runtime::open_store::LocalHandle;
 
 /// A future's place in the queue of a write buffer. Dropping it leaves the queue.
 pub(crate) struct CapacityWait {
     handle: LocalHandle,
-    buffer: usize,
+    buffer: Buffer,
     queued: Option<QueuedCall>,
 }
 
 impl CapacityWait {
-    pub(crate) fn new(handle: &LocalHandle, buffer: usize) -> CapacityWait {
+    pub(crate) fn new(handle: &LocalHandle, buffer: Buffer) -> CapacityWait {
         CapacityWait { handle: handle.clone(), buffer, queued: None }
     }
 

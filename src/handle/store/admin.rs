@@ -7,7 +7,7 @@ use tubewell_drivers::Driver;
 
 use super::Store;
 use crate::core::list::{NextId, Space};
-use crate::core::{Core, FILE, MEMORY};
+use crate::core::{Buffer, Core};
 use crate::handle::call;
 use crate::{Blocking, Mode, Result};
 
@@ -88,12 +88,13 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn capacity(&self) -> M::Answer<()> {
-        const BUFFERS: [usize; 2] = [FILE, MEMORY];
         M::either(
             self.store.handle.clone(),
-            |handle| BUFFERS.iter().try_for_each(|buffer| handle.make(*buffer, (), &Space {})),
+            |handle| {
+                Buffer::ALL.into_iter().try_for_each(|buffer| handle.make(buffer, (), &Space {}))
+            },
             |handle| async move {
-                for buffer in BUFFERS {
+                for buffer in Buffer::ALL {
                     call::make(&handle, buffer, (), &Space {}).await?;
                 }
                 Ok(())

@@ -8,7 +8,7 @@ use super::{Store, StoreAdmin, last_commit};
 use crate::base::micros::{duration, micros_ceil};
 use crate::connection::Request;
 use crate::core::list::AllCounts;
-use crate::core::{Core, FILE, stored_totals};
+use crate::core::{Buffer, Core, stored_totals};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::StoreInner;
 use crate::storage::Engine;
@@ -156,7 +156,7 @@ impl StoreAdmin<'_> {
         };
         let inner = store.inner()?;
         inner.flush()?;
-        let pages = inner.with_engine(FILE, Engine::check_pages)?;
+        let pages = inner.with_engine(Buffer::File, Engine::check_pages)?;
         let mut findings = Vec::from_iter(pages);
         let stored = inner.report_failure(verify_stored(inner, &mut progress));
         match stored.and_then(|found| Ok((found, inner.run(Core::verify_memory)?))) {
@@ -196,10 +196,10 @@ impl StoreAdmin<'_> {
         };
         let inner = store.inner()?;
         let (commits, rows, journal_waits) = inner.run(|core| {
-            (last_commit(core), core.buffers[FILE].edits.rows(), core.threads.journal_waits)
+            (last_commit(core), core.buffers[Buffer::File].edits.rows(), core.threads.journal_waits)
         });
         let opened_at = store.open_store().opened_at;
-        let read = inner.with_engine(FILE, |engine| {
+        let read = inner.with_engine(Buffer::File, |engine| {
             let io = engine.counters();
             Ok(Counters {
                 commits,

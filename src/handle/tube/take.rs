@@ -7,7 +7,7 @@ use super::Tube;
 use crate::base::micros::within;
 use crate::connection::Request;
 use crate::core::verb::TubeName;
-use crate::core::{ByteBudget, Chosen, Grant, Grants, TubeHead};
+use crate::core::{Buffer, ByteBudget, Chosen, Grant, Grants, TubeHead};
 use crate::handle::call::{CallFuture, commit, expiry};
 use crate::handle::claim::{Collected, Undecodable};
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
@@ -388,7 +388,7 @@ enum Step {
     Done,
     More,
     /// This write buffer must have space before more tasks are taken.
-    Later(usize),
+    Later(Buffer),
 }
 
 /// Takes the next tasks under one hold of the lock.

@@ -8,7 +8,7 @@ use super::checks::take_many;
 use super::{Random, Sample};
 use crate::core::list::PutTask;
 use crate::core::list::{SeeVerb, each_verb};
-use crate::core::state::{ClaimKey, FILE, PutRequest, check_distinct_tags};
+use crate::core::state::{Buffer, ClaimKey, PutRequest, check_distinct_tags};
 use crate::core::verb::{Begin, InStore, InTube, Limits, Named, OfClaim, OfClaims, TubeRef};
 use crate::{Error, FIFOTTL, ManualClock, Put, SessionId, Store, TubeOptions, UTUBE};
 
@@ -20,7 +20,7 @@ fn make_verb<V: Begin>(store: &Store, on: Named<'_, V>, verb: &V) -> usize {
     if V::WAITS || verb.check(Limits { max_body: MAX_BODY }).is_err() {
         return 0;
     }
-    assert_no_damage(store.handle.make(FILE, on, verb).err(), &V::NAME);
+    assert_no_damage(store.handle.make(Buffer::File, on, verb).err(), &V::NAME);
     1
 }
 

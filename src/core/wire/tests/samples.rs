@@ -9,7 +9,7 @@ use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
 use super::{Random, Sample};
 use crate::base::moment::{Moment, system_time};
 use crate::core::catalog::TubeHead;
-use crate::core::state::{FILE, Grant, MEMORY};
+use crate::core::state::Grant;
 use crate::core::verb::TubeRef;
 use crate::values::kinds::KindSet;
 use crate::{Error, Failure, Result, SessionId, Task, TaskInfo};
@@ -180,17 +180,6 @@ impl Sample for KindSet {
     }
 }
 
-impl Sample for TubeHead {
-    fn sample(random: &mut Random) -> TubeHead {
-        TubeHead {
-            number: u32::sample(random),
-            name: Sample::sample(random),
-            driver: Sample::sample(random),
-            buffer: [FILE, MEMORY][random.below(2)],
-        }
-    }
-}
-
 impl Sample for DayCounts {
     fn sample(random: &mut Random) -> DayCounts {
         let mut day = DayCounts { puts: u64::sample(random), ..DayCounts::default() };
@@ -233,7 +222,7 @@ impl Sample for Grant {
             epoch: u64::sample(random),
             session: Sample::sample(random),
             header,
-            buffer: [FILE, MEMORY][random.below(2)],
+            buffer: Sample::sample(random),
             table: Table::Tasks,
             key: Vec::new(),
             row: Some(row),
