@@ -13,4 +13,5 @@ pub(crate) mod park;
 pub(crate) mod random;
 pub(crate) mod signal;
 pub(crate) mod sync;
+pub(crate) mod tube_no;
 pub(crate) mod user_code;

@@ -2,12 +2,13 @@
 
 use tubewell_drivers::{Header, Value};
 
+use crate::base::tube_no::TubeNo;
 use crate::{EventKind, TaskState};
 
 /// One change of a task's state.
 #[derive(Debug)]
 pub(crate) struct Change {
-    pub(crate) tube: u32,
+    pub(crate) tube: TubeNo,
     /// The tube's space at the time of the change. A truncated tube gets a new space.
     pub(crate) space: u32,
     pub(crate) id: u64,

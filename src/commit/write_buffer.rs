@@ -14,6 +14,7 @@ use tubewell_drivers::{NEVER, Reads, Row, Rows, Table, Value, keys};
 use super::batch::{Batch, BatchGuard};
 use super::change::Change;
 use super::edit_layers::{EditLayers, Logged};
+use crate::base::tube_no::TubeNo;
 use crate::storage::{
     Checkpoint, Engine, FailureCause, Journal, Overlay, Snapshot, scan_back_over, scan_over,
 };
@@ -56,9 +57,9 @@ pub(crate) struct WriteBuffer {
     /// As `flush_by`, of the edits whose flush is in progress.
     in_flight_flush_by: Option<u64>,
     /// The tubes whose counts the next commit writes.
-    pub(crate) dirty_counts: BTreeSet<u32>,
+    pub(crate) dirty_counts: BTreeSet<TubeNo>,
     /// The tubes whose numbers of the day are not written. They need no commit.
-    pub(crate) dirty_days: BTreeSet<u32>,
+    pub(crate) dirty_days: BTreeSet<TubeNo>,
     /// When a commit writes these, on running time.
     pub(crate) days_due: u64,
     /// The dues on the timeline.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use tubewell_drivers::{DayCounts, FailureTimes, Reads, Row, Rows, Table, keys};
 
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Buffer, Core, Counted, Decided, day_of};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::core::wire::wire_struct;
@@ -61,19 +62,19 @@ impl Decide for FailedOn {
 impl Core {
     /// Counts, if the tube has metrics.
     #[inline]
-    pub(in crate::core) fn count(&mut self, number: u32, counted: Counted) {
+    pub(in crate::core) fn count(&mut self, number: TubeNo, counted: Counted) {
         if self.has_metrics(number) {
             self.count_now(number, counted);
         }
     }
 
-    pub(in crate::core) fn has_metrics(&self, number: u32) -> bool {
+    pub(in crate::core) fn has_metrics(&self, number: TubeNo) -> bool {
         self.tubes.get(number).is_some_and(|tube| tube.days.is_some())
     }
 
     /// Counts the end of a task by its holder, whose claim is still there.
     #[inline]
-    pub(in crate::core) fn count_ack(&mut self, number: u32, id: u64) {
+    pub(in crate::core) fn count_ack(&mut self, number: TubeNo, id: u64) {
         if self.has_metrics(number)
             && let Some(claim) = self.claims.get(id)
         {
@@ -99,7 +100,7 @@ impl Core {
 
     /// The numbers of these days, as far as they are kept. Days without numbers are left out, and of
     /// several days those whose row is damaged.
-    fn days(&mut self, number: u32, (from, to): (u32, u32)) -> Result<Vec<(u32, DayCounts)>> {
+    fn days(&mut self, number: TubeNo, (from, to): (u32, u32)) -> Result<Vec<(u32, DayCounts)>> {
         let from = from.max(self.first_day_of(number)?);
         let Some(tube) = self.tubes.get(number).filter(|_| from <= to) else {
             return Ok(Vec::new());
@@ -134,7 +135,7 @@ impl Core {
     /// On which of these days the tasks have failed that are still buried. Begins at the key `next`.
     fn failed_on(
         &mut self,
-        number: u32,
+        number: TubeNo,
         (from, to): (u32, u32),
         next: &[u8],
     ) -> Result<FailedStep> {
@@ -149,7 +150,7 @@ impl Core {
     }
 
     /// The rows of a tube whose space is about to change, for `put_days_back`.
-    pub(in crate::core) fn take_days(&mut self, number: u32) -> Result<Vec<(u32, DayCounts)>> {
+    pub(in crate::core) fn take_days(&mut self, number: TubeNo) -> Result<Vec<(u32, DayCounts)>> {
         let Some(tube) = self.tubes.get(number).filter(|tube| tube.days.is_some()) else {
             return Ok(Vec::new());
         };
@@ -163,7 +164,7 @@ impl Core {
     }
 
     /// Writes rows in the new space of a tube. Those in the old one are purged.
-    pub(in crate::core) fn put_days_back(&mut self, number: u32, days: Vec<(u32, DayCounts)>) {
+    pub(in crate::core) fn put_days_back(&mut self, number: TubeNo, days: Vec<(u32, DayCounts)>) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let (space, buffer) = (tube.definition.space, tube.buffer);
         for (day, counts) in days {
@@ -177,7 +178,7 @@ impl Core {
     }
 
     /// Removes all numbers of a tube.
-    pub(in crate::core) fn remove_days(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn remove_days(&mut self, number: TubeNo) -> Result<()> {
         let rows = self.rows_of_days(number, 0, u32::MAX)?;
         let buffer = self.buffer_of(number);
         for (key, _) in rows {
@@ -201,7 +202,7 @@ impl Core {
         }
     }
 
-    fn count_now(&mut self, number: u32, counted: Counted) {
+    fn count_now(&mut self, number: TubeNo, counted: Counted) {
         #[cfg(feature = "redb")]
         if self.undo.count_later(number, counted) {
             return;
@@ -220,7 +221,7 @@ impl Core {
     }
 
     /// Writes the numbers of a tube, and removes the days that it does not keep.
-    fn write_days_of(&mut self, number: u32) -> Result<()> {
+    fn write_days_of(&mut self, number: TubeNo) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
         let (space, kept) = (tube.definition.space, tube.definition.policies.metrics);
         let Some(state) = &mut tube.days else { return Ok(()) };
@@ -258,7 +259,7 @@ impl Core {
     }
 
     /// The first day that a tube keeps.
-    fn first_day_of(&self, number: u32) -> Result<u32> {
+    fn first_day_of(&self, number: TubeNo) -> Result<u32> {
         let definition = &self.tubes.get(number).ok_or(Error::Closed)?.definition;
         let kept = definition.policies.metrics;
         if kept == 0 {
@@ -270,7 +271,7 @@ impl Core {
         Ok(first_kept(day_of(self.now.timeline), kept))
     }
 
-    fn rows_of_days(&mut self, number: u32, from: u32, to: u32) -> Result<Vec<Row>> {
+    fn rows_of_days(&mut self, number: TubeNo, from: u32, to: u32) -> Result<Vec<Row>> {
         let Some(tube) = self.tubes.get(number) else { return Ok(Vec::new()) };
         let space = tube.definition.space;
         let (from, to) = (keys::day(space, from), keys::after(&keys::day(space, to)));

@@ -12,6 +12,7 @@ use super::state::{Alarm, Core, Decided, Now, TakeRate, TubeState};
 use super::verb::TubeRef;
 use super::verb::{Decide, verb};
 use crate::base::micros::duration;
+use crate::base::tube_no::TubeNo;
 use crate::{Error, Result};
 
 impl TubeState {
@@ -124,7 +125,7 @@ impl Core {
     }
 
     /// Serves the takes that wait in a tube whose gates may have opened.
-    pub(super) fn gates_changed(&mut self, number: u32) {
+    pub(super) fn gates_changed(&mut self, number: TubeNo) {
         self.set_alarm(number);
         if let Err(error) = self.serve(&[number]) {
             self.fail_with(&error);
@@ -133,7 +134,7 @@ impl Core {
 
     /// Sets the alarm of a tube for the gate at which takes wait, or removes it.
     #[inline]
-    pub(super) fn set_alarm(&mut self, number: u32) {
+    pub(super) fn set_alarm(&mut self, number: TubeNo) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let policies = &tube.definition.policies;
         let has_gates =
@@ -147,7 +148,7 @@ impl Core {
     }
 
     /// A gate of a tube has opened by itself: serves the takes that wait for it.
-    pub(super) fn gate_opens(&mut self, number: u32) -> Result<()> {
+    pub(super) fn gate_opens(&mut self, number: TubeNo) -> Result<()> {
         self.set_alarm(number);
         self.serve(&[number])
     }
@@ -155,7 +156,7 @@ impl Core {
     /// Opens the gates whose alarms are due, all of them before the takes that wait are served: a take
     /// that waits in several tubes gets a task of the first of them. Returns false if none is due.
     pub(super) fn open_due_gates(&mut self) -> Result<bool> {
-        let opened: Vec<u32> = self.gates.alarms.due(self.now).collect();
+        let opened: Vec<TubeNo> = self.gates.alarms.due(self.now).collect();
         for number in &opened {
             self.set_alarm(*number);
         }

@@ -12,6 +12,7 @@ use tubewell_drivers::{Header, NewEntries, StoredEntries, Value, check_entry, en
 use super::state::{ClaimState, Clocks, Core};
 use crate::base::codec::{decode_row, encode_row};
 use crate::base::moment::{micros_of, system_time};
+use crate::base::tube_no::TubeNo;
 use crate::values::history::HistoryEntry;
 use crate::values::history::cut;
 use crate::{Error, EventKind, Result, TaskState};
@@ -79,7 +80,7 @@ impl Core {
     #[inline]
     pub(in crate::core) fn add_to_history(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         before: Option<&Header>,
         header: &mut Header,
@@ -99,7 +100,7 @@ impl Core {
     #[cold]
     pub(in crate::core) fn add_entries(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         before: Option<StoredEntries>,
         took: bool,
@@ -130,10 +131,10 @@ impl Core {
     /// left out; `verify` reports it.
     pub(in crate::core) fn past_of(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &Header,
-        to: u32,
+        to: TubeNo,
     ) -> Result<Option<Past>> {
         let stored = header.history();
         if stored.is_none() && self.history_limit(to) == 0 {
@@ -151,7 +152,7 @@ impl Core {
     /// Adds an entry to the history that a task had before. Returns the rows of both.
     pub(in crate::core) fn continue_history(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         past: &Past,
         header: &mut Header,
@@ -164,7 +165,7 @@ impl Core {
     /// Adds the entry of a take whose claim is not in memory any more.
     pub(in crate::core) fn add_lost_take(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &mut Header,
         lost: LostTake<'_>,
@@ -178,7 +179,7 @@ impl Core {
     /// Gives a task that is restored the entries that it had in another store.
     pub(in crate::core) fn restore_entries(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &mut Header,
         entries: &[HistoryEntry],
@@ -208,7 +209,7 @@ impl Core {
     /// entry is in memory until a change of the task is stored.
     pub(in crate::core) fn history_of(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &Header,
     ) -> Result<Vec<HistoryEntry>> {
@@ -239,7 +240,7 @@ impl Core {
     /// The history of a task with this header, from its rows.
     pub(in crate::core) fn entries_of(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &Header,
     ) -> Result<Vec<HistoryEntry>> {
@@ -253,19 +254,19 @@ impl Core {
 
     /// Whether a change of a task with this header adds an entry, or removes some.
     #[inline]
-    pub(in crate::core) fn keeps_history(&self, number: u32, header: &Header) -> bool {
+    pub(in crate::core) fn keeps_history(&self, number: TubeNo, header: &Header) -> bool {
         self.history_limit(number) > 0 || header.history().is_some()
     }
 
     /// How many entries a task of a tube has at most.
     #[inline]
-    pub(in crate::core) fn history_limit(&self, number: u32) -> u32 {
+    pub(in crate::core) fn history_limit(&self, number: TubeNo) -> u32 {
         self.tubes.get(number).map_or(0, |tube| tube.definition.policies.history)
     }
 
     fn store_entries(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         before: Option<StoredEntries>,
         header: &mut Header,
@@ -284,7 +285,7 @@ impl Core {
             .collect()
     }
 
-    fn name_of_tube(&self, number: u32) -> Arc<str> {
+    fn name_of_tube(&self, number: TubeNo) -> Arc<str> {
         self.tubes.get(number).map(|tube| tube.definition.name.clone()).unwrap_or_default()
     }
 }

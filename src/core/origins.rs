@@ -10,6 +10,7 @@ use tubewell_drivers::Header;
 
 use super::state::{ClaimState, Core};
 use super::verbs::key_of;
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::events::{Facts, QueuedEvent, Tags};
 use crate::values::task::Progress;
@@ -66,7 +67,7 @@ impl Core {
     }
 
     /// Queues the event of a progress report.
-    pub(super) fn queue_progress(&mut self, number: u32, id: u64, progress: Progress) {
+    pub(super) fn queue_progress(&mut self, number: TubeNo, id: u64, progress: Progress) {
         let (kind, state) = (EventKind::Progress, TaskState::Taken);
         let change = self.change(number, id, kind, Some(state), state, None);
         self.queue_event_with(&change, Some(progress));

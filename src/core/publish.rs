@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::Header;
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping};
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, WindowEntry, WindowSlot};
@@ -113,7 +114,7 @@ impl Core {
 
     /// Answers the watches of a tube if it is drained, once the changes that become visible together
     /// have.
-    fn drained_now_or_later(&mut self, number: u32) {
+    fn drained_now_or_later(&mut self, number: TubeNo) {
         if !self.publishing.is_together() {
             self.answer_drained(number);
         } else if self.waits.watches.waits_for_drain(number) {
@@ -122,13 +123,13 @@ impl Core {
     }
 
     /// Serves the takes that wait in these tubes, once the changes that become visible together have.
-    fn serve_now_or_later(&mut self, tubes: &[u32]) -> Result<()> {
+    fn serve_now_or_later(&mut self, tubes: &[TubeNo]) -> Result<()> {
         if self.publishing.serve_later(tubes) { Ok(()) } else { self.serve(tubes) }
     }
 
     /// Adds the task, or the best task of the sub-queue that the change has freed, to the window. Returns
     /// the other tubes that share the limit that it has freed, and that were refused a task.
-    fn offer(&mut self, change: &mut Change) -> Result<Vec<u32>> {
+    fn offer(&mut self, change: &mut Change) -> Result<Vec<TubeNo>> {
         let (Some(tube), Some(header)) = (self.tubes.get_mut(change.tube), change.header.take())
         else {
             return Ok(Vec::new());
@@ -157,7 +158,7 @@ impl Core {
     /// `known` is the rank and the entry of a task that has been read already.
     pub(in crate::core) fn offer_sub(
         &mut self,
-        number: u32,
+        number: TubeNo,
         sub: &Arc<str>,
         known: Option<(Rank, WindowEntry)>,
     ) -> Result<()> {
@@ -194,7 +195,7 @@ impl Core {
     /// none.
     fn best_of_sub(
         &mut self,
-        number: u32,
+        number: TubeNo,
         sub: &Arc<str>,
         searched: Option<Rank>,
     ) -> Result<Option<Rank>> {
@@ -212,7 +213,7 @@ impl Core {
     /// which there is none.
     pub(in crate::core) fn next_of_sub(
         &mut self,
-        number: u32,
+        number: TubeNo,
         sub: &Arc<str>,
         mut after: Option<Rank>,
     ) -> Result<(Option<Rank>, Option<Rank>)> {
@@ -233,7 +234,7 @@ impl Core {
     /// Creates a change of a task of this tube.
     pub(in crate::core) fn change(
         &self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         kind: EventKind,
         from: Option<TaskState>,

@@ -13,6 +13,7 @@ use std::task::{Poll, Waker};
 
 use super::state::{Core, Decided, PutSlot, WaitSlot, WatchKey};
 use super::wire::{Input, Malformed, Wire};
+use crate::base::tube_no::TubeNo;
 use crate::{Error, Receipt, Result};
 
 pub(in crate::core) use declare::verb;
@@ -138,7 +139,7 @@ impl Slot<Receipt> for PutSlot {
 /// What is left in the core by a caller that waits.
 #[derive(Clone, Debug)]
 pub(crate) enum Cancel {
-    Put { tube: u32, arrival: u64 },
+    Put { tube: TubeNo, arrival: u64 },
     Watch(WatchKey),
 }
 
@@ -189,7 +190,7 @@ impl Core {
     #[cold]
     pub(super) fn refuse_once_visible<T>(
         &mut self,
-        tube: Option<u32>,
+        tube: Option<TubeNo>,
         refused: Error,
     ) -> Result<Decided<Result<T>>> {
         match (refused, tube) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
+use crate::base::tube_no::TubeNo;
 use crate::core::state::window::ReadUpTo;
 use crate::core::state::{Buffer, Core, PerBuffer, TubeState, WatchKey};
 use crate::{Error, Result};
@@ -176,7 +177,7 @@ impl Core {
     }
 
     /// Whether a tube has a takeable task, gates ignored.
-    fn has_takeable(&mut self, number: u32) -> Result<bool> {
+    fn has_takeable(&mut self, number: TubeNo) -> Result<bool> {
         loop {
             let Some(tube) = self.tubes.get(number) else { return Ok(false) };
             let shared = tube.has_shared_limits();
@@ -223,7 +224,7 @@ impl Core {
         if !self.waits.watches.are_found_by_tube() {
             findings.push("the waits for tasks are not those of their tubes".into());
         }
-        let watches: Vec<(WatchKey, u32)> =
+        let watches: Vec<(WatchKey, TubeNo)> =
             self.waits.watches.iter().map(|(key, watch)| (key, watch.tube)).collect();
         for (key, tube) in watches {
             match key {
@@ -236,7 +237,8 @@ impl Core {
                     )),
                 },
                 WatchKey::Tube(number, _) if self.is_drained(number) => {
-                    findings.push(format!("a caller waits for tube {number}, which is drained"));
+                    findings
+                        .push(format!("a caller waits for tube {}, which is drained", number.0));
                 }
                 WatchKey::Tube(..) | WatchKey::Ready(..) => {}
             }

@@ -28,6 +28,7 @@ pub use views::{Admin, Query, Schedules};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::base::tube_no::TubeNo;
 use crate::core::list::{CountsOf, IsTimed};
 use crate::core::verb::{Begin, InTube, TubeName};
 use crate::core::{Buffer, TubeHead, TubeRef};
@@ -265,7 +266,7 @@ impl<T, M: Mode> Tube<T, M> {
         )))
     }
 
-    pub(crate) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> TubeNo {
         self.head.number
     }
 

@@ -11,6 +11,7 @@ use super::shares::{Permit, Share, Shares};
 use super::subscriptions::Subscriptions;
 use crate::base::park::block_on;
 use crate::base::sync::{Mutex, thread};
+use crate::base::tube_no::TubeNo;
 use crate::base::user_code::panic_to_error;
 use crate::connection::encode_value;
 use crate::core::{ClaimKey, Core, TubeHead, WaitSlot, Wire};
@@ -88,11 +89,11 @@ impl Peer {
     }
 
     /// The handle of a tube, for a session of the connection.
-    pub(super) fn tube(&self, number: u32, name: &str, session: SessionId) -> Result<Tube> {
+    pub(super) fn tube(&self, number: TubeNo, name: &str, session: SessionId) -> Result<Tube> {
         Ok(Tube::new(self.handle(), session, None, self.head(number, name)?))
     }
 
-    pub(super) fn head(&self, number: u32, name: &str) -> Result<TubeHead> {
+    pub(super) fn head(&self, number: TubeNo, name: &str) -> Result<TubeHead> {
         self.store.open_store().inner.run(|core| core.head_of(number, name))
     }
 

@@ -174,7 +174,7 @@ fn of_verb<V: Begin>(answer: &[u8]) -> Result<Said, Malformed> {
     let answer = answer.as_ref().map(|answer| answer as &dyn Any);
     let head = answer.and_then(|answer| answer.downcast_ref::<TubeHead>());
     Ok(Said {
-        tube: head.map(|head| (head.number, head.name.to_string())),
+        tube: head.map(|head| (head.number.0, head.name.to_string())),
         count: answer.and_then(|answer| answer.downcast_ref::<u64>()).copied(),
         ..said
     })
@@ -253,7 +253,7 @@ fn grants(answer: &[u8]) -> Result<Said, Malformed> {
         Ok(granted) => (granted, None),
         Err(refused) => (Vec::new(), Some(refused)),
     };
-    let grant = |grant: Grant| (grant.tube, grant.id, grant.epoch, grant.session);
+    let grant = |grant: Grant| (grant.tube.0, grant.id, grant.epoch, grant.session);
     let grants = granted.into_iter().map(grant).collect();
     Ok(Said { refused, grants, tube: None, count: None, again })
 }

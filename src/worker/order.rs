@@ -93,11 +93,12 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::base::tube_no::TubeNo;
     use crate::core::Buffer;
 
     fn heads(names: &[&str]) -> Vec<TubeHead> {
         let head = |name: &&str| TubeHead {
-            number: 0,
+            number: TubeNo(0),
             name: (*name).into(),
             driver: "fifo".into(),
             buffer: Buffer::File,

@@ -4,6 +4,7 @@ use tubewell_drivers::Table;
 
 use super::rows::tube_key;
 use super::tubes::TubeHead;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Buffer, Core, DayState, Decided, Definition, EmptyUpTo};
 use crate::core::verb::{Decide, TubeRef, verb};
@@ -24,7 +25,7 @@ impl Core {
     /// Gives a tube the options that are named, if its driver is the one that is named.
     pub(super) fn alter_named(
         &mut self,
-        number: u32,
+        number: TubeNo,
         options: &TubeOptions,
     ) -> Result<Decided<TubeHead>> {
         let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
@@ -51,7 +52,7 @@ impl Core {
     }
 
     /// Gives a tube another definition.
-    fn alter_to(&mut self, number: u32, wanted: Definition) -> Result<Decided<TubeHead>> {
+    fn alter_to(&mut self, number: TubeNo, wanted: Definition) -> Result<Decided<TubeHead>> {
         let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let existing = &tube.definition;
         let metrics_differ = wanted.policies.metrics != existing.policies.metrics;
@@ -89,7 +90,7 @@ impl Core {
     }
 
     /// Stores the definition of a tube, which has changed, and serves the takes that wait for it.
-    pub(in crate::core) fn definition_changed(&mut self, number: u32) -> Decided<TubeHead> {
+    pub(in crate::core) fn definition_changed(&mut self, number: TubeNo) -> Decided<TubeHead> {
         if let Some(tube) = self.tubes.get(number) {
             let definition = tube.definition.clone();
             self.write_definition(&definition);
@@ -102,7 +103,7 @@ impl Core {
 
     /// The answer to a call that has found the definition of a tube as it is wanted: once that is in
     /// the file.
-    pub(in crate::core) fn definition_stored(&self, number: u32) -> Decided<TubeHead> {
+    pub(in crate::core) fn definition_stored(&self, number: TubeNo) -> Decided<TubeHead> {
         let answer = self.head(number);
         let is_pending =
             self.buffers[Buffer::File].edits.get(Table::Meta, &tube_key(&answer.name)).is_some();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Counts, Driver, FIFOTTL, HeadCache, TUBE_NAME_MAX, Table, purge_slice};
 
 use super::rows::{count_key, encode, purge_key, tube_key};
+use crate::base::tube_no::TubeNo;
 use crate::commit::DueCursor;
 use crate::core::parents::mark_of_purge;
 use crate::core::state::limits::SubQueueLimits;
@@ -66,7 +67,7 @@ impl Decide for DropTube {
 /// What the handle of a tube keeps of it.
 #[derive(Clone, Debug)]
 pub(crate) struct TubeHead {
-    pub(crate) number: u32,
+    pub(crate) number: TubeNo,
     pub(crate) name: Arc<str>,
     pub(crate) driver: Arc<str>,
     pub(crate) buffer: Buffer,
@@ -142,8 +143,8 @@ impl Core {
             let engine = Engine::open_memory(CACHE)?;
             self.buffers[Buffer::Memory].set_engine(Arc::new(engine));
         }
-        let number = self.tubes.new_space()?;
-        let definition = Definition { space: number, ..definition };
+        let space = self.tubes.new_space()?;
+        let (number, definition) = (TubeNo(space), Definition { space, ..definition });
         self.write_definition(&definition);
         let mut tube = self.tube_state(definition, Counts::default(), Some(driver));
         tube.callback.clone_from(&request.options.callback);
@@ -151,7 +152,7 @@ impl Core {
         Ok(self.catalog_changed(number))
     }
 
-    fn open_existing(&mut self, request: &CreateTube, number: u32) -> Result<Decided<TubeHead>> {
+    fn open_existing(&mut self, request: &CreateTube, number: TubeNo) -> Result<Decided<TubeHead>> {
         if !request.opens {
             return Err(Error::TubeExists { name: request.name.clone() });
         }
@@ -166,7 +167,7 @@ impl Core {
     }
 
     /// What a handle keeps of a tube that was found before.
-    pub(crate) fn head_of(&self, number: u32, name: &str) -> Result<TubeHead> {
+    pub(crate) fn head_of(&self, number: TubeNo, name: &str) -> Result<TubeHead> {
         self.tube(number, name)?;
         Ok(self.head(number))
     }
@@ -271,7 +272,7 @@ impl Core {
         self.chores.purges(buffer).collect()
     }
 
-    pub(in crate::core) fn head(&self, number: u32) -> TubeHead {
+    pub(in crate::core) fn head(&self, number: TubeNo) -> TubeHead {
         match self.tubes.get(number) {
             Some(tube) => TubeHead {
                 number,
@@ -348,7 +349,7 @@ impl Core {
     }
 
     /// The answer to a change of the catalog: always after a flush, for every durability.
-    pub(super) fn catalog_changed(&self, number: u32) -> Decided<TubeHead> {
+    pub(super) fn catalog_changed(&self, number: TubeNo) -> Decided<TubeHead> {
         Decided { answer: self.head(number), wait: Some(self.flush_of(Buffer::File)) }
     }
 }

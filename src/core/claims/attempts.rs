@@ -10,6 +10,7 @@ use tubewell_drivers::{Found, Header, NewEntries, Note, Shelf};
 use super::failure::{encode_failure, failure_of};
 use super::fate::{End, Fate, Rules};
 use super::row::{ClaimRow, FoundRow};
+use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::history::{Entry, LostTake};
 use crate::core::state::{Buffer, ClaimState, Core, Counted, ParentEnd, Wait};
@@ -18,7 +19,7 @@ use crate::{Counting, Ending, Error, EventKind, Failure, Result, TaskState};
 
 impl Core {
     /// The rules of a tube, now.
-    pub(in crate::core) fn rules(&self, number: u32) -> Result<Rules<'_>> {
+    pub(in crate::core) fn rules(&self, number: TubeNo) -> Result<Rules<'_>> {
         let definition = &self.tubes.get(number).ok_or(Error::Closed)?.definition;
         let (policies, timed) = (&definition.policies, definition.timed);
         Ok(Rules { policies, timed, now: self.now.timeline, wall: &self.wall.clock })
@@ -49,13 +50,13 @@ impl Core {
     }
 
     /// Whether a task has no attempt left.
-    pub(in crate::core) fn is_spent(&self, number: u32, header: &Header) -> bool {
+    pub(in crate::core) fn is_spent(&self, number: TubeNo, header: &Header) -> bool {
         let Some(tube) = self.tubes.get(number) else { return false };
         header.attempts_left(tube.definition.policies.max_attempts) == Some(0)
     }
 
     /// Buries a ready task that has no attempt left, instead of handing it out.
-    pub(in crate::core) fn bury_spent(&mut self, number: u32, id: u64) -> Result<()> {
+    pub(in crate::core) fn bury_spent(&mut self, number: TubeNo, id: u64) -> Result<()> {
         let found = self.find(number, id)?;
         let header = found.record.header.clone();
         // As if the last attempt had been lost: its end was not recorded.
@@ -73,7 +74,7 @@ impl Core {
     /// state.
     pub(in crate::core) fn make_fate_visible(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         kind: EventKind,
         from: TaskState,
         fate: Fate,
@@ -95,7 +96,7 @@ impl Core {
     /// makes the change of this kind visible.
     pub(in crate::core) fn carry_out_fate(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         found: &Found,
         kind: EventKind,
         fate: &mut Fate,
@@ -149,7 +150,7 @@ impl Core {
     /// Adds to the history of a task what becomes of it.
     fn add_fate_to_history(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         found: &Found,
         kind: EventKind,
         fate: &mut Fate,
@@ -168,7 +169,7 @@ impl Core {
     /// attempt. A failure of attempts that were forgiven meanwhile is not added.
     fn add_reported_failure(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         fate: &mut Fate,
@@ -251,7 +252,7 @@ impl Core {
     /// task as it is then.
     fn write_lost_take(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: Found,
         row: &ClaimRow,

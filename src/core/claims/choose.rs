@@ -4,6 +4,7 @@ use tubewell_drivers::{Found, NEVER, Shelf};
 
 use super::fate::End;
 use crate::base::micros::duration;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Grant};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::values::owner::Owner;
@@ -70,7 +71,12 @@ impl Core {
     }
 
     /// Takes this task for a session, wherever it stands in its tube.
-    fn claim_task(&mut self, number: u32, session: SessionId, id: u64) -> Result<Decided<Chosen>> {
+    fn claim_task(
+        &mut self,
+        number: TubeNo,
+        session: SessionId,
+        id: u64,
+    ) -> Result<Decided<Chosen>> {
         let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         tube.driver(|| self.tubes.known_drivers())?;
         if tube.alarm_is_due(self.now) {
@@ -106,7 +112,7 @@ impl Core {
 
     /// Finds a stored task as it is now: what has fallen due and was not swept yet, such as its ttl, its
     /// delay or its claim, ends first.
-    pub(in crate::core) fn find_current(&mut self, number: u32, id: u64) -> Result<Found> {
+    pub(in crate::core) fn find_current(&mut self, number: TubeNo, id: u64) -> Result<Found> {
         let mut found = self.find(number, id)?;
         let is_expired = found.record.header.is_expired(found.shelf, self.now.timeline);
         if is_expired && found.shelf != Shelf::Done {
@@ -169,7 +175,7 @@ impl Core {
     }
 
     /// The state of a task that cannot be taken, and why.
-    fn obstacle(&self, number: u32, id: u64, found: &Found) -> Option<(TaskState, String)> {
+    fn obstacle(&self, number: TubeNo, id: u64, found: &Found) -> Option<(TaskState, String)> {
         if let Some(holder) = self.holder_of(id) {
             return Some((TaskState::Taken, holder));
         }

@@ -8,6 +8,7 @@ use tubewell_drivers::{Header, NEVER, Shelf, position_of};
 
 use super::fate::End;
 use crate::base::signal::Signal;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, ClaimState, Core, Counted, Decided, Grant, Timer};
@@ -103,7 +104,12 @@ impl Core {
     }
 
     /// The claim that a session may have on a task. `check_claim` tells whether it has.
-    pub(in crate::core) fn key_of_claim(&self, tube: u32, session: SessionId, id: u64) -> ClaimKey {
+    pub(in crate::core) fn key_of_claim(
+        &self,
+        tube: TubeNo,
+        session: SessionId,
+        id: u64,
+    ) -> ClaimKey {
         let epoch = self.claims.get(id).map_or(0, |claim| claim.epoch);
         ClaimKey { tube, id, session, epoch }
     }
@@ -306,7 +312,7 @@ impl Core {
 
     /// Ends a claim for which no caller waits.
     fn end_claim_lazily(&mut self, id: u64, end: End<'_>) -> Result<()> {
-        let number = self.claims.get(id).map_or(0, |claim| claim.tube);
+        let Some(number) = self.claims.get(id).map(|claim| claim.tube) else { return Ok(()) };
         self.end_claim(id, end, self.sweep_visibility(number)).map(drop)
     }
 
@@ -315,7 +321,7 @@ impl Core {
     pub(in crate::core) fn write_header(
         &mut self,
         id: u64,
-        number: u32,
+        number: TubeNo,
         header: &mut Header,
         entry: Option<Entry<'_>>,
     ) -> Result<()> {
@@ -343,7 +349,7 @@ impl Core {
     }
 
     /// Removes a task whose ttl has elapsed, in any state.
-    pub(in crate::core) fn expire(&mut self, number: u32, id: u64) -> Result<()> {
+    pub(in crate::core) fn expire(&mut self, number: TubeNo, id: u64) -> Result<()> {
         let Some(found) = self.edit(number, |ledger| ledger.find(id))? else { return Ok(()) };
         let header = found.record.header.clone();
         let mut from = TaskState::on_shelf(found.shelf);

@@ -8,6 +8,7 @@ use tubewell_drivers::{Header, Note, Value};
 
 use crate::base::codec::{decode_row, encode_row};
 use crate::base::micros::{duration, micros_ceil};
+use crate::base::tube_no::TubeNo;
 use crate::core::state::Core;
 use crate::values::ending::LastFailure;
 use crate::{Error, Failure, Result};
@@ -63,7 +64,7 @@ impl Core {
     /// The last failure of a task, if one was recorded.
     pub(in crate::core) fn last_failure(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &Header,
     ) -> Result<Option<LastFailure>> {

@@ -9,6 +9,7 @@ use tubewell_drivers::{NEVER, Shelf};
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
 use crate::base::micros::micros_ceil;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
 use crate::core::verb::{Decide, verb};
 use crate::values::token::ClaimToken;
@@ -117,8 +118,8 @@ impl Core {
         if until > self.now.timeline {
             return Ok(false);
         }
-        let claim = self.claims.get(id).map(|claim| (claim.tube, claim.header.expires_at));
-        let (number, expires_at) = claim.unwrap_or((0, NEVER));
+        let Some(claim) = self.claims.get(id) else { return Ok(false) };
+        let (number, expires_at) = (claim.tube, claim.header.expires_at);
         // A backoff must not give time to a task whose ttl has elapsed.
         let ended = if expires_at <= self.now.timeline {
             self.expire(number, id)
@@ -152,7 +153,7 @@ impl Core {
 
     fn restore_parked_claim(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         row: ClaimRow,
         mut header: tubewell_drivers::Header,

@@ -11,6 +11,7 @@ use tubewell_drivers::{Reads, Row, Table, keys};
 
 use crate::Result;
 use crate::base::codec::{decode_row, encode_row};
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Buffer, ClaimState, Core};
 
 /// A row of the table `claims`.
@@ -51,7 +52,7 @@ bincode::impl_borrow_decode!(TakenOn);
 
 /// A row, with the tube and the task that its key names.
 pub(super) struct FoundRow {
-    pub(super) number: u32,
+    pub(super) number: TubeNo,
     pub(super) id: u64,
     pub(super) row: ClaimRow,
 }
@@ -60,7 +61,7 @@ impl Core {
     /// Writes the row of a claim. `is_new`: there is none.
     pub(in crate::core) fn write_claim_row(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         row: &ClaimRow,
         is_new: bool,
@@ -90,7 +91,7 @@ impl Core {
 
     /// The rows of the claims of a tube that has had no history so far, with the times at which the
     /// tasks were taken.
-    pub(in crate::core) fn dated_rows(&mut self, number: u32) -> Result<Vec<(u64, ClaimRow)>> {
+    pub(in crate::core) fn dated_rows(&mut self, number: TubeNo) -> Result<Vec<(u64, ClaimRow)>> {
         let Some(tube) = self.tubes.get(number) else { return Ok(Vec::new()) };
         let (space, buffer) = (tube.definition.space, tube.buffer);
         let has_row = |id: &u64| self.claims.get(*id).is_some_and(ClaimState::has_row);
@@ -115,7 +116,7 @@ impl Core {
     }
 
     /// Removes the row of a claim on a task of a tube.
-    pub(super) fn erase_claim_row(&mut self, number: u32, id: u64) {
+    pub(super) fn erase_claim_row(&mut self, number: TubeNo, id: u64) {
         if let Some(tube) = self.tubes.get(number) {
             let key = keys::by_id(tube.definition.space, id);
             self.buffers[tube.buffer].edits.active.remove(Table::Claims, key);

@@ -17,6 +17,7 @@ use tubewell_drivers::NEVER;
 
 use crate::Result;
 use crate::base::micros::duration;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::holders::Holders;
 use crate::core::state::limits::{Opened, SubQueueLimits};
 use crate::core::state::window::Window;
@@ -46,7 +47,7 @@ impl Core {
     /// end that is not yet visible.
     pub(in crate::core) fn shut_sub_queue(
         &self,
-        number: u32,
+        number: TubeNo,
         sub: &str,
         id: u64,
     ) -> Option<String> {
@@ -84,7 +85,7 @@ impl Core {
     }
 
     /// A task of a tube with limits is taken: it is a holder of its sub-queue, and uses a token.
-    pub(in crate::core) fn hold_limited(&mut self, number: u32, sub: &Arc<str>, id: u64) {
+    pub(in crate::core) fn hold_limited(&mut self, number: TubeNo, sub: &Arc<str>, id: u64) {
         self.add_holder(number, sub, id);
         let now = self.now;
         let Some(tube) = self.tubes.get_mut(number) else { return };
@@ -97,7 +98,7 @@ impl Core {
     }
 
     /// Adds a holder of a sub-queue.
-    pub(in crate::core) fn add_holder(&mut self, number: u32, sub: &Arc<str>, id: u64) {
+    pub(in crate::core) fn add_holder(&mut self, number: TubeNo, sub: &Arc<str>, id: u64) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let is_new = match tube.busy.get_mut(sub) {
             Some(holders) => holders.add(id),
@@ -110,7 +111,7 @@ impl Core {
 
     /// Removes all holders of a tube that is truncated or dropped. Returns the sub-queues whose limits
     /// other tubes share.
-    pub(in crate::core) fn remove_all_holders(&mut self, number: u32) -> Vec<Arc<str>> {
+    pub(in crate::core) fn remove_all_holders(&mut self, number: TubeNo) -> Vec<Arc<str>> {
         let Some(tube) = self.tubes.get_mut(number) else { return Vec::new() };
         let removed = std::mem::take(&mut tube.busy);
         if !tube.has_shared_limits() {
@@ -124,7 +125,7 @@ impl Core {
 
     /// A limit that tubes share may have become free: offers the best task of its sub-queue in the tubes
     /// that were refused it, and returns them.
-    pub(in crate::core) fn offer_freed(&mut self, sub: &Arc<str>) -> Result<Vec<u32>> {
+    pub(in crate::core) fn offer_freed(&mut self, sub: &Arc<str>) -> Result<Vec<TubeNo>> {
         let freed = self.gates.limits.take_freed(sub);
         for number in &freed {
             self.visit();
@@ -136,7 +137,7 @@ impl Core {
     /// Whether the limit of a sub-queue that tubes share is reached. The tube is then noted as one that
     /// was refused.
     #[inline]
-    pub(in crate::core) fn is_refused(&mut self, number: u32, sub: &Arc<str>) -> bool {
+    pub(in crate::core) fn is_refused(&mut self, number: TubeNo, sub: &Arc<str>) -> bool {
         let Some(tube) = self.tubes.get(number) else { return false };
         let Some(limits) = tube.limits.as_ref().filter(|limits| limits.shared) else {
             return false;
@@ -149,7 +150,7 @@ impl Core {
         is_full
     }
 
-    pub(super) fn offer_or_remove(&mut self, number: u32, sub: &Arc<str>) -> Result<()> {
+    pub(super) fn offer_or_remove(&mut self, number: TubeNo, sub: &Arc<str>) -> Result<()> {
         let Some(tube) = self.tubes.get(number) else { return Ok(()) };
         if !self.is_sub_queue_shut(tube, sub) {
             return self.offer_sub(number, sub, None);
@@ -170,7 +171,7 @@ impl Core {
             tubes.extend(self.offer_freed(sub)?);
             Ok(())
         });
-        let tubes: Vec<u32> = tubes.into_iter().collect();
+        let tubes: Vec<TubeNo> = tubes.into_iter().collect();
         if let Err(error) = offered.and_then(|()| self.serve(&tubes)) {
             self.fail_with(&error);
         }
@@ -180,7 +181,7 @@ impl Core {
     /// to the takes that wait. Each costs one unit of `budget`. Returns false if that is used up.
     pub(in crate::core) fn open_sub_queues(
         &mut self,
-        number: u32,
+        number: TubeNo,
         budget: &mut usize,
     ) -> Result<bool> {
         let now = self.now;
@@ -216,13 +217,13 @@ impl Core {
     }
 
     /// As `open_sub_queues`, for a call that returns soon.
-    pub(in crate::core) fn open_some_sub_queues(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn open_some_sub_queues(&mut self, number: TubeNo) -> Result<()> {
         self.open_sub_queues(number, &mut { OPENED_PER_STEP }).map(drop)
     }
 
     /// The sub-queues of a tube that are held were evicted from the window, and their first rows, which
     /// are of taken tasks, may be before the cursor.
-    pub(in crate::core) fn offer_evicted(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn offer_evicted(&mut self, number: TubeNo) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(number).filter(|tube| tube.limits.is_some()) else {
             return Ok(());
         };
@@ -235,7 +236,7 @@ impl Core {
 
     /// Sets the alarms of the next sub-queues that open, if takes wait in the tube.
     #[inline]
-    pub(in crate::core) fn await_sub_queues(&mut self, number: u32) {
+    pub(in crate::core) fn await_sub_queues(&mut self, number: TubeNo) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let is_waited_for = tube.has_waiting_takers();
         let Some(limits) = &mut tube.limits else { return };
@@ -259,7 +260,7 @@ impl Core {
     }
 
     /// The policies of a tube have changed. Returns the sub-queues whose shared limits may be free.
-    pub(in crate::core) fn sub_queue_limits_changed(&mut self, number: u32) -> Vec<Arc<str>> {
+    pub(in crate::core) fn sub_queue_limits_changed(&mut self, number: TubeNo) -> Vec<Arc<str>> {
         let now = self.now;
         let Some(tube) = self.tubes.get_mut(number) else { return Vec::new() };
         let was_shared = tube.has_shared_limits();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tubewell_drivers::{NEVER, SUB_QUEUE_MAX, Table};
 
 use crate::base::micros::duration;
+use crate::base::tube_no::TubeNo;
 use crate::core::catalog::{encode, limit_key, pause_key};
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::{Buffer, Core, Decided, TubeState};
@@ -127,7 +128,7 @@ impl Core {
     }
 
     /// Sets or removes a pause, in memory and with the next commit.
-    pub(super) fn store_pause(&mut self, number: u32, sub: &Arc<str>, until: Option<u64>) {
+    pub(super) fn store_pause(&mut self, number: TubeNo, sub: &Arc<str>, until: Option<u64>) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let policies = &tube.definition.policies;
         let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));
@@ -141,7 +142,7 @@ impl Core {
     }
 
     /// Loads a pause at open.
-    pub(in crate::core) fn load_pause(&mut self, number: u32, sub: &str, until: u64) {
+    pub(in crate::core) fn load_pause(&mut self, number: TubeNo, sub: &str, until: u64) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let policies = &tube.definition.policies;
         let limits = tube.limits.get_or_insert_with(|| Box::new(SubQueueLimits::new(policies)));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::state::{Buffer, Chore, Core, ParentEnd};
 use crate::{Error, Result, TaskState};
@@ -109,7 +110,7 @@ impl Core {
 
     /// Refuses to begin a done task anew while its children are still to be told of its end: those
     /// that wait for the new run would be told, too.
-    pub(in crate::core) fn check_is_told(&self, number: u32, id: u64) -> Result<()> {
+    pub(in crate::core) fn check_is_told(&self, number: TubeNo, id: u64) -> Result<()> {
         if !self.chores.tells(self.buffer_of(number), id, ParentEnd::Done) {
             return Ok(());
         }
@@ -118,7 +119,7 @@ impl Core {
     }
 
     /// A task is no longer buried: those of its children that are not told of the burial are not.
-    pub(in crate::core) fn forget_burial(&mut self, number: u32, id: u64) {
+    pub(in crate::core) fn forget_burial(&mut self, number: TubeNo, id: u64) {
         let buffer = self.buffer_of(number);
         if self.chores.tells(buffer, id, ParentEnd::Buried) {
             self.remove_chore((buffer, id));
@@ -141,7 +142,7 @@ impl Core {
     }
 
     /// Whether tasks of a tube may have edges: as parents, or as children.
-    pub(in crate::core) fn may_have_edges(&self, number: u32) -> bool {
+    pub(in crate::core) fn may_have_edges(&self, number: TubeNo) -> bool {
         let Some(tube) = self.tubes.get(number) else { return false };
         let counts = &tube.counts;
         // A buried task may have parents.

@@ -6,6 +6,7 @@ use tubewell_drivers::{
     EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
+use crate::base::tube_no::TubeNo;
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest, check_parents};
@@ -140,7 +141,7 @@ impl Core {
     /// The parents of a put that are not over. Counts them in the header of its task.
     pub(in crate::core) fn block(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         request: &PutRequest,
         header: &mut Header,
@@ -173,7 +174,7 @@ impl Core {
     /// The first children of a task. Looks nothing up in a tube without edges.
     pub(in crate::core) fn children_of(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         limit: usize,
     ) -> Result<Vec<EdgeEnd>> {
@@ -185,7 +186,12 @@ impl Core {
 
     /// A task of this tube goes on in the tube `to`: the edges to its children name that. A task with
     /// too many children is refused.
-    pub(in crate::core) fn move_children(&mut self, number: u32, id: u64, to: u32) -> Result<()> {
+    pub(in crate::core) fn move_children(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        to: TubeNo,
+    ) -> Result<()> {
         if number == to {
             return Ok(());
         }
@@ -209,7 +215,7 @@ impl Core {
     /// Refuses to delete a task that others wait for.
     pub(in crate::core) fn check_no_children(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
     ) -> Result<()> {
@@ -226,7 +232,7 @@ impl Core {
     /// Shelf and header of a task that waits for `count` parents less.
     pub(super) fn without_parents(
         &self,
-        number: u32,
+        number: TubeNo,
         found: &Found,
         count: u32,
     ) -> Result<(Shelf, Header)> {
@@ -248,7 +254,7 @@ impl Core {
     /// Writes that a task of a tube no longer waits for these parents.
     pub(super) fn write_without_parents(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         found: &Found,
         to: Shelf,
         header: &mut Header,
@@ -295,7 +301,12 @@ impl Core {
     }
 
     /// Finds the task with a key, and adds it to `open` if it is not over.
-    fn find_open_by_key(&mut self, number: u32, key: &str, open: &mut Vec<EdgeEnd>) -> Result<()> {
+    fn find_open_by_key(
+        &mut self,
+        number: TubeNo,
+        key: &str,
+        open: &mut Vec<EdgeEnd>,
+    ) -> Result<()> {
         let KeyLookUp::Task(keyed) = self.look_up_key(key)? else {
             return Err(Error::KeyNotFound { key: key.to_owned() });
         };
@@ -321,8 +332,8 @@ impl Core {
     /// are not over.
     pub(super) fn find_open(
         &mut self,
-        number: u32,
-        of: u32,
+        number: TubeNo,
+        of: TubeNo,
         ids: &[u64],
         open: &mut Vec<EdgeEnd>,
     ) -> Result<()> {
@@ -354,7 +365,7 @@ impl Core {
 
     /// The tube and the shelf of a task: of this tube or, if it is not there, of another one. The tube of
     /// a taken task is known. One that was put into this tube is only in another one if it has moved.
-    fn locate(&mut self, of: u32, id: u64) -> Result<Option<(u32, Shelf)>> {
+    fn locate(&mut self, of: TubeNo, id: u64) -> Result<Option<(TubeNo, Shelf)>> {
         let of = self.claims.get(id).map_or(of, |claim| claim.tube);
         if let Some(found) = self.edit(of, |ledger| ledger.find(id))? {
             return Ok(Some((of, found.shelf)));
@@ -372,8 +383,12 @@ impl Core {
     }
 
     /// The other tubes that have tasks, or only those to which tasks have moved in this run of the store.
-    pub(in crate::core) fn other_tubes(&self, number: u32, only_with_strays: bool) -> Vec<u32> {
-        let has_tasks = |other: &u32| {
+    pub(in crate::core) fn other_tubes(
+        &self,
+        number: TubeNo,
+        only_with_strays: bool,
+    ) -> Vec<TubeNo> {
+        let has_tasks = |other: &TubeNo| {
             self.visit();
             *other != number && self.tubes.get(*other).is_some_and(|tube| tube.counts.stored() > 0)
         };
@@ -385,7 +400,7 @@ impl Core {
 
     pub(in crate::core) fn parents_of(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
     ) -> Result<Vec<EdgeEnd>> {
@@ -412,7 +427,12 @@ impl Core {
     }
 
     /// Refuses parents that wait for the task, through any number of tasks.
-    pub(super) fn check_no_cycle(&mut self, number: u32, id: u64, open: &[EdgeEnd]) -> Result<()> {
+    pub(super) fn check_no_cycle(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        open: &[EdgeEnd],
+    ) -> Result<()> {
         let rows = self.buffer_of(number);
         if open.iter().any(|(parent, _)| *parent == id) {
             return Err(Error::Cycle { id });

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{EdgeEnd, Found, Shelf, edge, remove_edge};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Buffer, ChildFate, Core, ParentEnd};
@@ -18,7 +19,7 @@ impl Core {
     /// task.
     pub(in crate::core) fn end_parent<T>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         end: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<(T, Vec<Change>)> {
@@ -38,19 +39,23 @@ impl Core {
     }
 
     /// The children that an ack tells with its own commit, and one more if there are others.
-    pub(in crate::core) fn first_children(&mut self, number: u32, id: u64) -> Result<Vec<EdgeEnd>> {
+    pub(in crate::core) fn first_children(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+    ) -> Result<Vec<EdgeEnd>> {
         self.children_of(number, id, FREED_AT_ONCE + 1)
     }
 
     /// The tubes of these tasks.
-    pub(in crate::core) fn tubes_of(&self, tasks: &[EdgeEnd]) -> BTreeSet<u32> {
+    pub(in crate::core) fn tubes_of(&self, tasks: &[EdgeEnd]) -> BTreeSet<TubeNo> {
         tasks.iter().filter_map(|(_, space)| self.tubes.of_space(*space)).collect()
     }
 
     /// Frees the first children of a task that is done. The call may still be taken back.
     pub(in crate::core) fn free_first(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         children: &[EdgeEnd],
     ) -> Result<Vec<Change>> {
@@ -74,7 +79,7 @@ impl Core {
     }
 
     /// The first children of a task are free, and the call has succeeded: the others follow.
-    pub(in crate::core) fn free_others(&mut self, number: u32, id: u64, children: &[EdgeEnd]) {
+    pub(in crate::core) fn free_others(&mut self, number: TubeNo, id: u64, children: &[EdgeEnd]) {
         if children.len() > FREED_AT_ONCE {
             self.tell_later(number, id, ParentEnd::Done);
         }
@@ -83,7 +88,7 @@ impl Core {
     /// Makes visible what a call in a tube has decided, and that it has freed these tasks.
     pub(in crate::core) fn publish_with_freed<T>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         freed: Vec<Change>,
         publish: impl FnOnce(&mut Core) -> T,
     ) -> T {
@@ -101,12 +106,12 @@ impl Core {
     }
 
     /// Whether others wait for a task that is about to be buried or removed. Read before its edits.
-    pub(in crate::core) fn has_children(&mut self, number: u32, id: u64) -> Result<bool> {
+    pub(in crate::core) fn has_children(&mut self, number: TubeNo, id: u64) -> Result<bool> {
         Ok(!self.children_of(number, id, 1)?.is_empty())
     }
 
     /// Whether a task waits for others, or others for it.
-    pub(in crate::core) fn has_edges(&mut self, number: u32, id: u64, found: &Found) -> bool {
+    pub(in crate::core) fn has_edges(&mut self, number: TubeNo, id: u64, found: &Found) -> bool {
         found.record.header.open_parents() > 0 || self.has_children(number, id).unwrap_or(true)
     }
 
@@ -114,7 +119,7 @@ impl Core {
     /// longer. Marks it if others wait for it.
     pub(in crate::core) fn remove_as_gone(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
     ) -> Result<()> {
@@ -150,7 +155,13 @@ impl Core {
     }
 
     /// Removes the edge from a parent to a child. Returns the change of a child that is free now.
-    fn free(&mut self, number: u32, parent: u64, id: u64, found: &Found) -> Result<Option<Change>> {
+    fn free(
+        &mut self,
+        number: TubeNo,
+        parent: u64,
+        id: u64,
+        found: &Found,
+    ) -> Result<Option<Change>> {
         let buffer = self.buffer_of(number);
         let rows = &mut self.buffers[buffer];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
@@ -168,7 +179,7 @@ impl Core {
     /// Buries a blocked task, since a parent was buried or is gone.
     fn bury_child(
         &mut self,
-        number: u32,
+        number: TubeNo,
         (parent, end): (u64, ParentEnd),
         id: u64,
         found: &Found,
@@ -205,7 +216,7 @@ impl Core {
         buffer: Buffer,
         parent: u64,
         (id, space): EdgeEnd,
-    ) -> Result<Option<(u32, Found)>> {
+    ) -> Result<Option<(TubeNo, Found)>> {
         let Some(number) = self.tubes.of_space(space) else {
             let rows = &mut self.buffers[buffer];
             if let Some((_, space)) = edge(rows, id, parent)? {
@@ -222,7 +233,7 @@ impl Core {
     }
 
     /// Marks a parent: its children are told of its end by the writer thread, in this run or the next.
-    pub(in crate::core) fn tell_later(&mut self, number: u32, id: u64, end: ParentEnd) {
+    pub(in crate::core) fn tell_later(&mut self, number: TubeNo, id: u64, end: ParentEnd) {
         self.tell_later_as(self.visibility(number), number, id, end);
     }
 
@@ -230,7 +241,7 @@ impl Core {
     pub(in crate::core) fn tell_later_as(
         &mut self,
         visibility: Visibility,
-        number: u32,
+        number: TubeNo,
         id: u64,
         end: ParentEnd,
     ) {

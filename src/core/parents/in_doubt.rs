@@ -7,6 +7,7 @@
 use tubewell_drivers::{EdgeEnd, children, edge, move_parent};
 
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Buffer, Chore, Core, InDoubt, ParentEnd};
 
 impl Core {
@@ -42,7 +43,7 @@ impl Core {
 
     /// A task is in this tube again: the edges to its children, which were added or moved since, name
     /// that.
-    pub(in crate::core) fn take_children_back(&mut self, number: u32, id: u64) -> Result<()> {
+    pub(in crate::core) fn take_children_back(&mut self, number: TubeNo, id: u64) -> Result<()> {
         let Some(to) = self.tubes.get(number).map(|tube| tube.definition.space) else {
             return Ok(());
         };

@@ -4,6 +4,7 @@
 use tubewell_drivers::{NEVER, StepRow, encode_step};
 
 use super::edges::count_of;
+use crate::base::tube_no::TubeNo;
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, check_parents};
 use crate::core::verb::{Decide, TubeName, verb};
@@ -27,7 +28,13 @@ impl Decide for Join {
 impl Core {
     /// Whether the wait for these tasks is over. If it is not, the claim ends, and the task is blocked
     /// until they are: the step, the edges and the end of the claim are one commit.
-    fn join(&mut self, key: ClaimKey, name: &str, of: u32, ids: &[u64]) -> Result<Decided<bool>> {
+    fn join(
+        &mut self,
+        key: ClaimKey,
+        name: &str,
+        of: TubeNo,
+        ids: &[u64],
+    ) -> Result<Decided<bool>> {
         let ClaimKey { tube: number, id, .. } = key;
         self.check_claim(key)?;
         if self.stored_step(key, name, StepKind::Join)?.is_some() {

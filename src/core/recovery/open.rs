@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Composed, Counts, Driver, Reads, Row, Table, keys};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::{BatchGuard, Logged, LoggedRecord, WriteBuffer};
 use crate::core::catalog::{
     FORMAT, HEADER, StoreHeader, check_empty, count_key, decode, decode_counts, encode,
@@ -133,7 +134,7 @@ impl Core {
             )));
         }
         // The tube's number in this run is its current space, which differs after a truncate.
-        let number = definition.space;
+        let number = TubeNo(definition.space);
         let tube = self.tube_state(definition, counts, driver);
         self.tubes.add(number, tube);
         // The last run may have ended before its chores.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tubewell_drivers::{Contents, Header, Shelf};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::state::{Buffer, Core, EmptyUpTo, InDoubt, ParentEnd};
 use crate::core::verbs::{KeyLookUp, key_of};
@@ -25,7 +26,7 @@ struct Before {
 /// A task that the transaction has changed.
 #[derive(Clone, Copy)]
 struct ChangedTask {
-    number: u32,
+    number: TubeNo,
     id: u64,
     /// Its takes, with that of the claim which the transaction has ended.
     takes: u32,
@@ -65,7 +66,7 @@ impl Core {
         let mut before = before?;
         let moved = self.moved_since(in_doubt, &tasks);
         let moved_to = moved.iter().map(|(number, _)| *number);
-        let numbers: Vec<u32> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
+        let numbers: Vec<TubeNo> = tasks.iter().map(|task| task.number).chain(moved_to).collect();
         let gone = self.atomically_in(&numbers, |core| {
             moved.iter().try_for_each(|(number, id)| core.remove_moved(*number, *id))?;
             let mut tasks_before = tasks.iter().zip(&mut before);
@@ -122,7 +123,7 @@ impl Core {
     }
 
     /// The tubes to which these tasks have moved since.
-    fn moved_since(&self, in_doubt: &InDoubt, tasks: &[ChangedTask]) -> Vec<(u32, u64)> {
+    fn moved_since(&self, in_doubt: &InDoubt, tasks: &[ChangedTask]) -> Vec<(TubeNo, u64)> {
         let buffer = &self.buffers[Buffer::File];
         let later = &buffer.changes_in_flight[in_doubt.changes.end..];
         let arrivals = later.iter().chain(&buffer.changes).filter(|change| change.from.is_none());
@@ -134,7 +135,7 @@ impl Core {
     }
 
     /// Removes a task from a tube to which it has moved since.
-    fn remove_moved(&mut self, number: u32, id: u64) -> Result<()> {
+    fn remove_moved(&mut self, number: TubeNo, id: u64) -> Result<()> {
         self.edit(number, |ledger| match ledger.find(id)? {
             Some(found) => ledger.remove(id, found.shelf, &found.record.header),
             None => Ok(()),

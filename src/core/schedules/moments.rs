@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, NEVER, Recur, RecurRule};
 
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Core, Expression, Interval, SAME_CLOCK};
 
 /// How late a run may be that is not made up for if it was missed, in microseconds: a minute. An open
@@ -25,7 +26,7 @@ pub(super) struct DueRun {
 
 impl Core {
     /// Why a schedule stands still, if it does.
-    pub(super) fn stopped(&self, number: u32, recur: &Recur) -> Option<String> {
+    pub(super) fn stopped(&self, number: TubeNo, recur: &Recur) -> Option<String> {
         let tube = self.tubes.get(number)?;
         if let Err(error) = tube.driver(|| self.tubes.known_drivers()) {
             return Some(error.to_string());

@@ -5,6 +5,7 @@ use tubewell_drivers::{Header, NEVER, Shelf};
 use super::verbs::no_recurrence;
 use crate::base::micros::duration;
 use crate::base::moment::system_time;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Core, Decided, check_key, missed_of, recurrence};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::{
@@ -56,7 +57,7 @@ impl Decide for FindSchedule {
 impl Core {
     fn schedules(
         &mut self,
-        number: u32,
+        number: TubeNo,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<ScheduleInfo>> {
@@ -80,7 +81,7 @@ impl Core {
     }
 
     /// `None` for a task that has no schedule.
-    fn describe_schedule(&self, number: u32, id: u64, header: &Header) -> Option<ScheduleInfo> {
+    fn describe_schedule(&self, number: TubeNo, id: u64, header: &Header) -> Option<ScheduleInfo> {
         let info = describe_schedule(id, header, self.clocks().left(header))?;
         let stopped = self.stopped(number, header.recur()?);
         Some(ScheduleInfo { stopped, ..info })

@@ -12,6 +12,7 @@ use tubewell_drivers::{Found, Header, Position, Reads, RecurRule, Shelf, Table};
 
 use super::moments::LATE;
 use crate::base::codec;
+use crate::base::tube_no::TubeNo;
 use crate::core::catalog::encode;
 use crate::core::state::{Buffer, Core, SAME_CLOCK};
 use crate::core::verbs::found_position;
@@ -38,7 +39,7 @@ impl Core {
     }
 
     /// Notes that the next run of a schedule of this tube is the one that the wall clock names now.
-    pub(super) fn note_aligned(&mut self, number: u32, rule: &RecurRule) {
+    pub(super) fn note_aligned(&mut self, number: TubeNo, rule: &RecurRule) {
         if !matches!(rule, RecurRule::Cron { .. }) {
             return;
         }
@@ -49,7 +50,7 @@ impl Core {
         }
     }
 
-    pub(super) fn note_aligned_header(&mut self, number: u32, header: &Header) {
+    pub(super) fn note_aligned_header(&mut self, number: TubeNo, header: &Header) {
         if let Some(recur) = header.recur() {
             self.note_aligned(number, &recur.rule);
         }
@@ -85,7 +86,7 @@ impl Core {
 
     /// The tube with the next schedule to look at; `None` if that is found with the next step. Ends the
     /// round after the last tube.
-    fn tube_to_realign(&mut self) -> Option<(Arc<str>, u32, Option<Position>)> {
+    fn tube_to_realign(&mut self) -> Option<(Arc<str>, TubeNo, Option<Position>)> {
         let reached = self.schedules.alignment.reached.take();
         let from = match &reached {
             None => Bound::Unbounded,
@@ -115,7 +116,7 @@ impl Core {
 
     /// Moves the next run of a schedule to the moment that its expression names next, if that is
     /// earlier.
-    fn realign(&mut self, number: u32, id: u64, found: &Found, now: u64) -> Result<()> {
+    fn realign(&mut self, number: TubeNo, id: u64, found: &Found, now: u64) -> Result<()> {
         let Some(recur) = found.record.header.recur() else { return Ok(()) };
         let RecurRule::Cron { expression, zone } = &recur.rule else { return Ok(()) };
         if recur.next <= now {

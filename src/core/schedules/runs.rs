@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, Found, Header, NEVER, Recur, Shelf};
 
 use super::moments::{DueRun, set_due};
+use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::state::{Core, PutRequest};
 use crate::core::verbs::{KeyLookUp, key_of};
@@ -21,7 +22,7 @@ impl Core {
     /// moment.
     pub(in crate::core) fn run_schedule(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
     ) -> Result<()> {
@@ -73,7 +74,7 @@ impl Core {
     /// Whether the task of the last run is not over, in whichever tube it is.
     fn is_last_run_open(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         schedule: &Found,
         recur: &Recur,
@@ -93,7 +94,12 @@ impl Core {
     /// without a key is looked for in the tubes that may have it: if this run of the store has put it,
     /// only those with tasks that have moved. The last run of a restored schedule is known by its key
     /// only.
-    fn last_run(&mut self, number: u32, schedule: &Found, recur: &Recur) -> Result<Option<Found>> {
+    fn last_run(
+        &mut self,
+        number: TubeNo,
+        schedule: &Found,
+        recur: &Recur,
+    ) -> Result<Option<Found>> {
         if let Some(last) = recur.last
             && let Some(found) = self.run_in(number, last)?
         {
@@ -119,7 +125,7 @@ impl Core {
     }
 
     /// A task of a tube. One that is damaged cannot be taken, and counts as none.
-    fn run_in(&mut self, number: u32, id: u64) -> Result<Option<Found>> {
+    fn run_in(&mut self, number: TubeNo, id: u64) -> Result<Option<Found>> {
         match self.edit(number, |ledger| ledger.find(id)) {
             Err(Error::Corrupt { .. }) => Ok(None),
             found => found,
@@ -130,7 +136,7 @@ impl Core {
     /// refusal of its task.
     fn prepare_run(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         recur: &Recur,
@@ -175,7 +181,7 @@ impl Core {
     /// Puts a run, and moves its schedule on: all or nothing.
     fn put_run(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         mut recur: Recur,
@@ -212,7 +218,7 @@ impl Core {
     /// again. A schedule without a further moment ends.
     fn move_on(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         recur: Recur,
@@ -229,7 +235,7 @@ impl Core {
     /// Writes when a schedule is due, or removes it if it has no further moment.
     pub(super) fn write_schedule(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         recur: Recur,
@@ -256,7 +262,7 @@ impl Core {
     }
 
     /// Makes the end of a schedule visible whose rows are removed.
-    fn end_schedule(&mut self, number: u32, id: u64, found: &Found, visibility: Visibility) {
+    fn end_schedule(&mut self, number: TubeNo, id: u64, found: &Found, visibility: Visibility) {
         self.note_freed(number, &found.record.header);
         self.note_header(id, &found.record.header);
         let (kind, from) = (EventKind::Forget, Some(TaskState::Recurring));

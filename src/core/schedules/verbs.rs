@@ -6,6 +6,7 @@ use tubewell_drivers::{Body, Header, NEVER, Recur, RecurRule, Shelf};
 
 use super::moments::set_due;
 use super::runs::request_of_run;
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, PutRequest, ScheduleRequest, check_key};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
@@ -110,7 +111,7 @@ impl Core {
     /// The header and the body of a new schedule. Edits nothing.
     fn new_schedule<'a>(
         &self,
-        number: u32,
+        number: TubeNo,
         key: &Arc<str>,
         request: &'a ScheduleRequest,
     ) -> Result<(Header, &'a Body)> {
@@ -171,7 +172,7 @@ impl Core {
 
     fn insert_schedule(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         is_restored: bool,
         header: Header,
@@ -192,7 +193,7 @@ impl Core {
     /// may say when the next run is.
     fn change_schedule(
         &mut self,
-        number: u32,
+        number: TubeNo,
         keyed: Keyed,
         request: &ScheduleRequest,
         may_start: bool,
@@ -263,7 +264,7 @@ impl Core {
     /// The header of a schedule after changes. Edits nothing.
     fn changed_header(
         &self,
-        number: u32,
+        number: TubeNo,
         keyed: &Keyed,
         request: &ScheduleRequest,
         may_start: bool,

@@ -1,5 +1,6 @@
 //! Work of unknown size that calls leave behind: it is done a step at a time, and goes on after a crash.
 
+use crate::base::tube_no::TubeNo;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tubewell_drivers::keys;
@@ -13,7 +14,7 @@ pub(in crate::core) struct Chores {
     /// Parents whose children are still to be told of their end, by write buffer and id.
     parents: BTreeMap<(Buffer, u64), Chore>,
     /// Tubes that may have more done or buried tasks than they keep.
-    surplus: BTreeSet<u32>,
+    surplus: BTreeSet<TubeNo>,
     /// Spaces to purge, each with the index of its write buffer.
     purges: VecDeque<(Buffer, u32)>,
     /// Those of them whose tasks may have edges: the key up to which these were removed.
@@ -62,16 +63,16 @@ impl Chores {
     }
 
     /// Adds a tube that has more tasks than it keeps.
-    pub(in crate::core) fn add_surplus(&mut self, tube: u32) {
+    pub(in crate::core) fn add_surplus(&mut self, tube: TubeNo) {
         self.surplus.insert(tube);
     }
 
-    pub(in crate::core) fn remove_surplus(&mut self, tube: u32) {
+    pub(in crate::core) fn remove_surplus(&mut self, tube: TubeNo) {
         self.surplus.remove(&tube);
     }
 
     /// The tubes that may have more tasks than they keep.
-    pub(in crate::core) fn surplus(&self) -> impl Iterator<Item = u32> {
+    pub(in crate::core) fn surplus(&self) -> impl Iterator<Item = TubeNo> {
         self.surplus.iter().copied()
     }
 

@@ -11,13 +11,14 @@ use super::wait_keys::SessionWait;
 use crate::SessionId;
 use crate::base::id_map::IdSet;
 use crate::base::signal::Signal;
+use crate::base::tube_no::TubeNo;
 use crate::values::task::Progress;
 
 /// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
 /// parked.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimState {
-    pub(crate) tube: u32,
+    pub(crate) tube: TubeNo,
     pub(crate) session: SessionId,
     pub(crate) epoch: u64,
     /// When the task was taken, on running time.
@@ -158,7 +159,7 @@ pub(crate) struct About {
 /// A claim: the task, the tube that it was taken from, the session that must still have it, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimKey {
-    pub(crate) tube: u32,
+    pub(crate) tube: TubeNo,
     pub(crate) id: u64,
     pub(crate) session: SessionId,
     pub(crate) epoch: u64,
@@ -167,7 +168,7 @@ pub(crate) struct ClaimKey {
 /// A new claim, as a take returns it.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
-    pub(crate) tube: u32,
+    pub(crate) tube: TubeNo,
     pub(crate) name: Arc<str>,
     pub(crate) id: u64,
     pub(crate) epoch: u64,

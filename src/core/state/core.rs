@@ -32,6 +32,7 @@ use super::tubes::Tubes;
 use super::undo::Undo;
 use super::waits::Waits;
 use super::wall::Wall;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::{Durability, Error, Receipt, Result, TaskState};
 
@@ -63,7 +64,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn tube(&self, number: u32, name: &str) -> Result<&TubeState> {
+    pub(crate) fn tube(&self, number: TubeNo, name: &str) -> Result<&TubeState> {
         self.check_open()?;
         self.tubes.get(number).ok_or_else(|| Error::TubeDropped { name: name.into() })
     }
@@ -82,7 +83,7 @@ impl Core {
     }
 
     /// The index of the write buffer that has the rows of a tube.
-    pub(crate) fn buffer_of(&self, number: u32) -> Buffer {
+    pub(crate) fn buffer_of(&self, number: TubeNo) -> Buffer {
         self.tubes.get(number).map_or(Buffer::File, |tube| tube.buffer)
     }
 
@@ -106,7 +107,7 @@ impl Core {
     /// Runs edits on the ledger of a tube, and notes changed counts and new dues.
     pub(crate) fn edit<T>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         edits: impl FnOnce(&mut Ledger<'_, WriteBuffer>) -> Result<T>,
     ) -> Result<T> {
         let tube = self.tubes.get_mut(number).ok_or(Error::Closed)?;
@@ -127,7 +128,7 @@ impl Core {
     }
 
     /// When changes that a caller makes in this tube become visible.
-    pub(in crate::core) fn visibility(&self, number: u32) -> Visibility {
+    pub(in crate::core) fn visibility(&self, number: TubeNo) -> Visibility {
         let Some(tube) = self.tubes.get(number) else { return Visibility::Memory };
         match (tube.buffer, tube.durability) {
             (Buffer::Memory, _) => Visibility::Memory,
@@ -144,7 +145,7 @@ impl Core {
     /// The answer to a call that made edits of this tube.
     pub(in crate::core) fn decided<T>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         visibility: Visibility,
         answer: impl FnOnce(u64) -> T,
     ) -> Decided<T> {
@@ -177,7 +178,7 @@ impl Core {
     /// The answer to a call that changed memory only. It names a commit that no crash loses.
     pub(in crate::core) fn memory_receipt(
         &self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         state: TaskState,
     ) -> Receipt {
@@ -187,7 +188,7 @@ impl Core {
 
     /// The batch of the task's last change, if that is not yet visible. No caller may learn the
     /// state of the task before this batch is in the file.
-    pub(in crate::core) fn batch_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
+    pub(in crate::core) fn batch_of_last_change(&self, number: TubeNo, id: u64) -> Option<Wait> {
         let last = self.publishing.last_commit(id)?;
         let buffer = self.tubes.get(number)?.buffer;
         let in_flight_batch =
@@ -197,7 +198,7 @@ impl Core {
     }
 
     /// An answer that depends on the state of a task: returned once that state is in the file.
-    pub(crate) fn once_visible<T>(&self, number: u32, id: u64, answer: T) -> Decided<T> {
+    pub(crate) fn once_visible<T>(&self, number: TubeNo, id: u64, answer: T) -> Decided<T> {
         Decided { answer, wait: self.batch_of_last_change(number, id) }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::request::{PutRequest, check_size};
+use crate::base::tube_no::TubeNo;
 use crate::{Failure, Result};
 
 /// How its holder ends a task. Delays are in microseconds.
@@ -46,7 +47,7 @@ pub(crate) struct ClaimEnd {
 /// A put, and its tube.
 #[derive(Clone, Debug)]
 pub(crate) struct PutInto {
-    pub(crate) tube: u32,
+    pub(crate) tube: TubeNo,
     /// For errors.
     pub(crate) name: Arc<str>,
     pub(crate) request: PutRequest,

@@ -8,6 +8,7 @@ use super::bucket::{Bucket, Fill};
 use super::limits::SharedLimits;
 use super::time::Now;
 use crate::Rate;
+use crate::base::tube_no::TubeNo;
 
 /// The gates of a tube that its definition does not say.
 #[derive(Debug, Default)]
@@ -39,12 +40,12 @@ impl Alarm {
 /// The alarms of all tubes.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Alarms {
-    timeline: BTreeSet<(u64, u32)>,
-    running: BTreeSet<(u64, u32)>,
+    timeline: BTreeSet<(u64, TubeNo)>,
+    running: BTreeSet<(u64, TubeNo)>,
 }
 
 impl Alarms {
-    fn of(&mut self, alarm: Alarm) -> (u64, &mut BTreeSet<(u64, u32)>) {
+    fn of(&mut self, alarm: Alarm) -> (u64, &mut BTreeSet<(u64, TubeNo)>) {
         match alarm {
             Alarm::Timeline(at) => (at, &mut self.timeline),
             Alarm::Running(at) => (at, &mut self.running),
@@ -52,7 +53,12 @@ impl Alarms {
     }
 
     /// Replaces an alarm of a tube.
-    pub(in crate::core) fn replace(&mut self, old: Option<Alarm>, new: Option<Alarm>, tube: u32) {
+    pub(in crate::core) fn replace(
+        &mut self,
+        old: Option<Alarm>,
+        new: Option<Alarm>,
+        tube: TubeNo,
+    ) {
         if old == new {
             return;
         }
@@ -66,7 +72,7 @@ impl Alarms {
         }
     }
 
-    pub(in crate::core) fn contains(&self, alarm: Alarm, tube: u32) -> bool {
+    pub(in crate::core) fn contains(&self, alarm: Alarm, tube: TubeNo) -> bool {
         match alarm {
             Alarm::Timeline(at) => self.timeline.contains(&(at, tube)),
             Alarm::Running(at) => self.running.contains(&(at, tube)),
@@ -78,12 +84,12 @@ impl Alarms {
     }
 
     /// A tube whose alarm is due.
-    pub(in crate::core) fn first_due(&self, now: Now) -> Option<u32> {
+    pub(in crate::core) fn first_due(&self, now: Now) -> Option<TubeNo> {
         self.due(now).next()
     }
 
     /// The tubes whose alarms are due.
-    pub(in crate::core) fn due(&self, now: Now) -> impl Iterator<Item = u32> {
+    pub(in crate::core) fn due(&self, now: Now) -> impl Iterator<Item = TubeNo> {
         let timeline = self.timeline.iter().take_while(move |(at, _)| *at <= now.timeline);
         let running = self.running.iter().take_while(move |(at, _)| *at <= now.running);
         timeline.chain(running).map(|(_, tube)| *tube)
@@ -91,7 +97,7 @@ impl Alarms {
 
     /// The earliest alarms: on the timeline, and on running time.
     pub(in crate::core) fn first(&self) -> (u64, u64) {
-        let first = |alarms: &BTreeSet<(u64, u32)>| alarms.first().map_or(NEVER, |(at, _)| *at);
+        let first = |alarms: &BTreeSet<(u64, TubeNo)>| alarms.first().map_or(NEVER, |(at, _)| *at);
         (first(&self.timeline), first(&self.running))
     }
 }

@@ -1,5 +1,6 @@
 //! A transaction of the application whose outcome is not known.
 
+use crate::base::tube_no::TubeNo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ pub(crate) struct InDoubt {
     /// The chores before it.
     pub(in crate::core) chores: BTreeMap<(Buffer, u64), Chore>,
     /// What it counts, by tube, once its commit is in the file.
-    pub(in crate::core) counted: Vec<(u32, Counted)>,
+    pub(in crate::core) counted: Vec<(TubeNo, Counted)>,
 }
 
 /// A task that a transaction has acked.
@@ -31,6 +32,6 @@ pub(crate) struct InDoubt {
 pub(crate) struct AckedTask {
     pub(in crate::core) id: u64,
     /// Its tube, and the space of that.
-    pub(in crate::core) number: u32,
+    pub(in crate::core) number: TubeNo,
     pub(in crate::core) space: u32,
 }

@@ -9,6 +9,7 @@ use super::bucket::{Bucket, Fill};
 use super::gates::Alarm;
 use super::time::Now;
 use crate::Rate;
+use crate::base::tube_no::TubeNo;
 use crate::options::Policies;
 
 /// The limits of the sub-queues of a tube that has others than the default, which is one taken task
@@ -217,7 +218,7 @@ pub(crate) struct SharedLimits {
     pub(crate) taken: BTreeMap<Arc<str>, u64>,
     /// The tubes that were not offered a task of a name since its limit was reached, each with the limit
     /// that it has for names without one.
-    refused: HashMap<Arc<str>, BTreeSet<(u32, u32)>>,
+    refused: HashMap<Arc<str>, BTreeSet<(u32, TubeNo)>>,
 }
 
 impl SharedLimits {
@@ -235,19 +236,19 @@ impl SharedLimits {
     }
 
     /// A tube was not offered a task, since the limit is reached. It is offered one once that is free.
-    pub(crate) fn refuse(&mut self, sub: &Arc<str>, otherwise: u32, tube: u32) {
+    pub(crate) fn refuse(&mut self, sub: &Arc<str>, otherwise: u32, tube: TubeNo) {
         self.refused.entry(sub.clone()).or_default().insert((otherwise, tube));
     }
 
     /// The tubes that were refused a task of a name whose limit has room for it now. They are refused no
     /// more.
-    pub(crate) fn take_freed(&mut self, sub: &str) -> Vec<u32> {
+    pub(crate) fn take_freed(&mut self, sub: &str) -> Vec<TubeNo> {
         let taken = self.taken_of(sub);
         let Some(refused) = self.refused.get_mut(sub) else { return Vec::new() };
         let freed = match (self.most.get(sub), u32::try_from(taken)) {
             (Some(most), _) if taken >= u64::from(*most) => return Vec::new(),
             (Some(_), _) => std::mem::take(refused),
-            (None, Ok(taken)) => refused.split_off(&(taken.saturating_add(1), 0)),
+            (None, Ok(taken)) => refused.split_off(&(taken.saturating_add(1), TubeNo(0))),
             (None, Err(_)) => return Vec::new(),
         };
         if refused.is_empty() {
@@ -258,7 +259,7 @@ impl SharedLimits {
 
     /// The names whose limit has room for a tube that is still noted as refused: none.
     pub(in crate::core) fn wrongly_refused(&self) -> impl Iterator<Item = &Arc<str>> {
-        let is_wrong = |(sub, tubes): &(&Arc<str>, &BTreeSet<(u32, u32)>)| {
+        let is_wrong = |(sub, tubes): &(&Arc<str>, &BTreeSet<(u32, TubeNo)>)| {
             tubes.iter().any(|(otherwise, _)| !self.is_full(sub, *otherwise))
         };
         self.refused.iter().filter(is_wrong).map(|(sub, _)| sub)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::id_map::IdMap;
+use crate::base::tube_no::TubeNo;
 
 /// The changes that are not yet visible, and what is to be looked at once those are visible that belong
 /// together.
@@ -15,11 +16,11 @@ pub(in crate::core) struct Publishing {
     serving: bool,
     /// `Some` while changes are published that become visible together: the tubes whose waiting
     /// takes are served after the last change, so that the first of them gets the best task of all.
-    to_serve: Option<BTreeSet<u32>>,
+    to_serve: Option<BTreeSet<TubeNo>>,
     /// Tubes that may be drained, for which callers wait.
-    maybe_drained: BTreeSet<u32>,
+    maybe_drained: BTreeSet<TubeNo>,
     /// Tubes that may have a task for which callers wait that take none.
-    maybe_ready: Vec<u32>,
+    maybe_ready: Vec<TubeNo>,
     /// These tubes are being looked at.
     looking: bool,
 }
@@ -82,7 +83,7 @@ impl Publishing {
     }
 
     /// The last of them is visible. Returns the tubes to serve.
-    pub(in crate::core) fn end_together(&mut self) -> Vec<u32> {
+    pub(in crate::core) fn end_together(&mut self) -> Vec<TubeNo> {
         self.to_serve.take().into_iter().flatten().collect()
     }
 
@@ -92,27 +93,27 @@ impl Publishing {
     }
 
     /// Notes tubes to serve after the last change. Returns false if they are to be served at once.
-    pub(in crate::core) fn serve_later(&mut self, tubes: &[u32]) -> bool {
+    pub(in crate::core) fn serve_later(&mut self, tubes: &[TubeNo]) -> bool {
         let Some(later) = &mut self.to_serve else { return false };
         later.extend(tubes);
         true
     }
 
     /// Notes a tube that may be drained.
-    pub(in crate::core) fn note_maybe_drained(&mut self, tube: u32) {
+    pub(in crate::core) fn note_maybe_drained(&mut self, tube: TubeNo) {
         self.maybe_drained.insert(tube);
     }
 
-    pub(in crate::core) fn next_maybe_drained(&mut self) -> Option<u32> {
+    pub(in crate::core) fn next_maybe_drained(&mut self) -> Option<TubeNo> {
         self.maybe_drained.pop_first()
     }
 
     /// Notes tubes that may have a task for callers that take none.
-    pub(in crate::core) fn note_maybe_ready(&mut self, tubes: impl Iterator<Item = u32>) {
+    pub(in crate::core) fn note_maybe_ready(&mut self, tubes: impl Iterator<Item = TubeNo>) {
         self.maybe_ready.extend(tubes);
     }
 
-    pub(in crate::core) fn next_maybe_ready(&mut self) -> Option<u32> {
+    pub(in crate::core) fn next_maybe_ready(&mut self) -> Option<TubeNo> {
         self.maybe_ready.pop()
     }
 

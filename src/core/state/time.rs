@@ -5,6 +5,7 @@ use tubewell_drivers::NEVER;
 use super::buffers::Buffer;
 use super::wait_keys::WatchKey;
 use crate::SessionId;
+use crate::base::tube_no::TubeNo;
 
 /// The last moment of either clock. The value after it stands for "never".
 pub(crate) const LAST: u64 = NEVER - 1;
@@ -62,7 +63,7 @@ pub(crate) enum Timer {
     /// The take of this arrival times out.
     WaitingTake(u64),
     /// The put of this tube and arrival times out.
-    WaitingPut(u32, u64),
+    WaitingPut(TubeNo, u64),
     /// This watch times out.
     Watch(WatchKey),
     /// The grace period of this session ends.

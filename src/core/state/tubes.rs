@@ -9,18 +9,19 @@ use tubewell_drivers::Driver;
 
 use super::tube::TubeState;
 use crate::base::id_map::IdMap;
+use crate::base::tube_no::TubeNo;
 use crate::{Error, Result};
 
 /// All tubes, and the drivers that run them.
 pub(crate) struct Tubes {
-    by_number: IdMap<u32, TubeState>,
-    by_name: BTreeMap<Arc<str>, u32>,
-    by_space: IdMap<u32, u32>,
+    by_number: IdMap<TubeNo, TubeState>,
+    by_name: BTreeMap<Arc<str>, TubeNo>,
+    by_space: IdMap<u32, TubeNo>,
     /// The space of the next tube.
     next_space: u32,
     /// The tubes to which a task has come from another one in this run of the store, or in which a
     /// schedule has left its runs.
-    strays: BTreeSet<u32>,
+    strays: BTreeSet<TubeNo>,
     drivers: BTreeMap<String, Arc<dyn Driver>>,
 }
 
@@ -38,16 +39,16 @@ impl Tubes {
     }
 
     #[inline]
-    pub(crate) fn get(&self, number: u32) -> Option<&TubeState> {
+    pub(crate) fn get(&self, number: TubeNo) -> Option<&TubeState> {
         self.by_number.get(&number)
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut TubeState> {
+    pub(crate) fn get_mut(&mut self, number: TubeNo) -> Option<&mut TubeState> {
         self.by_number.get_mut(&number)
     }
 
-    pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (u32, &TubeState)> {
+    pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (TubeNo, &TubeState)> {
         self.by_number.iter().map(|(number, tube)| (*number, tube))
     }
 
@@ -59,14 +60,14 @@ impl Tubes {
         self.by_number.len()
     }
 
-    pub(in crate::core) fn add(&mut self, number: u32, tube: TubeState) {
+    pub(in crate::core) fn add(&mut self, number: TubeNo, tube: TubeState) {
         self.by_space.insert(tube.definition.space, number);
         self.by_name.insert(tube.definition.name.clone(), number);
         self.by_number.insert(number, tube);
     }
 
     /// Removes a tube. Its space is freed by itself, with the purge of its rows.
-    pub(in crate::core) fn remove(&mut self, number: u32) -> Option<TubeState> {
+    pub(in crate::core) fn remove(&mut self, number: TubeNo) -> Option<TubeState> {
         let tube = self.by_number.remove(&number)?;
         self.by_name.remove(&tube.definition.name);
         self.strays.remove(&number);
@@ -74,12 +75,12 @@ impl Tubes {
     }
 
     /// The number of the tube with this name.
-    pub(crate) fn named(&self, name: &str) -> Option<u32> {
+    pub(crate) fn named(&self, name: &str) -> Option<TubeNo> {
         self.by_name.get(name).copied()
     }
 
     /// Names and numbers, by name.
-    pub(in crate::core) fn names(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
+    pub(in crate::core) fn names(&self) -> impl Iterator<Item = (&Arc<str>, TubeNo)> {
         self.by_name.iter().map(|(name, number)| (name, *number))
     }
 
@@ -87,7 +88,7 @@ impl Tubes {
     pub(in crate::core) fn names_in<K: ?Sized + Ord>(
         &self,
         range: impl RangeBounds<K>,
-    ) -> impl Iterator<Item = (&Arc<str>, u32)>
+    ) -> impl Iterator<Item = (&Arc<str>, TubeNo)>
     where
         Arc<str>: Borrow<K>,
     {
@@ -96,12 +97,12 @@ impl Tubes {
 
     /// The tube that has a space; `None` of a space that is purged.
     #[inline]
-    pub(in crate::core) fn of_space(&self, space: u32) -> Option<u32> {
+    pub(in crate::core) fn of_space(&self, space: u32) -> Option<TubeNo> {
         self.by_space.get(&space).copied()
     }
 
     /// A tube gets a further space: that which it had is freed by itself.
-    pub(in crate::core) fn set_space(&mut self, space: u32, number: u32) {
+    pub(in crate::core) fn set_space(&mut self, space: u32, number: TubeNo) {
         self.by_space.insert(space, number);
     }
 
@@ -125,12 +126,12 @@ impl Tubes {
     }
 
     /// A task has come to a tube from another one, or a schedule leaves its runs there.
-    pub(in crate::core) fn note_stray(&mut self, number: u32) {
+    pub(in crate::core) fn note_stray(&mut self, number: TubeNo) {
         self.strays.insert(number);
     }
 
     /// The tubes that may have tasks which were put elsewhere, in this run of the store.
-    pub(in crate::core) fn with_strays(&self) -> impl Iterator<Item = u32> {
+    pub(in crate::core) fn with_strays(&self) -> impl Iterator<Item = TubeNo> {
         self.strays.iter().copied()
     }
 

@@ -1,9 +1,10 @@
 //! What may still be taken back: the edits of a call, and the transaction of the application.
 
-#[cfg(feature = "redb")]
 use super::days::Counted;
 #[cfg(feature = "redb")]
 use super::in_doubt::InDoubt;
+#[cfg(feature = "redb")]
+use crate::base::tube_no::TubeNo;
 
 /// What is noted so that it can be taken back.
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ pub(crate) struct Undo {
     pub(in crate::core) in_doubt: Option<InDoubt>,
     /// `Some` while a transaction is decided: what its calls count, by tube.
     #[cfg(feature = "redb")]
-    counted: Option<Vec<(u32, Counted)>>,
+    counted: Option<Vec<(TubeNo, Counted)>>,
     /// A transaction of the application is about to be committed, and no other commit begins.
     transaction_is_next: bool,
 }
@@ -65,13 +66,13 @@ impl Undo {
 
     /// The calls of the transaction are decided, or refused. Returns what they count.
     #[cfg(feature = "redb")]
-    pub(in crate::core) fn end_transaction(&mut self) -> Vec<(u32, Counted)> {
+    pub(in crate::core) fn end_transaction(&mut self) -> Vec<(TubeNo, Counted)> {
         self.counted.take().unwrap_or_default()
     }
 
     /// Keeps what a call of a transaction counts. Returns false if none is being decided.
     #[cfg(feature = "redb")]
-    pub(in crate::core) fn count_later(&mut self, tube: u32, counted: Counted) -> bool {
+    pub(in crate::core) fn count_later(&mut self, tube: TubeNo, counted: Counted) -> bool {
         let Some(held) = &mut self.counted else { return false };
         held.push((tube, counted));
         true

@@ -12,6 +12,7 @@ use super::request::PutRequest;
 use super::wait_slot::WaitSlot;
 use super::watches::Watches;
 use crate::base::id_map::IdMap;
+use crate::base::tube_no::TubeNo;
 use crate::{Receipt, Result, SessionId};
 
 /// Receives the claim of a waiting take; `None` on timeout.
@@ -23,7 +24,7 @@ pub(crate) type PutSlot = WaitSlot<Result<Decided<Receipt>>>;
 pub(in crate::core) struct WaitingTake {
     pub(in crate::core) slot: Arc<TakeSlot>,
     pub(in crate::core) session: SessionId,
-    pub(in crate::core) tubes: Vec<u32>,
+    pub(in crate::core) tubes: Vec<TubeNo>,
     pub(in crate::core) deadline: Option<u64>,
 }
 

@@ -9,6 +9,7 @@ use super::decided::Decided;
 use super::wait_keys::WatchKey;
 use super::wait_slot::WaitSlot;
 use crate::base::id_map::IdMap;
+use crate::base::tube_no::TubeNo;
 use crate::{Ending, Result, SessionId};
 
 /// Receives how a watch ended: `None` on timeout. A watch of a tube that is drained, or that has a
@@ -19,7 +20,7 @@ pub(crate) type WatchSlot = WaitSlot<Result<Decided<Option<Arc<Ending>>>>>;
 /// A caller that waits for the end of a task, for a drained tube, or for a task that can be taken.
 pub(in crate::core) struct Watch {
     pub(in crate::core) slot: Arc<WatchSlot>,
-    pub(in crate::core) tube: u32,
+    pub(in crate::core) tube: TubeNo,
     pub(in crate::core) session: SessionId,
     pub(in crate::core) deadline: Option<u64>,
 }
@@ -29,7 +30,7 @@ pub(in crate::core) struct Watch {
 pub(in crate::core) struct Watches {
     waiting: BTreeMap<WatchKey, Watch>,
     /// The tube of each watch of a task, with that task and the arrival.
-    tasks_by_tube: BTreeSet<(u32, u64, u64)>,
+    tasks_by_tube: BTreeSet<(TubeNo, u64, u64)>,
     /// A change is being made visible that its caller writes before it returns: the answers to
     /// those who wait for it come with that write.
     end_is_written: bool,
@@ -57,14 +58,14 @@ impl Watches {
     }
 
     /// A watch goes on in the tube to which its task has gone.
-    pub(in crate::core) fn follow(&mut self, key: WatchKey, to: u32) {
+    pub(in crate::core) fn follow(&mut self, key: WatchKey, to: TubeNo) {
         if let Some(watch) = self.end(key) {
             self.begin(key, Watch { tube: to, ..watch });
         }
     }
 
     /// The watches of the tasks of a tube, and those that wait until it is drained.
-    pub(in crate::core) fn of_tube(&self, tube: u32) -> impl Iterator<Item = WatchKey> {
+    pub(in crate::core) fn of_tube(&self, tube: TubeNo) -> impl Iterator<Item = WatchKey> {
         let of_tasks = self.tasks_by_tube.range((tube, 0, 0)..=(tube, u64::MAX, u64::MAX));
         let of_tasks = of_tasks.map(|(_, id, arrival)| WatchKey::Task(*id, *arrival));
         let drained = WatchKey::Tube(tube, 0)..=WatchKey::Tube(tube, u64::MAX);
@@ -81,7 +82,7 @@ impl Watches {
     }
 
     /// Whether callers wait until this tube is drained.
-    pub(in crate::core) fn waits_for_drain(&self, tube: u32) -> bool {
+    pub(in crate::core) fn waits_for_drain(&self, tube: TubeNo) -> bool {
         let watches = WatchKey::Tube(tube, 0)..=WatchKey::Tube(tube, u64::MAX);
         self.waiting.range(watches).next().is_some()
     }
@@ -98,7 +99,7 @@ impl Watches {
     }
 
     /// The watches of a task, each with its tube.
-    pub(in crate::core) fn of_task(&self, id: u64) -> impl Iterator<Item = (WatchKey, u32)> {
+    pub(in crate::core) fn of_task(&self, id: u64) -> impl Iterator<Item = (WatchKey, TubeNo)> {
         let watches = self.waiting.range(WatchKey::Task(id, 0)..=WatchKey::Task(id, u64::MAX));
         watches.map(|(key, watch)| (*key, watch.tube))
     }

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use tubewell_drivers::{Found, Header, NEVER, Position, Shelf, Value, keys};
 
 use super::DueKind;
+use crate::base::tube_no::TubeNo;
 use crate::core::history::Entry;
 use crate::core::state::{Buffer, Core, Timer};
 use crate::{Error, EventKind, Result, TaskState};
@@ -181,7 +182,12 @@ impl Core {
     }
 
     /// Makes a task ready whose delay has elapsed, unless its moment is still ahead.
-    pub(in crate::core) fn end_delay(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
+    pub(in crate::core) fn end_delay(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        found: &Found,
+    ) -> Result<()> {
         let mut header = found.record.header.clone();
         header.ready_at = 0;
         if self.clocks().gate(Shelf::Delayed, &mut header) == Shelf::Delayed {
@@ -209,7 +215,7 @@ impl Core {
     /// Writes that a task waits for its moment now. Nothing else changes, so a crash may forget it.
     fn wait_for_moment(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         header: &Header,

@@ -4,13 +4,14 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{ClaimKey, Core};
 use crate::core::wire::{Input, Malformed, Wire, put_bytes, put_items, text, wire_struct};
 
 /// A tube as a call names it. The number is enough to find it; an error has the name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TubeRef<'a> {
-    pub(crate) number: u32,
+    pub(crate) number: TubeNo,
     pub(crate) name: &'a str,
 }
 
@@ -23,7 +24,7 @@ pub(crate) trait Target: 'static {
     fn check(core: &mut Core, named: Self::Ref<'_>) -> Result<()>;
 
     /// The number of the tube.
-    fn tube(named: Self::Ref<'_>) -> Option<u32>;
+    fn tube(named: Self::Ref<'_>) -> Option<TubeNo>;
 
     /// The claims that it is.
     fn claims<'a>(_named: &'a Self::Ref<'_>) -> &'a [ClaimKey] {
@@ -52,7 +53,7 @@ impl Target for InStore {
         core.check_open()
     }
 
-    fn tube((): ()) -> Option<u32> {
+    fn tube((): ()) -> Option<TubeNo> {
         None
     }
 
@@ -78,7 +79,7 @@ impl Target for InTube {
         core.tube(tube.number, tube.name).map(drop)
     }
 
-    fn tube(tube: TubeRef<'_>) -> Option<u32> {
+    fn tube(tube: TubeRef<'_>) -> Option<TubeNo> {
         Some(tube.number)
     }
 
@@ -100,7 +101,7 @@ impl Target for InTube {
 /// As [`TubeRef`], for a call that keeps it: on the tube while it waits, or on another one.
 #[derive(Clone, Debug)]
 pub(crate) struct TubeName {
-    pub(crate) number: u32,
+    pub(crate) number: TubeNo,
     pub(crate) name: Arc<str>,
 }
 
@@ -111,7 +112,7 @@ wire_struct! { TubeName { number, name } at most TUBES_MAX }
 
 impl TubeName {
     /// The number. Refuses a tube that does not exist.
-    pub(in crate::core) fn find(&self, core: &mut Core) -> Result<u32> {
+    pub(in crate::core) fn find(&self, core: &mut Core) -> Result<TubeNo> {
         core.tube(self.number, &self.name)?;
         Ok(self.number)
     }
@@ -128,7 +129,7 @@ impl Target for OfClaim {
         core.check_open()
     }
 
-    fn tube(key: ClaimKey) -> Option<u32> {
+    fn tube(key: ClaimKey) -> Option<TubeNo> {
         Some(key.tube)
     }
 
@@ -165,7 +166,7 @@ impl Target for OfClaims {
     }
 
     /// That of the first claim.
-    fn tube(claims: &[ClaimKey]) -> Option<u32> {
+    fn tube(claims: &[ClaimKey]) -> Option<TubeNo> {
         claims.first().map(|key| key.tube)
     }
 
@@ -210,7 +211,7 @@ fn put_in_tube(tube: TubeRef<'_>, number: u8, out: &mut Vec<u8>) {
     out.push(number);
 }
 
-fn put_tube(number: u32, name: &str, out: &mut Vec<u8>) {
+fn put_tube(number: TubeNo, name: &str, out: &mut Vec<u8>) {
     number.put(out);
     put_bytes(name.as_bytes(), out);
 }
@@ -220,7 +221,7 @@ fn put_tube(number: u32, name: &str, out: &mut Vec<u8>) {
 pub(in crate::core) fn get_target<'a>(input: &mut Input<'a>) -> Result<Numbered<'a>, Malformed> {
     Ok(match input.byte()? {
         ON_TUBE => {
-            let tube = TubeRef { number: u32::get(input)?, name: text(input)? };
+            let tube = TubeRef { number: TubeNo::get(input)?, name: text(input)? };
             Numbered::InTube(tube, input.byte()?)
         }
         ON_CLAIM => {

@@ -3,6 +3,7 @@
 use tubewell_drivers::{Found, Header, Shelf};
 
 use super::outcome::check_not_done;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
@@ -76,7 +77,7 @@ impl Decide for Kick {
 impl Core {
     pub(in crate::core) fn bury(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         failure: Option<&Failure>,
     ) -> Result<Decided<Receipt>> {
@@ -101,7 +102,7 @@ impl Core {
     /// before the last of them.
     pub(super) fn kick_all(
         &mut self,
-        number: u32,
+        number: TubeNo,
         buried: &[(u64, Found)],
         are_first: bool,
     ) -> Result<Decided<u64>> {
@@ -129,7 +130,7 @@ impl Core {
         Ok(self.decided(number, visibility, |_| kicked))
     }
 
-    fn kick_one(&mut self, number: u32, id: u64, found: &Found) -> Result<Change> {
+    fn kick_one(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<Change> {
         let (to, mut header) = self.rules(number)?.kicked(found.record.header.clone());
         let entry = Entry::new(EventKind::Kick, TaskState::on_shelf(to));
         self.move_with_entry(number, id, found, to, &mut header, entry)?;
@@ -141,7 +142,7 @@ impl Core {
     #[inline]
     pub(in crate::core) fn move_with_entry(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         to: Shelf,
@@ -158,7 +159,7 @@ impl Core {
     }
 
     /// Finds a stored task.
-    pub(in crate::core) fn find(&mut self, number: u32, id: u64) -> Result<Found> {
+    pub(in crate::core) fn find(&mut self, number: TubeNo, id: u64) -> Result<Found> {
         self.edit(number, |ledger| ledger.find(id))?.ok_or(Error::NotFound { id })
     }
 
@@ -179,7 +180,7 @@ impl Core {
     /// Removes the claim on a task, or else its window slot. Returns the state of the task before.
     pub(in crate::core) fn remove_from_memory(
         &mut self,
-        number: u32,
+        number: TubeNo,
         found: &Found,
         id: u64,
     ) -> TaskState {
@@ -195,7 +196,7 @@ impl Core {
     /// Makes a change visible, and builds the answer with its receipt.
     pub(in crate::core) fn apply_change(
         &mut self,
-        number: u32,
+        number: TubeNo,
         change: Change,
     ) -> Decided<Receipt> {
         let (id, state) = (change.id, change.to);
@@ -206,7 +207,7 @@ impl Core {
 
     /// When the sweeper's edits become visible. They can be repeated after a crash, so no caller
     /// waits for their flush.
-    pub(in crate::core) fn sweep_visibility(&self, number: u32) -> Visibility {
+    pub(in crate::core) fn sweep_visibility(&self, number: TubeNo) -> Visibility {
         match self.visibility(number) {
             Visibility::Flushed => Visibility::Within(SWEEP_FLUSH),
             Visibility::Written(delay) => Visibility::Within(delay),

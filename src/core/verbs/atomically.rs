@@ -1,6 +1,7 @@
 //! Calls that edit several tasks: all of their edits are made, or none.
 
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::commit::DueCursor;
 use crate::core::state::{Buffer, Core};
 
@@ -9,7 +10,7 @@ impl Core {
     /// edits must leave everything else as it is: the caller makes the changes visible afterwards.
     pub(in crate::core) fn atomically<T>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
         self.atomically_in(&[number], edits)
@@ -18,7 +19,7 @@ impl Core {
     /// As `atomically`, for edits of the tasks of several tubes, which are in one write buffer.
     pub(in crate::core) fn atomically_in<T>(
         &mut self,
-        numbers: &[u32],
+        numbers: &[TubeNo],
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
         let Some(first) = numbers.first() else { return edits(self) };
@@ -32,7 +33,7 @@ impl Core {
     pub(super) fn edit_in_a_layer<T>(
         &mut self,
         buffer: Buffer,
-        numbers: &[u32],
+        numbers: &[TubeNo],
         edits: impl FnOnce(&mut Core) -> Result<T>,
     ) -> Result<T> {
         let counts: Vec<_> =

@@ -7,6 +7,7 @@ use tubewell_drivers::{Found, PAGE_MAX, Shelf};
 use super::outcome::kept_until_now;
 use super::select::{Selected, is_selected};
 use super::selected::{SelectStep, at_most, step_of};
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
 use crate::core::verb::{Decide, TubeRef, verb};
@@ -51,7 +52,7 @@ impl Core {
     /// for those. Those with chosen ids are deleted with one commit, all of them or none.
     pub(super) fn delete_selected(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: u64,
@@ -79,7 +80,7 @@ impl Core {
     /// Deletes a stored task, whatever its state.
     pub(in crate::core) fn delete_found(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
     ) -> Result<Decided<Receipt>> {
@@ -90,7 +91,7 @@ impl Core {
     }
 
     /// How many rows of history and steps are removed with a task.
-    fn rows_of_work(&mut self, number: u32, id: u64, found: &Found) -> Result<usize> {
+    fn rows_of_work(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<usize> {
         let header = &found.record.header;
         let mut rows = header.history().map_or(0, |stored| stored.count as usize);
         self.edit(number, |ledger| ledger.visit_step_names(id, header, |_| rows += 1))?;
@@ -98,7 +99,7 @@ impl Core {
     }
 
     /// How many of these tasks one step deletes.
-    fn within_rows(&mut self, number: u32, tasks: &[(u64, Found)]) -> Result<usize> {
+    fn within_rows(&mut self, number: TubeNo, tasks: &[(u64, Found)]) -> Result<usize> {
         let mut rows = 0;
         for (index, (id, found)) in tasks.iter().enumerate() {
             rows += self.rows_of_work(number, *id, found)?;
@@ -110,7 +111,7 @@ impl Core {
     }
 
     /// Refuses tasks that have more rows than one commit removes.
-    fn check_rows(&mut self, number: u32, tasks: &[(u64, Found)]) -> Result<()> {
+    fn check_rows(&mut self, number: TubeNo, tasks: &[(u64, Found)]) -> Result<()> {
         let mut rows = 0;
         for (id, found) in tasks {
             rows += self.rows_of_work(number, *id, found)?;
@@ -121,7 +122,7 @@ impl Core {
         Ok(())
     }
 
-    fn remove_rows(&mut self, number: u32, id: u64, found: &Found) -> Result<()> {
+    fn remove_rows(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<()> {
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))
     }
 
@@ -130,7 +131,7 @@ impl Core {
     /// the first one that is refused, since one of its children stays.
     fn add_selected_children(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         limit: u64,
         tasks: &mut Vec<(u64, Found)>,
@@ -175,12 +176,12 @@ impl Core {
     }
 
     /// Refuses tasks that others wait for, which are not deleted with them: those have edges no more.
-    fn check_no_children_left(&mut self, number: u32, deleted: &[(u64, Found)]) -> Result<()> {
+    fn check_no_children_left(&mut self, number: TubeNo, deleted: &[(u64, Found)]) -> Result<()> {
         deleted.iter().try_for_each(|(id, found)| self.check_no_children(number, *id, found))
     }
 
     /// Removes a deleted task from memory. Returns the change.
-    fn deleted(&mut self, number: u32, id: u64, found: &Found) -> Change {
+    fn deleted(&mut self, number: TubeNo, id: u64, found: &Found) -> Change {
         let header = self.current_header(found, id);
         self.note_freed(number, &header);
         let from = self.remove_from_memory(number, found, id);
@@ -190,7 +191,7 @@ impl Core {
     }
 
     /// Makes the removal of tasks visible whose rows are removed. Returns how many.
-    fn publish_deletes(&mut self, number: u32, deleted: Vec<(u64, Found)>) -> Decided<u64> {
+    fn publish_deletes(&mut self, number: TubeNo, deleted: Vec<(u64, Found)>) -> Decided<u64> {
         let visibility = self.visibility(number);
         let count = deleted.len() as u64;
         // All of them leave memory before the first one is visible: that may lead to a take.
@@ -205,7 +206,7 @@ impl Core {
     }
 
     /// A wait for the changes of these tasks that are not yet visible.
-    pub(super) fn last_change_of(&self, number: u32, ids: &BTreeSet<u64>) -> Option<Wait> {
+    pub(super) fn last_change_of(&self, number: TubeNo, ids: &BTreeSet<u64>) -> Option<Wait> {
         let waits = ids.iter().filter_map(|id| self.batch_of_last_change(number, *id));
         waits.max_by_key(|wait| wait.batch().number)
     }

@@ -10,6 +10,7 @@ use tubewell_drivers::{Header, Shelf};
 use super::keys::{KeyLookUp, key_of};
 use super::put_keyed::{Step, replaced_tubes};
 use super::tokens::LookUp;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{End, Fate};
 use crate::core::history::{Entry, Past};
@@ -153,7 +154,8 @@ impl Core {
         self.check_disk_space(number, bytes, headers.len())?;
         let replaced = replaced_tubes(request.puts().iter().map(|into| &into.request), &look_ups);
         let targets = request.targets().map(|into| into.tube);
-        let mut numbers: Vec<u32> = [number].into_iter().chain(targets).chain(replaced).collect();
+        let mut numbers: Vec<TubeNo> =
+            [number].into_iter().chain(targets).chain(replaced).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let mut visibility = self.common_visibility(&numbers);
@@ -233,7 +235,12 @@ impl Core {
     }
 
     /// Returns whether the task is done and kept.
-    fn make_end_visible(&mut self, task: (u32, u64), ended: Ended, visibility: Visibility) -> bool {
+    fn make_end_visible(
+        &mut self,
+        task: (TubeNo, u64),
+        ended: Ended,
+        visibility: Visibility,
+    ) -> bool {
         match ended {
             Ended::Left(change) => {
                 let is_kept = change.keeping == Keeping::Kept;
@@ -286,7 +293,7 @@ impl Core {
         look_ups: &[Option<LookUp>],
     ) -> Result<Vec<Header>> {
         // The first task that is put into the tube of one that leaves it takes its place.
-        let mut before: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut before: BTreeMap<TubeNo, u64> = BTreeMap::new();
         let (mut keys, mut tokens) = (HashSet::new(), HashSet::new());
         let look_ups = look_ups.iter().map(Option::as_ref).chain([None]);
         let targets = asked.targets().zip(look_ups);
@@ -340,7 +347,7 @@ impl Core {
     /// Stores the end of a task, or removes it from its tube if it goes on.
     fn store_end_or_leave(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         header: &Header,
         asked: &EndRequest,
@@ -413,7 +420,7 @@ impl Core {
     /// A put with the key of the task, which keeps it: the task cannot be replaced.
     fn over_kept_key(
         &self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         request: &PutRequest,
         key: &str,
@@ -427,7 +434,7 @@ impl Core {
 }
 
 /// The puts that follow an end, each with its tube.
-fn puts_of(asked: &EndRequest) -> impl Iterator<Item = (u32, &PutRequest)> {
+fn puts_of(asked: &EndRequest) -> impl Iterator<Item = (TubeNo, &PutRequest)> {
     asked.puts().iter().map(|into| (into.tube, &into.request))
 }
 

@@ -4,6 +4,7 @@
 
 use tubewell_drivers::{Body, NEVER};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::claims::End;
 use crate::core::history::Entry;
@@ -119,7 +120,7 @@ impl Core {
     }
 
     /// Refuses a delay in a tube without times.
-    pub(super) fn check_delay(&self, number: u32, end: End<'_>) -> Result<()> {
+    pub(super) fn check_delay(&self, number: TubeNo, end: End<'_>) -> Result<()> {
         let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         if end.delay() > 0 && !tube.definition.timed {
             return Err(tube.unsupported("a delay"));
@@ -130,7 +131,7 @@ impl Core {
     /// Ends a claim. If that changes memory only, it answers immediately.
     pub(in crate::core) fn end_now(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         end: End<'_>,
     ) -> Result<Decided<Receipt>> {

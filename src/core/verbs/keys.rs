@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Found, Header, Reads, Rows, Shelf, Table, keys};
 
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Buffer, Core, Decided, PerBuffer, Wait, check_key};
 use crate::core::verb::{Decide, Limits, verb};
 use crate::values::task::TaskInfo;
@@ -15,7 +16,7 @@ use crate::{Error, Receipt, Result};
 
 /// The task that has a key.
 pub(in crate::core) struct Keyed {
-    pub(in crate::core) number: u32,
+    pub(in crate::core) number: TubeNo,
     pub(in crate::core) id: u64,
     pub(in crate::core) found: Found,
 }
@@ -120,7 +121,7 @@ impl Core {
         }
     }
 
-    fn found_in_space(&mut self, space: u32, id: u64) -> Result<Option<(u32, Found)>> {
+    fn found_in_space(&mut self, space: u32, id: u64) -> Result<Option<(TubeNo, Found)>> {
         let Some(number) = self.tubes.of_space(space) else { return Ok(None) };
         Ok(self.edit(number, |ledger| ledger.find(id))?.map(|found| (number, found)))
     }
@@ -128,7 +129,7 @@ impl Core {
     /// Removes the row of a key that is left over, so that a task of this tube can have the key.
     pub(in crate::core) fn clear_key(
         &mut self,
-        number: u32,
+        number: TubeNo,
         key: &str,
         left_over: PerBuffer<bool>,
     ) {
@@ -166,7 +167,7 @@ impl Core {
 
     /// What an answer about a stored task waits for: the flush of its last change, or in a written
     /// tube the write of it.
-    pub(in crate::core) fn wait_of_last_change(&self, number: u32, id: u64) -> Option<Wait> {
+    pub(in crate::core) fn wait_of_last_change(&self, number: TubeNo, id: u64) -> Option<Wait> {
         self.batch_of_last_change(number, id).or_else(|| self.write_of_change(number))
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Found, TaggedId};
 
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Buffer, Core, Decided};
 use crate::core::verb::{Decide, verb};
 use crate::core::wire::wire_struct;
@@ -71,7 +72,7 @@ impl Decide for Find {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<FindStep>> {
         let id = self.id;
         let from = self.after.as_deref().map_or(Unbounded, Excluded);
-        let tubes: Vec<(Arc<str>, u32)> = match core.claims.get(id) {
+        let tubes: Vec<(Arc<str>, TubeNo)> = match core.claims.get(id) {
             Some(claim) => vec![(Arc::default(), claim.tube)],
             None => {
                 let names = core.tubes.names_in::<str>((from, Unbounded));
@@ -94,7 +95,12 @@ impl Decide for Find {
 
 impl Core {
     /// A task of a tube, if it has this tag.
-    pub(super) fn find_tagged(&mut self, number: u32, id: u64, tag: &str) -> Result<Option<Found>> {
+    pub(super) fn find_tagged(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        tag: &str,
+    ) -> Result<Option<Found>> {
         let found = self.edit(number, |ledger| ledger.find(id))?;
         Ok(found.filter(|found| found.record.header.has_tag(tag)))
     }

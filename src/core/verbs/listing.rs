@@ -11,6 +11,7 @@ use tubewell_drivers::{Found, Shelf, TaggedId};
 use super::labels::LOOK_UPS;
 use super::outcome::group_cursor;
 use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of};
+use crate::base::tube_no::TubeNo;
 use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
@@ -139,7 +140,7 @@ impl Decide for ListInStore {
 impl Core {
     fn page(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: usize,
@@ -189,7 +190,7 @@ impl Core {
 
     fn matching<'a>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         wanted: &'a Filter,
         after: Option<&Cursor>,
         limit: usize,
@@ -221,7 +222,7 @@ impl Core {
 
     fn match_tagged(
         &mut self,
-        number: u32,
+        number: TubeNo,
         tag: &str,
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,
@@ -249,7 +250,7 @@ impl Core {
 
     fn match_group(
         &mut self,
-        number: u32,
+        number: TubeNo,
         group: &str,
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,
@@ -273,7 +274,7 @@ impl Core {
 
     fn match_taken(
         &mut self,
-        number: u32,
+        number: TubeNo,
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,
     ) -> Result<()> {
@@ -303,7 +304,7 @@ impl Core {
     /// Tasks of these shelves, one shelf after the other.
     fn match_shelves(
         &mut self,
-        number: u32,
+        number: TubeNo,
         shelves: &[Shelf],
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,

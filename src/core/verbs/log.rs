@@ -1,6 +1,7 @@
 //! The history of a task for callers: read it, and add entries of a program.
 
 use super::outcome::check_no_schedule;
+use crate::base::tube_no::TubeNo;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
@@ -57,7 +58,7 @@ impl Decide for HistoryOf {
 }
 
 impl Core {
-    fn log_entry(&mut self, number: u32, id: u64, text: &str) -> Result<Decided<Receipt>> {
+    fn log_entry(&mut self, number: TubeNo, id: u64, text: &str) -> Result<Decided<Receipt>> {
         self.check_log(number, text)?;
         let found = self.find_current(number, id)?;
         check_no_schedule(id, &found)?;
@@ -76,7 +77,7 @@ impl Core {
     }
 
     /// Refuses a text that is too long, and a tube without a history.
-    fn check_log(&self, number: u32, text: &str) -> Result<()> {
+    fn check_log(&self, number: TubeNo, text: &str) -> Result<()> {
         check_text(text)?;
         if self.history_limit(number) > 0 {
             return Ok(());

@@ -8,6 +8,7 @@ use tubewell_drivers::{Contents, Draft, Found, Header, NEVER, Shelf};
 
 use super::select::{LIVE, Selected};
 use super::selected::{SelectStep, at_most};
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, TubeState};
@@ -46,7 +47,7 @@ impl Core {
     /// tube is full, those for which it had space move.
     pub(super) fn move_selected(
         &mut self,
-        number: u32,
+        number: TubeNo,
         to: &TubeName,
         filter: &Filter,
         (after, below): (Option<&Cursor>, u64),
@@ -67,7 +68,7 @@ impl Core {
 
     /// Refuses a move that has no other tube as its target, or one in another write buffer: two
     /// write buffers have no common commit.
-    fn check_move(&self, number: u32, to: u32) -> Result<()> {
+    fn check_move(&self, number: TubeNo, to: TubeNo) -> Result<()> {
         if number == to {
             return Err(Error::invalid(format!(
                 "a task cannot be moved to the tube in which it is, {:?}; name another one",
@@ -77,7 +78,7 @@ impl Core {
         self.check_one_buffer(number, to)
     }
 
-    pub(in crate::core) fn check_one_buffer(&self, number: u32, to: u32) -> Result<()> {
+    pub(in crate::core) fn check_one_buffer(&self, number: TubeNo, to: TubeNo) -> Result<()> {
         if self.buffer_of(number) == self.buffer_of(to) {
             return Ok(());
         }
@@ -91,7 +92,7 @@ impl Core {
 
     /// Refuses one more task than `more` further ones: the tube is full, its driver is not known, or
     /// the disk is full.
-    fn check_target(&mut self, to: u32, bytes: u64, more: u64) -> Result<()> {
+    fn check_target(&mut self, to: TubeNo, bytes: u64, more: u64) -> Result<()> {
         let tube = self.tubes.get(to).ok_or(Error::Closed)?;
         let driver = tube.driver(|| self.tubes.known_drivers())?;
         tube.check_capacity(driver, more)?;
@@ -101,7 +102,7 @@ impl Core {
     /// Reads the tasks that move in this step. Returns them, and where the next step begins.
     fn plan_moves(
         &mut self,
-        tubes: (u32, u32),
+        tubes: (TubeNo, TubeNo),
         filter: &Filter,
         Selected { tasks, next }: Selected,
         below: u64,
@@ -147,7 +148,7 @@ impl Core {
     /// Plans the move of a task, with `more` tasks of the same step before it.
     fn plan_one_of_step(
         &mut self,
-        (number, to): (u32, u32),
+        (number, to): (TubeNo, TubeNo),
         id: u64,
         found: Found,
         more: u64,
@@ -163,7 +164,7 @@ impl Core {
 
     fn plan_move(
         &self,
-        (number, to): (u32, u32),
+        (number, to): (TubeNo, TubeNo),
         id: u64,
         found: Found,
         contents: Contents,
@@ -187,8 +188,8 @@ impl Core {
     /// priority and its times; a task of a tube without them gets those of the new tube.
     fn moved_header(
         &self,
-        number: u32,
-        to: u32,
+        number: TubeNo,
+        to: TubeNo,
         shelf: Shelf,
         mut header: Header,
         body: &[u8],
@@ -217,8 +218,8 @@ impl Core {
     /// and takers of the other tube get them.
     fn carry_out_moves(
         &mut self,
-        number: u32,
-        to: u32,
+        number: TubeNo,
+        to: TubeNo,
         tasks: Vec<Move>,
         visibility: Visibility,
     ) -> Result<()> {
@@ -249,7 +250,7 @@ impl Core {
     }
 
     /// Moves the rows of a task. Returns its arrival.
-    fn move_rows(&mut self, number: u32, to: u32, task: &Move) -> Result<Change> {
+    fn move_rows(&mut self, number: TubeNo, to: TubeNo, task: &Move) -> Result<Change> {
         let Move { id, found, contents, header, shelf, .. } = task;
         let (id, shelf, mut header) = (*id, *shelf, header.clone());
         let entry = Entry::new(EventKind::Move, TaskState::on_shelf(shelf));
@@ -277,7 +278,7 @@ impl Core {
     /// The change with which a task leaves its tube. Its arrival in another one follows.
     pub(super) fn leave(
         &self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         kind: EventKind,
         from: TaskState,
@@ -288,12 +289,12 @@ impl Core {
     }
 
     /// Tasks may be in a tube that are looked for in another one first.
-    pub(in crate::core) fn note_strays(&mut self, number: u32) {
+    pub(in crate::core) fn note_strays(&mut self, number: TubeNo) {
         self.tubes.note_stray(number);
     }
 
     /// A task takes a place of its tube.
-    pub(super) fn occupy(&mut self, number: u32) {
+    pub(super) fn occupy(&mut self, number: TubeNo) {
         if let Some(tube) = self.tubes.get_mut(number) {
             tube.occupied += 1;
         }
@@ -301,7 +302,7 @@ impl Core {
 
     /// When changes become visible that one call makes in several tubes: as the strongest of their
     /// durabilities demands.
-    pub(in crate::core) fn common_visibility(&self, numbers: &[u32]) -> Visibility {
+    pub(in crate::core) fn common_visibility(&self, numbers: &[TubeNo]) -> Visibility {
         use Visibility::{Flushed, Memory, Within, Written};
         numbers.iter().map(|number| self.visibility(*number)).fold(Memory, |one, other| {
             match (one, other) {
@@ -315,7 +316,7 @@ impl Core {
         })
     }
 
-    fn name_of(&self, number: u32) -> &str {
+    fn name_of(&self, number: TubeNo) -> &str {
         self.tubes.get(number).map_or("", |tube| &tube.definition.name)
     }
 }

@@ -5,6 +5,7 @@
 
 use tubewell_drivers::{Found, Header, Note, PAGE_MAX, Shelf};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
@@ -172,7 +173,7 @@ impl Core {
     /// Removes a task that is kept after its end: done, or buried.
     pub(in crate::core) fn forget_one(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         visibility: Visibility,
@@ -191,7 +192,7 @@ impl Core {
     /// has its takes.
     pub(super) fn store_end(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         kind: EventKind,
         shelf: Shelf,
         header: &Header,
@@ -211,7 +212,7 @@ impl Core {
     #[cold]
     fn keep_done(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         kind: EventKind,
         mut kept: Header,
         result: Option<&[u8]>,

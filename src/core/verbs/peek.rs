@@ -9,6 +9,7 @@ use tubewell_drivers::{Found, Header, NEVER, Position, Shelf};
 use super::keys::key_of;
 use crate::base::micros::duration;
 use crate::base::moment::system_time;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::window::Rank;
 use crate::core::state::{Clocks, Core, Decided, WallClock};
 use crate::core::verb::{Decide, TubeRef, verb};
@@ -43,7 +44,7 @@ impl Decide for Peek {
 
 impl Core {
     /// The body of a task, which shares its row.
-    pub(super) fn read_body(&mut self, number: u32, id: u64, found: &Found) -> Result<Bytes> {
+    pub(super) fn read_body(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<Bytes> {
         let row = self.edit(number, |ledger| ledger.row_with_body(id, found))?;
         Ok(Bytes::tail(row, found.record.header.size))
     }
@@ -84,7 +85,7 @@ impl Core {
     /// The next taken tasks of a tube, and where the following ones begin.
     pub(super) fn taken_after(
         &self,
-        number: u32,
+        number: TubeNo,
         after: Option<&Cursor>,
         limit: usize,
     ) -> (Vec<Rank>, Option<Cursor>) {
@@ -100,7 +101,7 @@ impl Core {
     /// As `describe_with_failure`. A damaged failure is left out, and reported by `verify`.
     pub(in crate::core) fn describe_for_page(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         shelf: Shelf,
         header: &Header,
@@ -114,7 +115,7 @@ impl Core {
     /// The public description of a task, claim and last failure included.
     pub(crate) fn describe_with_failure(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         shelf: Shelf,
         header: &Header,
@@ -124,7 +125,13 @@ impl Core {
     }
 
     /// The public description of a task, claim included.
-    pub(crate) fn describe(&self, number: u32, id: u64, shelf: Shelf, header: &Header) -> TaskInfo {
+    pub(crate) fn describe(
+        &self,
+        number: TubeNo,
+        id: u64,
+        shelf: Shelf,
+        header: &Header,
+    ) -> TaskInfo {
         let claim = self.claims.get(id);
         let state = if claim.is_some() { TaskState::Taken } else { TaskState::on_shelf(shelf) };
         let header = claim.map_or(header, |claim| &claim.header);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, Shelf};
 
 use super::take::MAX_EXPIRED_PER_TAKE;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::window::{Rank, ReadUpTo, WindowSlot};
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
@@ -31,7 +32,7 @@ impl Decide for PeekReady {
 }
 
 impl Core {
-    fn peek_ready(&mut self, number: u32, count: usize) -> Result<Vec<TaskInfo>> {
+    fn peek_ready(&mut self, number: TubeNo, count: usize) -> Result<Vec<TaskInfo>> {
         let tube = self.tubes.get(number).ok_or(Error::Closed)?;
         tube.driver(|| self.tubes.known_drivers())?;
         if !self.open_gates(number, &mut { MAX_EXPIRED_PER_TAKE })? {
@@ -67,12 +68,12 @@ impl Core {
         Ok(tasks)
     }
 
-    fn is_sub_queued(&self, number: u32) -> bool {
+    fn is_sub_queued(&self, number: TubeNo) -> bool {
         self.tubes.get(number).is_some_and(|tube| tube.definition.sub_queued)
     }
 
     /// How many takes the limit of taken tasks and the rate of a tube let through now, up to `most`.
-    fn takes_allowed(&self, number: u32, most: usize) -> usize {
+    fn takes_allowed(&self, number: TubeNo, most: usize) -> usize {
         let Some(tube) = self.tubes.get(number) else { return 0 };
         let free = tube
             .definition
@@ -96,7 +97,7 @@ impl Core {
     /// task is damaged.
     fn next_takeable(
         &mut self,
-        number: u32,
+        number: TubeNo,
         mut after: Option<Rank>,
     ) -> Result<Option<(Rank, Option<Header>)>> {
         loop {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Buffer, Core, Decided, PutRequest, TubeState};
@@ -155,7 +156,7 @@ impl Core {
     /// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
     pub(in crate::core) fn put(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         if let Some(seen) = self.put_again(number, request)? {
@@ -176,7 +177,7 @@ impl Core {
     /// Puts a task that has waited for capacity.
     pub(in crate::core) fn put_now(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         if let Some(seen) = self.put_again(number, request)? {
@@ -191,7 +192,7 @@ impl Core {
     /// Puts a task whose key no other task has.
     pub(super) fn put_new(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
     ) -> Result<Decided<Receipt>> {
         let header = self.new_header(number, request, Some(0))?;
@@ -206,7 +207,7 @@ impl Core {
     }
 
     /// Refuses a task for which there may be no capacity, since puts wait for it: they come first.
-    pub(in crate::core) fn check_no_waiting_put(&self, number: u32) -> Result<()> {
+    pub(in crate::core) fn check_no_waiting_put(&self, number: TubeNo) -> Result<()> {
         match self.tubes.get(number) {
             Some(tube) if !tube.waiting_puts.is_empty() => Err(tube.full()),
             _ => Ok(()),
@@ -216,7 +217,7 @@ impl Core {
     /// As `visibility`, for tasks whose ids are below `next_id`. If the file has not reserved these
     /// ids yet, the tasks become visible after a flush: otherwise a take could return an id that a
     /// later run assigns again.
-    pub(in crate::core) fn put_visibility(&self, number: u32, next_id: u64) -> Visibility {
+    pub(in crate::core) fn put_visibility(&self, number: TubeNo, next_id: u64) -> Visibility {
         self.visibility_with_ids(self.visibility(number), next_id)
     }
 
@@ -232,7 +233,7 @@ impl Core {
     /// same call before this one; `None` if the caller checks the capacity.
     pub(in crate::core) fn new_header(
         &self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         more: Option<u64>,
     ) -> Result<Header> {
@@ -266,13 +267,18 @@ impl Core {
     /// as their content.
     pub(in crate::core) fn check_disk_space(
         &mut self,
-        number: u32,
+        number: TubeNo,
         bytes: usize,
         tasks: usize,
     ) -> Result<()> {
-        let buffer = &self.buffers[Buffer::File];
         let in_file = self.buffer_of(number) == Buffer::File;
-        let Some(engine) = buffer.engine().filter(|_| in_file) else { return Ok(()) };
+        if in_file { self.check_space_in_file(bytes, tasks) } else { Ok(()) }
+    }
+
+    /// As `check_disk_space`, for tasks of the file.
+    pub(super) fn check_space_in_file(&mut self, bytes: usize, tasks: usize) -> Result<()> {
+        let buffer = &self.buffers[Buffer::File];
+        let Some(engine) = buffer.engine() else { return Ok(()) };
         let needed = (bytes as u64).saturating_add(TASK_OVERHEAD.saturating_mul(tasks as u64));
         let pending = (buffer.edits.bytes() as u64).saturating_mul(2);
         let fits_in_file = self.idle.free_in_file >= needed && engine.has_ballast();
@@ -284,7 +290,7 @@ impl Core {
     }
 
     /// Notes that a task is removed from the file: its space can be used again.
-    pub(in crate::core) fn note_freed(&mut self, number: u32, header: &Header) {
+    pub(in crate::core) fn note_freed(&mut self, number: TubeNo, header: &Header) {
         if self.buffer_of(number) == Buffer::File {
             let freed = header.size.saturating_add(TASK_OVERHEAD);
             self.idle.free_in_file = self.idle.free_in_file.saturating_add(freed);
@@ -295,7 +301,7 @@ impl Core {
     #[inline]
     pub(in crate::core) fn insert_task(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         request: &PutRequest,
         header: Header,
@@ -308,7 +314,7 @@ impl Core {
     #[inline]
     pub(in crate::core) fn insert_task_as(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         kind: EventKind,
         request: &PutRequest,
         mut header: Header,

@@ -9,6 +9,7 @@ use super::keys::KeyLookUp;
 use super::replace::Replacement;
 use super::tokens::LookUp;
 use crate::base::id_map::IdMap;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, IdCheck, PutRequest, Wait};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
@@ -96,7 +97,7 @@ impl Core {
     /// Puts a task with a key. `is_next`: it has waited for capacity, and there is some.
     pub(super) fn put_with_key(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         key: &Arc<str>,
         is_next: bool,
@@ -123,7 +124,7 @@ impl Core {
     /// behind it.
     pub(super) fn put_many_with_look_ups(
         &mut self,
-        number: u32,
+        number: TubeNo,
         requests: &[PutRequest],
     ) -> Result<Decided<Vec<Receipt>>> {
         // Expired tasks are removed before the edits of the call.
@@ -157,7 +158,7 @@ impl Core {
     /// Makes the edits of one task.
     fn put_step<'a>(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &'a PutRequest,
         look_up: Option<LookUp>,
         so_far: &mut Steps<'a>,
@@ -176,7 +177,7 @@ impl Core {
     /// Makes the edits of the one put of a call that does something else, too.
     pub(super) fn put_besides(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         look_up: Option<LookUp>,
     ) -> Result<Step> {
@@ -193,7 +194,7 @@ impl Core {
     /// capacity.
     pub(super) fn put_over(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         look_up: Option<LookUp>,
         places: Option<&mut u64>,
@@ -229,7 +230,7 @@ impl Core {
     /// Makes all changes of a call visible, in order.
     pub(super) fn finish_steps(
         &mut self,
-        number: u32,
+        number: TubeNo,
         requests: &[PutRequest],
         steps: Vec<Step>,
         visibility: Visibility,
@@ -285,7 +286,7 @@ impl Core {
 pub(super) fn replaced_tubes<'a>(
     puts: impl Iterator<Item = &'a PutRequest>,
     look_ups: &[Option<LookUp>],
-) -> impl Iterator<Item = u32> {
+) -> impl Iterator<Item = TubeNo> {
     puts.zip(look_ups).filter_map(|(put, look_up)| match look_up {
         Some(LookUp::Key(KeyLookUp::Task(keyed))) if put.on_key == OnKey::Replace => {
             Some(keyed.number)

@@ -2,6 +2,7 @@
 
 use tubewell_drivers::Header;
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, PutRequest, TubeState};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
@@ -73,7 +74,7 @@ impl Decide for PutMany {
 
 impl Core {
     /// Checks the tasks of one call and returns their headers. Edits nothing.
-    fn new_headers(&self, number: u32, requests: &[PutRequest]) -> Result<Vec<Header>> {
+    fn new_headers(&self, number: TubeNo, requests: &[PutRequest]) -> Result<Vec<Header>> {
         let has_waiting = |tube: &TubeState| !tube.waiting_puts.is_empty();
         let full = self.tubes.get(number).filter(|tube| has_waiting(tube)).map(TubeState::full);
         let mut more = 0;

@@ -3,6 +3,7 @@
 use tubewell_drivers::{Header, NewEntries, Note, Shelf, Value};
 
 use super::keys::Keyed;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, PutRequest};
@@ -21,7 +22,7 @@ pub(super) struct Replacement {
 impl Keyed {
     /// Whether the task needs a further place of the capacity of this tube, when it is replaced by a
     /// put into it.
-    pub(super) fn needs_place(&self, number: u32) -> bool {
+    pub(super) fn needs_place(&self, number: TubeNo) -> bool {
         self.number != number || self.found.shelf == Shelf::Done
     }
 }
@@ -40,7 +41,7 @@ impl Core {
     /// Replaces a task. `places`: as in `replaced_header`.
     pub(super) fn replace(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         keyed: Keyed,
         places: Option<u64>,
@@ -62,7 +63,7 @@ impl Core {
     /// places of the capacity the same call has taken up; `None` if there is capacity.
     pub(super) fn replaced_header(
         &self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         keyed: &Keyed,
         places: Option<u64>,
@@ -94,7 +95,7 @@ impl Core {
     /// Writes the rows of a task that is replaced. The call may still be taken back.
     pub(super) fn store_replacement(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         keyed: Keyed,
         mut header: Header,
@@ -164,7 +165,7 @@ impl Core {
     /// with a change of its own, which frees the sub-queue that the task was in.
     pub(super) fn finish_replacement(
         &mut self,
-        number: u32,
+        number: TubeNo,
         replacement: Replacement,
         visibility: Visibility,
     ) {

@@ -6,6 +6,7 @@ use tubewell_drivers::{Header, NEVER, Note, StepRows};
 
 use super::steps::encode_restored;
 use crate::base::micros::micros_ceil;
+use crate::base::tube_no::TubeNo;
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
 use crate::values::spawned_by::SpawnedBy;
@@ -17,7 +18,7 @@ impl Core {
     /// how it is buried or done.
     pub(in crate::core) fn restored_header(
         &self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
         mut header: Header,
     ) -> Result<Header> {
@@ -78,7 +79,7 @@ impl Core {
     }
 
     /// The header of a task that is restored as done. Refuses it if its tube keeps nothing.
-    fn done_header(&self, number: u32, request: &PutRequest, header: &Header) -> Result<Header> {
+    fn done_header(&self, number: TubeNo, request: &PutRequest, header: &Header) -> Result<Header> {
         let rules = self.rules(number)?;
         let has_result = request.history.as_ref().is_some_and(|history| history.result.is_some());
         let Some(mut kept) = rules.done(header, has_result) else {

@@ -5,6 +5,7 @@
 
 use tubewell_drivers::Shelf;
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::state::window::Rank;
 use crate::core::state::{Buffer, Core};
@@ -25,7 +26,7 @@ const KEPT: [Shelf; 2] = [Shelf::Done, Shelf::Buried];
 impl Core {
     /// Removes the oldest kept tasks of a shelf, if its tube keeps a limited number and has more.
     /// If the storage fails they stay until the next call.
-    pub(in crate::core) fn trim(&mut self, number: u32, shelf: Shelf, visibility: Visibility) {
+    pub(in crate::core) fn trim(&mut self, number: TubeNo, shelf: Shelf, visibility: Visibility) {
         for _ in 0..TRIM_STEP {
             if !self.trim_oldest(number, shelf, visibility).unwrap_or_default() {
                 return;
@@ -34,14 +35,14 @@ impl Core {
     }
 
     /// As [`trim`](Core::trim), for one buried task: it only edits rows, since the store is closing.
-    pub(in crate::core) fn trim_buried_at_close(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn trim_buried_at_close(&mut self, number: TubeNo) -> Result<()> {
         let Some(after) = self.excess_after(number, Shelf::Buried) else { return Ok(()) };
         let oldest = self.edit(number, |ledger| ledger.undamaged(Shelf::Buried, after, 1))?;
         oldest.iter().try_for_each(|(id, found)| self.remove_as_gone(number, *id, found))
     }
 
     /// Notes a tube that has more tasks than it keeps, for the chores.
-    pub(in crate::core) fn note_surplus(&mut self, number: u32) {
+    pub(in crate::core) fn note_surplus(&mut self, number: TubeNo) {
         if KEPT.into_iter().any(|shelf| self.excess_after(number, shelf).is_some()) {
             self.chores.add_surplus(number);
             self.effects.call_writer = true;
@@ -51,7 +52,7 @@ impl Core {
     /// Removes some tasks of the next tube of a write buffer that has more than it keeps. Returns
     /// false if no tube has.
     pub(in crate::core) fn trim_next_surplus(&mut self, buffer: Buffer) -> Result<bool> {
-        let is_of = |number: &u32| self.buffer_of(*number) == buffer;
+        let is_of = |number: &TubeNo| self.buffer_of(*number) == buffer;
         let Some(number) = self.chores.surplus().find(is_of) else { return Ok(false) };
         let is_done = match self.publish_together(|core| core.trim_surplus(number)) {
             // `verify` reports the damaged task. Later ends remove the others.
@@ -65,7 +66,7 @@ impl Core {
     }
 
     /// Removes tasks that exceed what a tube keeps: a step of them. Returns whether none is left.
-    fn trim_surplus(&mut self, number: u32) -> Result<bool> {
+    fn trim_surplus(&mut self, number: TubeNo) -> Result<bool> {
         let (before, visibility) = (self.active_rows(), self.sweep_visibility(number));
         let mut removed = 0;
         for shelf in KEPT {
@@ -85,7 +86,12 @@ impl Core {
     ///
     /// It is found anew for each: what becomes visible may lead to a take or to a put, and these to
     /// the end of other tasks.
-    fn trim_oldest(&mut self, number: u32, shelf: Shelf, visibility: Visibility) -> Result<bool> {
+    fn trim_oldest(
+        &mut self,
+        number: TubeNo,
+        shelf: Shelf,
+        visibility: Visibility,
+    ) -> Result<bool> {
         let Some(after) = self.excess_after(number, shelf) else { return Ok(false) };
         let oldest = self.edit(number, |ledger| ledger.undamaged(shelf, after, 1))?.pop();
         let Some((id, found)) = oldest else { return Ok(false) };
@@ -99,7 +105,7 @@ impl Core {
     }
 
     /// If a shelf has more tasks than its tube keeps: after which rank its first task is.
-    fn excess_after(&self, number: u32, shelf: Shelf) -> Option<Option<Rank>> {
+    fn excess_after(&self, number: TubeNo, shelf: Shelf) -> Option<Option<Rank>> {
         let tube = self.tubes.get(number)?;
         let policies = &tube.definition.policies;
         let (keep, count, after) = match shelf {
@@ -112,7 +118,7 @@ impl Core {
 
     /// Notes that the first task of a shelf, of this rank, was removed. Tasks that end now may have
     /// a lower id than one that has ended at the same time.
-    fn note_trimmed(&mut self, number: u32, shelf: Shelf, rank: Rank) {
+    fn note_trimmed(&mut self, number: TubeNo, shelf: Shelf, rank: Rank) {
         if rank.0 >= self.now.timeline {
             return;
         }

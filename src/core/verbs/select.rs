@@ -7,6 +7,7 @@ use tubewell_drivers::{Found, Shelf};
 
 use super::outcome::group_cursor;
 use super::peek::{cursor, found_position, rank_of};
+use crate::base::tube_no::TubeNo;
 use crate::core::state::Core;
 use crate::values::filter::Filter;
 use crate::values::task::Cursor;
@@ -28,7 +29,7 @@ impl Core {
     /// The next selected tasks, and an upper bound of the number of all of them.
     pub(super) fn select(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: usize,
@@ -60,7 +61,7 @@ impl Core {
     /// The selected ones of the next rows, of which it reads as many as `limit`.
     fn select_rows(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: usize,
@@ -82,7 +83,7 @@ impl Core {
     /// The wanted ones of these tasks, by their ids.
     fn select_ids(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         ids: &BTreeSet<u64>,
         after: Option<&Cursor>,
@@ -108,7 +109,7 @@ impl Core {
     /// Tasks that are not done, taken ones too.
     fn select_live(
         &mut self,
-        number: u32,
+        number: TubeNo,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
@@ -129,7 +130,7 @@ impl Core {
     /// Tasks of a failure group, those that were buried first first.
     fn select_group(
         &mut self,
-        number: u32,
+        number: TubeNo,
         group: &str,
         after: Option<&Cursor>,
         limit: usize,
@@ -144,7 +145,7 @@ impl Core {
     /// Tasks with a tag, by their ids.
     fn select_tagged(
         &mut self,
-        number: u32,
+        number: TubeNo,
         tag: &str,
         state: Option<TaskState>,
         after: Option<&Cursor>,
@@ -173,7 +174,7 @@ impl Core {
 
     fn select_taken(
         &mut self,
-        number: u32,
+        number: TubeNo,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {
@@ -193,7 +194,7 @@ impl Core {
     /// Tasks of a shelf that are not taken; of the buried ones, `select_buried` knows more.
     fn select_shelf(
         &mut self,
-        number: u32,
+        number: TubeNo,
         shelf: Shelf,
         after: Option<&Cursor>,
         limit: usize,
@@ -210,7 +211,7 @@ impl Core {
     /// Buried tasks. Passes by where there are known to be none.
     fn select_buried(
         &mut self,
-        number: u32,
+        number: TubeNo,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Selected> {

@@ -7,6 +7,7 @@ use tubewell_drivers::Shelf;
 use super::peek::{cursor, rank_of};
 use super::select::Selected;
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::core::claims::End;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, Limits, TubeName, TubeRef, verb};
@@ -138,7 +139,7 @@ impl SelectStep {
 impl Core {
     fn kick_selected(
         &mut self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: u64,
@@ -155,7 +156,7 @@ impl Core {
     /// The selected ones of the claims on tasks of a tube. Reads memory only.
     fn select_claims(
         &self,
-        number: u32,
+        number: TubeNo,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: usize,
@@ -183,7 +184,7 @@ impl Core {
         }
     }
 
-    fn is_selected_claim(&self, number: u32, id: u64, filter: &Filter) -> bool {
+    fn is_selected_claim(&self, number: TubeNo, id: u64, filter: &Filter) -> bool {
         let Some(claim) = self.claims.get(id).filter(|claim| claim.tube == number) else {
             return false;
         };
@@ -196,7 +197,7 @@ impl Core {
     /// the others are released all the same. An end that is stored is waited for.
     fn end_selected_claims(
         &mut self,
-        number: u32,
+        number: TubeNo,
         tasks: Vec<u64>,
         end: End<'_>,
     ) -> Decided<(u64, Result<()>)> {

@@ -12,6 +12,7 @@ use tubewell_drivers::{Found, NEVER, Position, Shelf, Value};
 
 use super::listing::{Matches, READ, ReadRow, Row};
 use crate::Result;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::Core;
 use crate::core::state::window::Rank;
 use crate::core::time::DueKind;
@@ -24,7 +25,7 @@ impl Core {
     /// Adds the delayed tasks of a tube behind the cursor, in the order in which they become ready.
     pub(super) fn match_soonest(
         &mut self,
-        number: u32,
+        number: TubeNo,
         begin: Option<&Cursor>,
         matches: &mut Matches<'_>,
     ) -> Result<()> {
@@ -46,7 +47,7 @@ impl Core {
 
     /// The next rows of times, of all tubes that are stored where this one is, and whether there may be
     /// more.
-    fn times_after(&mut self, number: u32, after: Option<Rank>) -> Result<(Vec<TimeRow>, bool)> {
+    fn times_after(&mut self, number: TubeNo, after: Option<Rank>) -> Result<(Vec<TimeRow>, bool)> {
         let Some(tube) = self.tubes.get(number) else { return Ok((Vec::new(), false)) };
         let buffer = tube.buffer;
         let (mut rows, mut whole_up_to) = (Vec::new(), None);
@@ -77,7 +78,7 @@ impl Core {
     /// The task to which a row of a time leads, if it is a delayed one of this tube.
     fn delayed_at(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         space: u32,
         pointer: &Value,

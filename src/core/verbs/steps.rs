@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::keys::KeyLookUp;
 use super::put_keyed::replaced_tubes;
 use super::tokens::LookUp;
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, KnownSteps, PutInto, Wait, check_size};
@@ -191,7 +192,7 @@ impl Core {
     /// The steps of a task whose names follow `after`, or the first ones, by name: as many as fit
     /// into an answer, so that the lock is not held for long. If the last change of the task is not
     /// yet visible, the answer waits for the flush.
-    fn steps(&mut self, number: u32, id: u64, after: Option<&str>) -> Result<Decided<StepPage>> {
+    fn steps(&mut self, number: TubeNo, id: u64, after: Option<&str>) -> Result<Decided<StepPage>> {
         let found = self.find(number, id)?;
         let header = &found.record.header;
         let page = self.edit(number, |ledger| ledger.steps_after(id, header, after, LIST_BYTES))?;

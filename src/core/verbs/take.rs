@@ -11,6 +11,7 @@ use tubewell_drivers::{
 
 use super::byte_budget::ByteBudget;
 use crate::base::micros::micros_ceil;
+use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
@@ -55,7 +56,7 @@ impl Core {
     /// Takes the next task of a tube for a waiting take, if there is one.
     pub(in crate::core) fn take(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
     ) -> Result<Option<Grant>> {
         let mut budget = usize::MAX;
@@ -68,7 +69,7 @@ impl Core {
     /// Takes up to `count` tasks of a tube, at most [`TAKE_STEP`], as far as the budget allows.
     pub(in crate::core) fn take_up_to(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         count: usize,
         bytes: &mut ByteBudget,
@@ -104,7 +105,7 @@ impl Core {
     /// costs one unit of `budget`.
     pub(in crate::core) fn take_within(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         budget: &mut usize,
     ) -> Result<TakeStep> {
@@ -118,7 +119,11 @@ impl Core {
     /// Removes the next takeable task from the window. Each expired task on the way is removed and
     /// costs one unit of `budget`.
     #[inline]
-    pub(in crate::core) fn next_task(&mut self, number: u32, budget: &mut usize) -> Result<Next> {
+    pub(in crate::core) fn next_task(
+        &mut self,
+        number: TubeNo,
+        budget: &mut usize,
+    ) -> Result<Next> {
         while let Some((rank, slot)) = self.next_slot(number, budget)? {
             let id = rank.1;
             let entry = match slot {
@@ -147,7 +152,7 @@ impl Core {
     /// Gives a task that `next_task` has removed back to the window.
     pub(in crate::core) fn return_to_window(
         &mut self,
-        number: u32,
+        number: TubeNo,
         rank: Rank,
         entry: WindowEntry,
     ) {
@@ -161,7 +166,7 @@ impl Core {
     /// if so many sub-queues have opened that the budget is spent.
     fn next_slot(
         &mut self,
-        number: u32,
+        number: TubeNo,
         budget: &mut usize,
     ) -> Result<Option<((u64, u64), WindowSlot)>> {
         loop {
@@ -192,7 +197,7 @@ impl Core {
     /// Opens the gates of a tube that open by themselves now, first for the takes that wait.
     /// Returns false if one is shut, or if so many sub-queues have opened that the budget is spent.
     #[inline]
-    pub(super) fn open_gates(&mut self, number: u32, budget: &mut usize) -> Result<bool> {
+    pub(super) fn open_gates(&mut self, number: TubeNo, budget: &mut usize) -> Result<bool> {
         loop {
             let Some(tube) = self.tubes.get(number) else { return Ok(false) };
             if tube.alarm_is_due(self.now) {
@@ -208,7 +213,7 @@ impl Core {
     }
 
     /// Reads the next rows into the window: ready tasks, or heads of sub-queues.
-    pub(in crate::core) fn refill(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn refill(&mut self, number: TubeNo) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
         let sub_queued = tube.definition.sub_queued;
         let (table, prefix) = if sub_queued {
@@ -246,7 +251,7 @@ impl Core {
 
     /// Adds a ready task that was read to the window, unless it is claimed or has changes that are
     /// not yet visible.
-    fn insert_read_task(&mut self, number: u32, rank: (u64, u64), record: Value) {
+    fn insert_read_task(&mut self, number: TubeNo, rank: (u64, u64), record: Value) {
         let id = rank.1;
         if self.publishing.is_invisible(id) || self.claims.contains(id) {
             return;
@@ -264,7 +269,7 @@ impl Core {
     /// Reads the record of a ready task. `None` if it is damaged or removed.
     pub(super) fn read_ready(
         &mut self,
-        number: u32,
+        number: TubeNo,
         rank: (u64, u64),
         sub: &str,
     ) -> Result<Option<WindowEntry>> {
@@ -280,7 +285,7 @@ impl Core {
     #[inline]
     pub(in crate::core) fn claim(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         entry: WindowEntry,
         session: SessionId,
@@ -352,7 +357,7 @@ impl Core {
     #[inline]
     pub(in crate::core) fn grant(
         &self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         epoch: u64,
         session: SessionId,

@@ -9,6 +9,7 @@ use tubewell_drivers::{
 };
 
 use super::keys::KeyLookUp;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{DueCursor, WriteBuffer};
 use crate::core::state::{Core, Decided, PutRequest};
 use crate::{Error, Receipt, Result, TaskState};
@@ -29,7 +30,7 @@ impl Core {
     /// made.
     pub(in crate::core) fn seen(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
     ) -> Result<Option<u64>> {
         let Some(token) = request.idempotency_key.as_deref() else { return Ok(None) };
@@ -43,7 +44,7 @@ impl Core {
     #[inline]
     pub(super) fn put_again(
         &mut self,
-        number: u32,
+        number: TubeNo,
         request: &PutRequest,
     ) -> Result<Option<Decided<Receipt>>> {
         if request.idempotency_key.is_none() {
@@ -56,7 +57,7 @@ impl Core {
 
     /// The answer to a put that was made before: its task as it is now. One that has left the tube is
     /// done.
-    pub(super) fn answer_seen(&mut self, number: u32, id: u64) -> Result<Decided<Receipt>> {
+    pub(super) fn answer_seen(&mut self, number: TubeNo, id: u64) -> Result<Decided<Receipt>> {
         let state = match self.find(number, id) {
             Ok(found) => {
                 let is_over = found.record.header.is_expired(found.shelf, self.now.timeline);
@@ -72,12 +73,12 @@ impl Core {
     /// What these puts into tubes meet; `None` for a put that is new and has no key.
     pub(super) fn look_up_puts<'a>(
         &mut self,
-        puts: impl Iterator<Item = (u32, &'a PutRequest)>,
+        puts: impl Iterator<Item = (TubeNo, &'a PutRequest)>,
     ) -> Result<Vec<Option<LookUp>>> {
         puts.map(|(number, put)| self.look_up_put(number, put)).collect()
     }
 
-    fn look_up_put(&mut self, number: u32, put: &PutRequest) -> Result<Option<LookUp>> {
+    fn look_up_put(&mut self, number: TubeNo, put: &PutRequest) -> Result<Option<LookUp>> {
         if let Some(id) = self.seen(number, put)? {
             return Ok(Some(LookUp::Seen(id)));
         }
@@ -88,7 +89,7 @@ impl Core {
     /// As `look_up_put`, between the edits of a call: removes no expired task.
     pub(super) fn look_up_put_again(
         &mut self,
-        number: u32,
+        number: TubeNo,
         put: &PutRequest,
     ) -> Result<Option<LookUp>> {
         if let Some(id) = self.seen(number, put)? {
@@ -102,7 +103,7 @@ impl Core {
     #[inline]
     pub(super) fn edit_and_remember(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         request: &PutRequest,
         write: impl FnOnce(&mut Ledger<'_, WriteBuffer>) -> Result<Value>,
@@ -123,7 +124,7 @@ impl Core {
 
     /// Removes the oldest tokens that are not remembered any more, of all tubes with the same write
     /// buffer. After an error of the storage they stay until a later put.
-    fn remove_old_tokens(&mut self, number: u32) {
+    fn remove_old_tokens(&mut self, number: TubeNo) {
         let (buffer, now) = (self.buffer_of(number), self.now.timeline);
         let buffer = &mut self.buffers[buffer];
         if buffer.tokens.earliest.saturating_add(IDEMPOTENCY_KEY_TIME) > now {

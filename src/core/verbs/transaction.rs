@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Header, Shelf};
 
 use super::keys::KeyLookUp;
+use crate::base::tube_no::TubeNo;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::Fate;
 use crate::core::state::{
@@ -28,7 +29,7 @@ pub(crate) enum TransactionCall {
 /// What the calls of a transaction so far mean for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct CallsSoFar {
-    puts: BTreeMap<u32, u64>,
+    puts: BTreeMap<TubeNo, u64>,
     ended: HashSet<u64>,
 }
 
@@ -40,7 +41,7 @@ enum Edited {
 }
 
 impl TransactionCall {
-    fn tube(&self) -> u32 {
+    fn tube(&self) -> TubeNo {
         match self {
             TransactionCall::Put { into, .. } => into.tube,
             TransactionCall::End { key, .. } => key.tube,
@@ -58,7 +59,7 @@ impl CallsSoFar {
     }
 
     /// How many tasks are put into a tube.
-    pub(crate) fn puts_into(&self, tube: u32) -> u64 {
+    pub(crate) fn puts_into(&self, tube: TubeNo) -> u64 {
         self.puts.get(&tube).copied().unwrap_or(0)
     }
 
@@ -76,7 +77,7 @@ impl Core {
         puts: &[PutInto],
         so_far: &CallsSoFar,
     ) -> Result<u64> {
-        let mut with_them: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut with_them: BTreeMap<TubeNo, u64> = BTreeMap::new();
         for PutInto { tube, name, request } in puts {
             let before = so_far.puts_into(*tube) + with_them.get(tube).unwrap_or(&0);
             self.transaction_header((*tube, name), request, before)?;
@@ -119,7 +120,7 @@ impl Core {
     /// Whether the disk has space for a transaction: as for a put.
     pub(crate) fn check_transaction(&mut self) -> Result<()> {
         self.check_open()?;
-        self.check_disk_space(0, 0, 1)
+        self.check_space_in_file(0, 1)
     }
 
     /// Decides the calls of a transaction, all or none. The edits stay in a layer of their own until
@@ -127,7 +128,7 @@ impl Core {
     pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
         let first = self.buffers[Buffer::File].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
-        let numbers: Vec<u32> = calls.iter().map(TransactionCall::tube).collect();
+        let numbers: Vec<TubeNo> = calls.iter().map(TransactionCall::tube).collect();
         let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
         let acked = calls.iter().filter_map(|call| self.acked_task(call)).collect();
         let chores = self.chores.parents();
@@ -238,7 +239,7 @@ impl Core {
     /// The header of a task that a transaction puts.
     fn transaction_header(
         &mut self,
-        (number, name): (u32, &str),
+        (number, name): (TubeNo, &str),
         request: &PutRequest,
         before: u64,
     ) -> Result<Header> {
@@ -283,7 +284,7 @@ impl Core {
     /// Inserts a task. Those before it in the transaction have their keys.
     fn insert_of_transaction(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         request: &PutRequest,
         header: Header,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tubewell_drivers::{Body, Draft, Found, Header, NEVER, Shelf, TAGS_MAX};
 
 use super::outcome::{check_no_schedule, check_not_done};
+use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided, UpdateRequest, check_distinct_tags, too_many_tags};
@@ -142,7 +143,7 @@ impl Decide for RemoveTags {
 impl Core {
     fn edit_tags(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         edit: impl FnOnce(&mut Vec<Arc<str>>),
     ) -> Result<Decided<Receipt>> {
@@ -169,7 +170,7 @@ impl Core {
     }
 
     /// Rejects changes that the driver does not support.
-    fn check_update(&self, number: u32, request: &UpdateRequest) -> Result<()> {
+    fn check_update(&self, number: TubeNo, request: &UpdateRequest) -> Result<()> {
         let Some(tube) = self.tubes.get(number) else { return Err(Error::Closed) };
         let timed = [
             ("a priority", request.priority.is_some()),
@@ -185,7 +186,7 @@ impl Core {
     /// The order key of a task with this header. `body` is its new body, if it gets one.
     fn order_of(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         header: &Header,
@@ -250,7 +251,7 @@ impl Core {
     /// The answer to a call that changes nothing.
     pub(in crate::core) fn unchanged(
         &self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         shelf: Shelf,
     ) -> Decided<Receipt> {
@@ -262,7 +263,7 @@ impl Core {
     /// one road for changes that end no claim and remove no task.
     fn apply_update(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         found: &Found,
         shelf: Shelf,
@@ -293,7 +294,7 @@ impl Core {
     /// Updates what memory has of a task whose header was changed. Returns the change.
     pub(super) fn updated(
         &mut self,
-        (number, id): (u32, u64),
+        (number, id): (TubeNo, u64),
         kind: EventKind,
         found: &Found,
         shelf: Shelf,

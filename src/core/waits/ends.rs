@@ -1,5 +1,6 @@
 //! The end of waits: by timeout, with their session, and with the store.
 
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Core, SessionWait, Timer};
 use crate::{Error, SessionId};
 
@@ -27,7 +28,7 @@ impl Core {
         for arrival in waiting {
             self.end_waiting_take(arrival, Err(error.clone()));
         }
-        let mut putting: Vec<(u64, u32)> = self
+        let mut putting: Vec<(u64, TubeNo)> = self
             .tubes
             .iter()
             .flat_map(|(number, tube)| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{
     Buffer, Core, Decided, PutRequest, PutSlot, SessionWait, Timer, Wait, WaitingPut,
 };
@@ -60,7 +61,7 @@ impl Core {
     /// Puts a task, or enqueues the put if the tube is full.
     pub(in crate::core) fn put_or_wait(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         request: &PutRequest,
         timeout: Option<u64>,
@@ -77,7 +78,7 @@ impl Core {
     /// Enqueues a put that waits for capacity.
     fn enqueue_put(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         request: PutRequest,
         timeout: Option<u64>,
@@ -97,7 +98,7 @@ impl Core {
     }
 
     /// A waiting put gives up: it leaves the queue. A put that was admitted stays.
-    pub(in crate::core) fn cancel_put(&mut self, number: u32, arrival: u64) {
+    pub(in crate::core) fn cancel_put(&mut self, number: TubeNo, arrival: u64) {
         let Some(tube) = self.tubes.get_mut(number) else { return };
         let Some(waiting_put) = tube.waiting_puts.remove(&arrival) else { return };
         self.sessions.end_wait(waiting_put.session, SessionWait::Put(arrival, number));
@@ -107,14 +108,14 @@ impl Core {
     }
 
     /// Carries out waiting puts, in order of arrival, while the tube has capacity.
-    pub(in crate::core) fn admit_waiting_puts(&mut self, number: u32) -> Result<()> {
+    pub(in crate::core) fn admit_waiting_puts(&mut self, number: TubeNo) -> Result<()> {
         self.health.begin_edits();
         let admitted = self.admit_all(number);
         self.health.end_edits();
         admitted
     }
 
-    fn admit_all(&mut self, number: u32) -> Result<()> {
+    fn admit_all(&mut self, number: TubeNo) -> Result<()> {
         loop {
             let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
             let Some(driver) = &tube.driver else { return Ok(()) };
@@ -151,7 +152,7 @@ impl Core {
     /// Ends the wait of a put.
     pub(in crate::core) fn end_waiting_put(
         &mut self,
-        number: u32,
+        number: TubeNo,
         arrival: u64,
         outcome: Result<Decided<Receipt>>,
     ) {
@@ -164,7 +165,7 @@ impl Core {
     /// Passes the outcome to a put that has been dequeued.
     fn complete_waiting_put(
         &mut self,
-        number: u32,
+        number: TubeNo,
         arrival: u64,
         waiting_put: WaitingPut,
         outcome: Result<Decided<Receipt>>,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::takes::MAX_OVERDUE_PER_TAKE;
 use super::watches::Watching;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::{Core, WatchKey};
 use crate::core::verbs::{MAX_EXPIRED_PER_TAKE, Next};
 use crate::{Ending, Error, Result, SessionId};
@@ -17,7 +18,7 @@ impl Core {
     /// many as one call may remove: the caller asks again.
     pub(crate) fn wait_ready(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         timeout: Option<u64>,
     ) -> Result<Option<Watching>> {
@@ -59,7 +60,7 @@ impl Core {
     /// Ends the waits for a task of a tube, each with this outcome.
     pub(in crate::core) fn end_ready_watches(
         &mut self,
-        number: u32,
+        number: TubeNo,
         outcome: impl Fn() -> Result<Option<Arc<Ending>>>,
     ) {
         let of_tube = WatchKey::Ready(number, 0)..=WatchKey::Ready(number, u64::MAX);
@@ -67,7 +68,7 @@ impl Core {
     }
 
     /// A watch of this kind has ended.
-    pub(super) fn ready_watch_ended(&mut self, number: u32) {
+    pub(super) fn ready_watch_ended(&mut self, number: TubeNo) {
         if let Some(tube) = self.tubes.get_mut(number) {
             tube.ready_watches = tube.ready_watches.saturating_sub(1);
             self.set_alarms_of_takers(number);
@@ -91,7 +92,7 @@ impl Core {
 
     /// Whether a take would get a task of a tube, which then stays where it is. Expired tasks on
     /// the way are removed, up to `budget`.
-    fn look_for_task(&mut self, number: u32, mut budget: usize) -> Result<Look> {
+    fn look_for_task(&mut self, number: TubeNo, mut budget: usize) -> Result<Look> {
         // The takes that wait have got what there was.
         if self.tubes.get(number).is_none_or(|tube| !tube.waiting_takes.is_empty()) {
             return Ok(Look::Empty);

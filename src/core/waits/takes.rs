@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::base::tube_no::TubeNo;
 use crate::core::catalog::TubeHead;
 use crate::core::state::{
     Buffer, Core, Grant, SessionWait, TakeSlot, Timer, TubeState, Wait, WaitingTake,
@@ -39,7 +40,7 @@ impl Core {
     /// once for each caller.
     pub(in crate::core) fn take_or_wait(
         &mut self,
-        tubes: impl Iterator<Item = u32> + Clone,
+        tubes: impl Iterator<Item = TubeNo> + Clone,
         session: SessionId,
         timeout: Option<u64>,
         found: &mut TakeAttempt,
@@ -61,7 +62,7 @@ impl Core {
         if let Some(deadline) = deadline {
             self.timers.insert((deadline, Timer::WaitingTake(arrival)));
         }
-        let tubes: Vec<u32> = tubes.collect();
+        let tubes: Vec<TubeNo> = tubes.collect();
         for number in &tubes {
             if let Some(tube) = self.tubes.get_mut(*number) {
                 tube.waiting_takes.insert(arrival);
@@ -78,7 +79,7 @@ impl Core {
     /// Takes from the first of these tubes that has a task.
     fn take_first(
         &mut self,
-        tubes: impl Iterator<Item = u32>,
+        tubes: impl Iterator<Item = TubeNo>,
         session: SessionId,
         found: &mut TakeAttempt,
     ) -> Result<()> {
@@ -97,14 +98,14 @@ impl Core {
 
     /// Sets the alarms of the gates and the sub-queues of a tube for which callers wait, or removes
     /// them.
-    pub(super) fn set_alarms_of_takers(&mut self, number: u32) {
+    pub(super) fn set_alarms_of_takers(&mut self, number: TubeNo) {
         self.set_alarm(number);
         self.await_sub_queues(number);
     }
 
     /// Whether one of these tubes has delayed tasks, its write buffer has overdue tasks, and there
     /// is capacity for the edits that they cause.
-    pub(super) fn has_overdue(&self, mut tubes: impl Iterator<Item = u32>) -> bool {
+    pub(super) fn has_overdue(&self, mut tubes: impl Iterator<Item = TubeNo>) -> bool {
         self.check_open().is_ok()
             && tubes.any(|number| {
                 self.tubes.get(number).is_some_and(|tube| {
@@ -118,19 +119,19 @@ impl Core {
     /// Assigns the takeable tasks of these tubes to the takes that wait in them, in order of
     /// arrival. Each take gets a task of the first of its tubes that has one. Then answers the
     /// callers that wait until there is one.
-    pub(in crate::core) fn serve(&mut self, tubes: &[u32]) -> Result<()> {
+    pub(in crate::core) fn serve(&mut self, tubes: &[TubeNo]) -> Result<()> {
         let is_watched =
-            |number: &u32| self.tubes.get(*number).is_some_and(|tube| tube.ready_watches > 0);
+            |number: &TubeNo| self.tubes.get(*number).is_some_and(|tube| tube.ready_watches > 0);
         self.publishing.note_maybe_ready(tubes.iter().copied().filter(is_watched));
         self.serve_takes(tubes)?;
         if self.publishing.is_serving() { Ok(()) } else { self.answer_ready() }
     }
 
-    fn serve_takes(&mut self, tubes: &[u32]) -> Result<()> {
-        let has_waiters = |number: &u32| {
+    fn serve_takes(&mut self, tubes: &[TubeNo]) -> Result<()> {
+        let has_waiters = |number: &TubeNo| {
             self.tubes.get(*number).is_some_and(|tube| !tube.waiting_takes.is_empty())
         };
-        let tubes: Vec<u32> = tubes.iter().copied().filter(has_waiters).collect();
+        let tubes: Vec<TubeNo> = tubes.iter().copied().filter(has_waiters).collect();
         if tubes.is_empty() {
             return Ok(());
         }
@@ -144,7 +145,7 @@ impl Core {
         served
     }
 
-    fn serve_all(&mut self, mut tubes: Vec<u32>) -> Result<()> {
+    fn serve_all(&mut self, mut tubes: Vec<TubeNo>) -> Result<()> {
         let first_of = |core: &Core, number| {
             let tube: Option<&TubeState> = core.tubes.get(number);
             tube.and_then(|tube| tube.waiting_takes.first().copied())

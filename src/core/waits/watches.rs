@@ -12,6 +12,7 @@ use std::task::{Poll, Waker};
 
 use tubewell_drivers::{Found, Note, Shelf};
 
+use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{
     Buffer, Core, Decided, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey,
@@ -162,7 +163,7 @@ impl Core {
     /// have ended with it: the answer comes with that change.
     fn wait_done(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         id: u64,
         timeout: Option<u64>,
@@ -180,7 +181,7 @@ impl Core {
     /// Puts a task, and waits for its end. The watch begins with the put, so that no end is missed.
     fn put_and_wait(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         request: &PutRequest,
         timeout: Option<u64>,
@@ -204,7 +205,7 @@ impl Core {
     }
 
     /// The tube with the task that a put has added, or kept since it has the key.
-    fn tube_of_put(&mut self, number: u32, request: &PutRequest) -> u32 {
+    fn tube_of_put(&mut self, number: TubeNo, request: &PutRequest) -> TubeNo {
         match request.key.as_deref().map(|key| self.look_up_key(key)) {
             Some(Ok(KeyLookUp::Task(keyed))) => keyed.number,
             _ => number,
@@ -214,7 +215,7 @@ impl Core {
     /// Waits until a tube is drained.
     fn wait_drained(
         &mut self,
-        number: u32,
+        number: TubeNo,
         session: SessionId,
         timeout: Option<u64>,
     ) -> Result<Watching> {
@@ -228,7 +229,7 @@ impl Core {
 
     /// How a task has ended, as decided; `None` if it has not. An id that was never assigned is an
     /// error.
-    pub(in crate::core) fn ending_of(&mut self, number: u32, id: u64) -> Result<Option<Ending>> {
+    pub(in crate::core) fn ending_of(&mut self, number: TubeNo, id: u64) -> Result<Option<Ending>> {
         match self.find(number, id) {
             Ok(found) => self.stored_ending(number, id, &found),
             Err(Error::NotFound { .. }) if id < self.ids.next() => Ok(Some(Ending::Gone)),
@@ -237,7 +238,7 @@ impl Core {
     }
 
     /// How a stored task has ended: one that is buried, or done and kept.
-    fn stored_ending(&mut self, number: u32, id: u64, found: &Found) -> Result<Option<Ending>> {
+    fn stored_ending(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<Option<Ending>> {
         let header = &found.record.header;
         match found.shelf {
             Shelf::Ready | Shelf::Delayed | Shelf::Blocked | Shelf::Recurring => Ok(None),
@@ -256,7 +257,7 @@ impl Core {
     /// a failure. Called before that change is made visible, which answers the watches with it.
     pub(in crate::core) fn note_ending(
         &mut self,
-        number: u32,
+        number: TubeNo,
         id: u64,
         ending: impl FnOnce() -> Ending,
     ) {
@@ -282,7 +283,7 @@ impl Core {
     }
 
     /// Whether a tube has no ready, taken, delayed or blocked task, as far as changes are visible.
-    pub(in crate::core) fn is_drained(&self, number: u32) -> bool {
+    pub(in crate::core) fn is_drained(&self, number: TubeNo) -> bool {
         self.tubes.get(number).is_none_or(|tube| {
             let tasks = &tube.visible.tasks;
             tasks.ready + tasks.taken + tasks.delayed + tasks.blocked == 0
@@ -327,7 +328,7 @@ impl Core {
 
     /// The answer to a wait for the end of a task that is over: in a written tube, it comes with
     /// the write of that end.
-    fn over(&mut self, number: u32, key: WatchKey, ending: Ending) -> Watching {
+    fn over(&mut self, number: TubeNo, key: WatchKey, ending: Ending) -> Watching {
         let ending = Some(Arc::new(ending));
         let Some(write) = self.write_of_change(number) else { return Watching::Over(ending) };
         self.ask_writer(&write);
@@ -338,13 +339,13 @@ impl Core {
 
     /// What an answer about a task that is over waits for: in a written tube, the caller that has
     /// ended it may still write that.
-    pub(in crate::core) fn write_of_change(&self, number: u32) -> Option<Wait> {
+    pub(in crate::core) fn write_of_change(&self, number: TubeNo) -> Option<Wait> {
         let is_written = matches!(self.visibility(number), Visibility::Written(_));
         is_written.then(|| self.write_of(self.buffer_of(number)))
     }
 
     /// Answers the watches of a tube that may be drained.
-    pub(in crate::core) fn answer_drained(&mut self, number: u32) {
+    pub(in crate::core) fn answer_drained(&mut self, number: TubeNo) {
         if !self.is_drained(number) {
             return;
         }
@@ -355,7 +356,7 @@ impl Core {
     /// Ends the watches of a tube that is truncated or dropped. They are answered after the flush of
     /// that. A task with a change that is not yet visible may have ended by itself before: its
     /// watches are answered with that change.
-    pub(in crate::core) fn end_watches_of(&mut self, number: u32) {
+    pub(in crate::core) fn end_watches_of(&mut self, number: TubeNo) {
         let is_told_later = |key: &WatchKey| {
             self.visit();
             matches!(key, WatchKey::Task(id, _) if self.publishing.is_invisible(*id))
@@ -417,7 +418,7 @@ impl Core {
     pub(super) fn watch(
         &mut self,
         key: WatchKey,
-        tube: u32,
+        tube: TubeNo,
         session: SessionId,
         timeout: Option<u64>,
     ) -> Watching {

@@ -11,6 +11,7 @@ use tubewell_drivers::PUT_MANY_TASKS;
 
 use super::input::{Input, Malformed, TOO_LARGE};
 use crate::base::moment::{Moment, micros_of, system_time};
+use crate::base::tube_no::TubeNo;
 use crate::{Error, Result};
 
 /// What an allocation takes at least.
@@ -81,6 +82,16 @@ impl Wire for u64 {
 
     fn get(input: &mut Input<'_>) -> Result<u64, Malformed> {
         input.number()
+    }
+}
+
+impl Wire for TubeNo {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<TubeNo, Malformed> {
+        u32::get(input).map(TubeNo)
     }
 }
 

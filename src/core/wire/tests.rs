@@ -11,6 +11,7 @@ use std::fmt::{Debug, Write};
 use tubewell_drivers::Body;
 
 use super::{Input, Malformed, Wire, from_bytes, to_bytes};
+use crate::base::tube_no::TubeNo;
 use crate::core::TaskEdit;
 use crate::core::list::{
     Ack, AddTags, EditTasks, EndClaims, Peek, PutMany, PutTask, SetLimit, Space,
@@ -78,11 +79,11 @@ fn read_back(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
     with_verb(&mut Input::of_request(bytes), Again)
 }
 
-pub(super) const JOBS: TubeRef<'static> = TubeRef { number: 300, name: "jobs" };
+pub(super) const JOBS: TubeRef<'static> = TubeRef { number: TubeNo(300), name: "jobs" };
 
 pub(super) fn key() -> ClaimKey {
     let session = SessionId::from_bytes([7; 16]);
-    ClaimKey { tube: 300, id: 9, session, epoch: 5 }
+    ClaimKey { tube: TubeNo(300), id: 9, session, epoch: 5 }
 }
 
 /// Samples of the verbs, as calls with their names and kinds.

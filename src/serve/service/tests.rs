@@ -9,6 +9,7 @@ use tubewell_wire::{Answering, Rejection, Service};
 
 use super::StoreService;
 use crate::base::random::random_u64;
+use crate::base::tube_no::TubeNo;
 use crate::connection::{Hello, HelloSession, Mode, Request, verb_to_bytes};
 use crate::core::TaskEdit;
 use crate::core::list::{
@@ -82,7 +83,7 @@ impl Served {
 }
 
 /// Requests as a handle makes them.
-fn requests(session: SessionId, number: u32) -> Vec<Vec<u8>> {
+fn requests(session: SessionId, number: TubeNo) -> Vec<Vec<u8>> {
     let put = PutRequest::new(Put::new(b"body".to_vec()).key("key").tag("tag"), 1 << 20).unwrap();
     let modes = [Mode::Call, Mode::End, Mode::UnlessFull];
     let target = TubeRef { number, name: "jobs" };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{Body, RecurRule};
 
+use crate::base::tube_no::TubeNo;
 use crate::core::TaskEdit;
 use crate::core::list::{
     Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, EditTasks, EndTask, FindSchedule, PutAndWait,
@@ -318,7 +319,7 @@ fn verbs_of_a_holder_are_refused_as_by_a_handle() {
     let report = ReportText { text: long(1025).into() };
     refused(take().progress_text(&long(1025)), &report);
 
-    let into = |request: PutRequest| PutInto { tube: 300, name: "jobs".into(), request };
+    let into = |request: PutRequest| PutInto { tube: TubeNo(300), name: "jobs".into(), request };
     let hostile = EndTask::alone(TaskEnd::Ack { result: Some(large.clone()) });
     let outcome = Outcome::result(large.clone()).and_put(&tube, "work");
     refused(take().end(outcome), &hostile);

@@ -8,7 +8,7 @@ use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
 
 use super::{Random, Sample};
 use crate::base::moment::{Moment, system_time};
-use crate::core::catalog::TubeHead;
+use crate::base::tube_no::TubeNo;
 use crate::core::state::Grant;
 use crate::core::verb::TubeRef;
 use crate::values::kinds::KindSet;
@@ -18,6 +18,12 @@ impl Sample for u64 {
     fn sample(random: &mut Random) -> u64 {
         let any = random.next();
         [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX, any][random.below(8)]
+    }
+}
+
+impl Sample for TubeNo {
+    fn sample(random: &mut Random) -> TubeNo {
+        TubeNo(u32::sample(random))
     }
 }
 
@@ -151,7 +157,7 @@ impl Sample for &'static str {
 
 impl Sample for TubeRef<'static> {
     fn sample(random: &mut Random) -> TubeRef<'static> {
-        TubeRef { number: u32::sample(random), name: <&str>::sample(random) }
+        TubeRef { number: TubeNo::sample(random), name: <&str>::sample(random) }
     }
 }
 
@@ -216,7 +222,7 @@ impl Sample for Grant {
             Body::Separate(row, _) => row.clone(),
         };
         Grant {
-            tube: u32::sample(random),
+            tube: TubeNo::sample(random),
             name: Sample::sample(random),
             id,
             epoch: u64::sample(random),
