@@ -17,11 +17,26 @@ pub(crate) type Outcome = Result<()>;
 /// The reason given after a leader has panicked.
 pub(crate) const LEADER_PANICKED: &str = "a defect interrupted a commit: its leader panicked";
 
-/// The calls that share one commit.
+/// A flush of a write buffer, counted from the first one of this run. It is not the number of a commit:
+/// there are commits without a flush of their own, and flushes of several commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FlushNo(u64);
+
+impl FlushNo {
+    /// That of what is written without a flush.
+    pub(crate) const NONE: FlushNo = FlushNo(0);
+    pub(crate) const FIRST: FlushNo = FlushNo(1);
+
+    pub(crate) fn next(self) -> FlushNo {
+        FlushNo(self.0 + 1)
+    }
+}
+
+/// The calls that share one flush, or one write.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The number of its commit.
-    pub(crate) number: u64,
+    /// The flush that they wait for.
+    pub(crate) flush: FlushNo,
     state: Mutex<State>,
 }
 
@@ -79,8 +94,8 @@ pub(crate) enum Wakeup {
 }
 
 impl Batch {
-    pub(crate) fn new(number: u64) -> Arc<Batch> {
-        Arc::new(Batch { number, state: Mutex::default() })
+    pub(crate) fn new(flush: FlushNo) -> Arc<Batch> {
+        Arc::new(Batch { flush, state: Mutex::default() })
     }
 
     /// Parks until the batch is done or its commit needs a leader.
@@ -235,7 +250,7 @@ mod tests {
                 self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
         }
-        let batch = Batch::new(1);
+        let batch = Batch::new(FlushNo::FIRST);
         let tasks = [0, 0].map(|none| Arc::new(Counted(none.into())));
         for task in tasks.iter().chain(&tasks) {
             assert!(batch.poll(&task.clone().into()).is_pending());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tubewell_drivers::{NEVER, Reads, Row, Rows, Table, Value, keys};
 
-use super::batch::{Batch, BatchGuard};
+use super::batch::{Batch, BatchGuard, FlushNo};
 use super::change::Change;
 use super::edit_layers::{EditLayers, Logged};
 use crate::base::tube_no::TubeNo;
@@ -96,8 +96,8 @@ impl WriteBuffer {
             snapshot: None,
             read_error: None,
             edits: EditLayers::above(commit),
-            batch: Batch::new(1),
-            write_batch: Batch::new(0),
+            batch: Batch::new(FlushNo::FIRST),
+            write_batch: Batch::new(FlushNo::NONE),
             needs_write: false,
             changes: Vec::new(),
             changes_in_flight: Vec::new(),
@@ -198,7 +198,7 @@ impl WriteBuffer {
     /// begins a new batch.
     pub(crate) fn begin_flush(&mut self) -> BatchGuard {
         debug_assert!(self.in_flight_batch.is_none(), "one flush is in flight at a time");
-        let next = Batch::new(self.batch.number + 1);
+        let next = Batch::new(self.batch.flush.next());
         let batch = std::mem::replace(&mut self.batch, next);
         self.changes_in_flight = std::mem::take(&mut self.changes);
         self.in_flight_batch = Some(batch.clone());
@@ -225,7 +225,9 @@ impl WriteBuffer {
     pub(crate) fn take_write_batch(&mut self) -> Option<BatchGuard> {
         self.needs_write = false;
         let is_used = Arc::strong_count(&self.write_batch) > 1;
-        is_used.then(|| BatchGuard(std::mem::replace(&mut self.write_batch, Batch::new(0))))
+        is_used.then(|| {
+            BatchGuard(std::mem::replace(&mut self.write_batch, Batch::new(FlushNo::NONE)))
+        })
     }
 
     /// The journal, if commits go there first.
@@ -240,11 +242,11 @@ impl WriteBuffer {
         }
     }
 
-    /// Gives the calls that wait for the next flush a new batch with the same number. Returns the
+    /// Gives the calls that wait for the next flush a new batch of the same flush. Returns the
     /// batch so far.
     pub(crate) fn replace_batch(&mut self) -> Arc<Batch> {
         self.has_waiters = false;
-        let next = Batch::new(self.batch.number);
+        let next = Batch::new(self.batch.flush);
         std::mem::replace(&mut self.batch, next)
     }
 

@@ -189,10 +189,10 @@ impl Core {
     /// The batch of the task's last change, if that is not yet visible. No caller may learn the
     /// state of the task before this batch is in the file.
     pub(in crate::core) fn batch_of_last_change(&self, number: TubeNo, id: u64) -> Option<Wait> {
-        let last = self.publishing.last_commit(id)?;
+        let last = self.publishing.last_flush(id)?;
         let buffer = self.tubes.get(number)?.buffer;
         let in_flight_batch =
-            self.buffers[buffer].in_flight_batch().filter(|batch| batch.number == last);
+            self.buffers[buffer].in_flight_batch().filter(|batch| batch.flush == last);
         let batch = in_flight_batch.unwrap_or(&self.buffers[buffer].batch);
         Some(Wait::Flush(buffer, batch.clone()))
     }
@@ -212,12 +212,12 @@ impl Core {
         self.schedule_flush(index, visibility);
         let buffer = &mut self.buffers[index];
         if visibility == Visibility::Flushed {
-            self.publishing.add(change.id, buffer.batch.number);
+            self.publishing.add(change.id, buffer.batch.flush);
             return buffer.changes.push(change);
         }
         match self.publishing.add_behind(change.id) {
             // The changes of a task become visible in order.
-            Some(last) if last == buffer.batch.number => buffer.changes.push(change),
+            Some(last) if last == buffer.batch.flush => buffer.changes.push(change),
             Some(_) => buffer.changes_in_flight.push(change),
             None => {
                 self.waits.watches.set_end_is_written(matches!(visibility, Visibility::Written(_)));

@@ -40,7 +40,7 @@ impl Wait {
     /// The wait that includes both. They may be of commits that are under way.
     pub(crate) fn later(first: Option<Wait>, second: Option<Wait>) -> Option<Wait> {
         let (Some(one), Some(other)) = (&first, &second) else { return first.or(second) };
-        let latest = if other.batch().number > one.batch().number { other } else { one };
+        let latest = if other.batch().flush > one.batch().flush { other } else { one };
         match (one, other) {
             (Wait::Write(_), Wait::Write(_)) => Some(latest.clone()),
             // The flush of an earlier commit does not include the write of a later one.
@@ -63,32 +63,34 @@ impl<T> Decided<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::FlushNo;
 
     #[test]
     fn wait_for_several_calls_includes_the_latest_commit_of_each() {
-        let flush = |number| Some(Wait::Flush(Buffer::File, Batch::new(number)));
-        let write = |number| Some(Wait::Write(Batch::new(number)));
+        let nth = |n: u64| (1..n).fold(FlushNo::FIRST, |flush, _| flush.next());
+        let flush = |n| Some(Wait::Flush(Buffer::File, Batch::new(nth(n))));
+        let write = |n| Some(Wait::Write(Batch::new(nth(n))));
         let flushes = |wait: Option<Wait>| match wait {
-            Some(Wait::Flush(_, batch)) => Some(batch.number),
+            Some(Wait::Flush(_, batch)) => Some(batch.flush),
             _ => None,
         };
         let writes = |wait: Option<Wait>| match wait {
-            Some(Wait::Write(batch)) => Some(batch.number),
+            Some(Wait::Write(batch)) => Some(batch.flush),
             _ => None,
         };
-        for (one, other, number) in [
+        for (one, other, n) in [
             (flush(1), None, 1),
             (flush(1), flush(2), 2),
             (flush(1), write(1), 1),
             (flush(1), write(2), 2),
             (flush(2), write(1), 2),
         ] {
-            assert_eq!(flushes(Wait::later(one.clone(), other.clone())), Some(number));
-            assert_eq!(flushes(Wait::later(other, one)), Some(number));
+            assert_eq!(flushes(Wait::later(one.clone(), other.clone())), Some(nth(n)));
+            assert_eq!(flushes(Wait::later(other, one)), Some(nth(n)));
         }
-        for (one, other, number) in [(write(3), None, 3), (write(3), write(4), 4)] {
-            assert_eq!(writes(Wait::later(one.clone(), other.clone())), Some(number));
-            assert_eq!(writes(Wait::later(other, one)), Some(number));
+        for (one, other, n) in [(write(3), None, 3), (write(3), write(4), 4)] {
+            assert_eq!(writes(Wait::later(one.clone(), other.clone())), Some(nth(n)));
+            assert_eq!(writes(Wait::later(other, one)), Some(nth(n)));
         }
         assert!(Wait::later(None, None).is_none());
     }

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::base::id_map::IdMap;
 use crate::base::tube_no::TubeNo;
+use crate::commit::FlushNo;
 
 /// The changes that are not yet visible, and what is to be looked at once those are visible that belong
 /// together.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Publishing {
-    /// Tasks with changes that are not yet visible: their count, and the number of the commit that
-    /// makes the last one visible.
-    invisible: IdMap<u64, (u32, u64)>,
+    /// Tasks with changes that are not yet visible: their count, and the flush that makes
+    /// the last one visible.
+    invisible: IdMap<u64, (u32, FlushNo)>,
     /// Waiting takes are being served.
     serving: bool,
     /// `Some` while changes are published that become visible together: the tubes whose waiting
@@ -38,22 +39,22 @@ impl Publishing {
         self.invisible.is_empty()
     }
 
-    /// The commit that makes the last change of a task visible, if that is not yet visible.
-    pub(in crate::core) fn last_commit(&self, id: u64) -> Option<u64> {
-        self.invisible.get(&id).map(|(_, commit)| *commit)
+    /// The flush that makes the last change of a task visible, if that is not yet visible.
+    pub(in crate::core) fn last_flush(&self, id: u64) -> Option<FlushNo> {
+        self.invisible.get(&id).map(|(_, flush)| *flush)
     }
 
-    /// A task has a further change, which this commit makes visible.
+    /// A task has a further change, which this flush makes visible.
     #[inline]
-    pub(in crate::core) fn add(&mut self, id: u64, commit: u64) {
+    pub(in crate::core) fn add(&mut self, id: u64, flush: FlushNo) {
         let (count, last) = self.invisible.entry(id).or_default();
-        (*count, *last) = (*count + 1, commit);
+        (*count, *last) = (*count + 1, flush);
     }
 
-    /// A task has a further change, which becomes visible with the last one. Returns the commit that
+    /// A task has a further change, which becomes visible with the last one. Returns the flush that
     /// makes them visible; `None` if all its changes are visible.
     #[inline]
-    pub(in crate::core) fn add_behind(&mut self, id: u64) -> Option<u64> {
+    pub(in crate::core) fn add_behind(&mut self, id: u64) -> Option<FlushNo> {
         let (count, last) = self.invisible.get_mut(&id)?;
         *count += 1;
         Some(*last)

@@ -208,7 +208,7 @@ impl Core {
     /// A wait for the changes of these tasks that are not yet visible.
     pub(super) fn last_change_of(&self, number: TubeNo, ids: &BTreeSet<u64>) -> Option<Wait> {
         let waits = ids.iter().filter_map(|id| self.batch_of_last_change(number, *id));
-        waits.max_by_key(|wait| wait.batch().number)
+        waits.max_by_key(|wait| wait.batch().flush)
     }
 }
 
