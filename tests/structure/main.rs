@@ -69,6 +69,20 @@ fn library_has_its_folders_and_a_root() {
     }
 }
 
+/// The core wires rooms: a further field belongs into one of them.
+#[test]
+fn core_has_at_most_twenty_fields() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core/state/core.rs");
+    let text = fs::read_to_string(path).unwrap();
+    let fields =
+        text.split_once("pub(crate) struct Core {").unwrap().1.split_once("\n}").unwrap().0;
+    let is_field = |line: &&str| line.starts_with("    pub") || line.contains("#[cfg");
+    let fields: Vec<&str> = fields.lines().filter(is_field).collect();
+    // A count for tests of costs stands under a `cfg`.
+    let for_tests = fields.iter().filter(|line| line.contains("#[cfg")).count();
+    assert_eq!(fields.len() - 2 * for_tests, 20, "{fields:#?}");
+}
+
 #[test]
 fn drivers_have_no_import_cycle() {
     assert_no_cycle(&Crate::read("drivers/src"));

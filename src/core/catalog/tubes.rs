@@ -11,11 +11,10 @@ use tubewell_drivers::{Counts, Driver, FIFOTTL, HeadCache, TUBE_NAME_MAX, Table,
 use super::rows::{count_key, encode, purge_key, tube_key};
 use crate::base::tube_no::TubeNo;
 use crate::commit::DueCursor;
-use crate::core::parents::mark_of_purge;
 use crate::core::state::limits::SubQueueLimits;
 use crate::core::state::window::Window;
 use crate::core::state::{
-    Buffer, Core, DayState, Decided, Definition, EmptyUpTo, Gates, PutIds, TubeState,
+    Buffer, Core, DayState, Decided, Definition, EmptyUpTo, Gates, PutIds, TubeState, mark_of_purge,
 };
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::wire::wire_struct;
@@ -249,7 +248,7 @@ impl Core {
         let Some(space) = self.chores.next_purge(buffer) else { return Ok(false) };
         if self.chores.edges_from(space).is_some() {
             if self.purge_edges(buffer, space)? && buffer == Buffer::File {
-                let mark = mark_of_purge(false);
+                let mark = mark_of_purge(false).into();
                 self.buffers[Buffer::File].edits.active.replace(
                     Table::Meta,
                     purge_key(space),
@@ -338,7 +337,7 @@ impl Core {
     /// one.
     fn schedule_purge(&mut self, buffer: Buffer, space: u32, may_have_edges: bool) {
         self.tubes.free_space(space);
-        let mark = mark_of_purge(may_have_edges);
+        let mark = mark_of_purge(may_have_edges).into();
         self.chores.add_purge(buffer, space, may_have_edges);
         self.effects.call_writer = true;
         if buffer == Buffer::File {

@@ -4,13 +4,12 @@
 //! tubes are removed, before their rows are purged.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use tubewell_drivers::{Reads, Row, Rows, Table, Value, children, keys, parents, remove_edge};
+use tubewell_drivers::{Reads, Row, Rows, Table, children, keys, parents, remove_edge};
 
 use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
-use crate::core::state::{Buffer, Chore, Core, ParentEnd};
+use crate::core::state::{Buffer, Chore, Core, ParentEnd, mark_of_purge};
 use crate::{Error, Result, TaskState};
 
 /// How many children one step tells. Each is some four rows of the commit.
@@ -19,9 +18,6 @@ const CHILDREN_PER_STEP: usize = 256;
 /// How many tasks of a space to purge one step looks at, and after how many edges it ends.
 const TASKS_PER_STEP: usize = 128;
 const EDGES_PER_STEP: usize = 512;
-
-/// The value of the mark of a space to purge whose tasks may have edges. Without, it is empty.
-const HAS_EDGES: &[u8] = b"e";
 
 impl Core {
     /// Does one step of the chores that tell children of the ends of their parents. Returns false if
@@ -138,7 +134,7 @@ impl Core {
 
     /// A space to purge that an earlier run has marked.
     pub(in crate::core) fn load_purge(&mut self, space: u32, row: &[u8]) {
-        self.chores.add_purge(Buffer::File, space, row == HAS_EDGES);
+        self.chores.add_purge(Buffer::File, space, row == mark_of_purge(true));
     }
 
     /// Whether tasks of a tube may have edges: as parents, or as children.
@@ -200,11 +196,6 @@ impl Core {
         }
         Ok(above.len() + usize::from(has_children))
     }
-}
-
-/// The value of the mark of a space to purge.
-pub(in crate::core) fn mark_of_purge(may_have_edges: bool) -> Value {
-    if may_have_edges { HAS_EDGES.into() } else { Arc::from([].as_slice()) }
 }
 
 /// The marked parents among the rows of `meta`. A mark that cannot be read is left out.

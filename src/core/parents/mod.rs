@@ -12,7 +12,6 @@ mod ends;
 mod in_doubt;
 mod join;
 
-pub(in crate::core) use chores::mark_of_purge;
 pub(crate) use chores::read_ended_parents;
 pub(crate) use edges::{AddParents, Children, Parents, RemoveParents};
 pub(crate) use join::Join;

@@ -8,6 +8,11 @@ use tubewell_drivers::keys;
 use super::buffers::Buffer;
 use super::parents::{Chore, ParentEnd};
 
+/// The value of the mark of a space to purge: whether its tasks may have edges.
+pub(in crate::core) fn mark_of_purge(may_have_edges: bool) -> &'static [u8] {
+    if may_have_edges { b"e" } else { b"" }
+}
+
 /// What is to be done, by write buffer.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Chores {

@@ -10,6 +10,7 @@ use tubewell_drivers::{Ledger, NEVER};
 
 use super::IdleState;
 use super::alignment::Schedules;
+use super::all_gates::AllGates;
 use super::buffers::{Buffer, PerBuffer};
 
 use super::chores::Chores;
@@ -19,7 +20,6 @@ use super::days::Counted;
 use super::decided::{Decided, Wait};
 use super::effects::Effects;
 use super::events::Events;
-use super::gates::AllGates;
 use super::health::Health;
 use super::ids::Ids;
 use super::moments::Clocks;
@@ -47,7 +47,7 @@ pub(crate) struct Core {
     pub(in crate::core) claims: Claims,
     pub(in crate::core) gates: AllGates,
     pub(in crate::core) sessions: Sessions,
-    pub(crate) waits: Waits,
+    pub(crate) waits: Waits<Core>,
     pub(in crate::core) timers: BTreeSet<(u64, Timer)>,
     pub(in crate::core) publishing: Publishing,
     pub(crate) ids: Ids,

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use tubewell_drivers::NEVER;
 
 use super::bucket::{Bucket, Fill};
-use super::limits::SharedLimits;
 use super::time::Now;
 use crate::Rate;
 use crate::base::tube_no::TubeNo;
@@ -100,17 +99,6 @@ impl Alarms {
         let first = |alarms: &BTreeSet<(u64, TubeNo)>| alarms.first().map_or(NEVER, |(at, _)| *at);
         (first(&self.timeline), first(&self.running))
     }
-}
-
-/// What opens by itself, and what tubes share.
-#[derive(Debug, Default)]
-pub(in crate::core) struct AllGates {
-    /// The alarms of the gates of tubes.
-    pub(in crate::core) alarms: Alarms,
-    /// Those for sub-queues that open by themselves.
-    pub(in crate::core) sub_queue_alarms: Alarms,
-    /// The limits of sub-queues that tubes share.
-    pub(in crate::core) limits: SharedLimits,
 }
 
 /// The rate of the takes of a tube.

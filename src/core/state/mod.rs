@@ -1,6 +1,7 @@
 //! The state of an open store in memory. The other folders of `core` change it.
 
 mod alignment;
+mod all_gates;
 mod bucket;
 mod buffers;
 mod calendars;
@@ -47,9 +48,10 @@ mod watches;
 pub(super) mod window;
 
 pub(in crate::core) use alignment::Schedules;
+pub(super) use all_gates::AllGates;
 pub(crate) use buffers::{Buffer, PerBuffer};
 pub(in crate::core) use calendars::Expression;
-pub(super) use chores::Chores;
+pub(super) use chores::{Chores, mark_of_purge};
 pub(super) use claim_table::Claims;
 pub(crate) use claims::About;
 pub(in crate::core) use claims::KnownSteps;
@@ -64,7 +66,7 @@ pub(crate) use effects::{AfterUnlock, Effects};
 pub(crate) use end::{ClaimEnd, EndRequest, PutInto, TaskEnd};
 pub(super) use events::Events;
 pub(crate) use gates::Gates;
-pub(super) use gates::{Alarm, AllGates, TakeRate};
+pub(super) use gates::{Alarm, TakeRate};
 pub(super) use health::Health;
 pub(super) use idle::IdleState;
 pub(super) use ids::{IdCheck, Ids};

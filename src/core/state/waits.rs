@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::buffers::PerBuffer;
 use super::claims::Grant;
-use super::core::Core;
 use super::decided::Decided;
 use super::line::Line;
 use super::request::PutRequest;
@@ -37,19 +36,30 @@ pub(crate) struct WaitingPut {
 }
 
 /// All that waits. The puts are in their tubes.
-#[derive(Default)]
-pub(crate) struct Waits {
+pub(crate) struct Waits<C> {
     takes: IdMap<u64, WaitingTake>,
     pub(in crate::core) watches: Watches,
     /// By write buffer.
-    pub(in crate::core) lines: PerBuffer<Line<Core>>,
+    pub(in crate::core) lines: PerBuffer<Line<C>>,
     /// Threads that wait for space in a write buffer, or for its leader.
     blocked_callers: usize,
     /// How many waits have begun.
     arrivals: u64,
 }
 
-impl Waits {
+impl<C> Default for Waits<C> {
+    fn default() -> Waits<C> {
+        Waits {
+            takes: IdMap::default(),
+            watches: Watches::default(),
+            lines: PerBuffer::default(),
+            blocked_callers: 0,
+            arrivals: 0,
+        }
+    }
+}
+
+impl<C> Waits<C> {
     /// The number of a new arrival, which orders the waiters.
     pub(in crate::core) fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;

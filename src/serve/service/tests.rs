@@ -48,7 +48,7 @@ fn serve(store: Store) -> Served {
 
 impl Served {
     /// The number of the tube.
-    fn number(&self) -> u32 {
+    fn number(&self) -> TubeNo {
         self.peer.store.open_store().inner.run(|core| core.find_tube("jobs")).unwrap().number
     }
 
