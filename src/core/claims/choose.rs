@@ -15,7 +15,6 @@ pub(in crate::core) const IS_DONE: &str = "it is done";
 pub(in crate::core) const IS_SCHEDULE: &str = "it is a schedule; change or remove it as a schedule";
 
 /// The answer to a take of a chosen task.
-#[expect(clippy::large_enum_variant, reason = "a take allocates nothing for its claim")]
 pub(crate) enum Chosen {
     Task(Grant),
     /// The last change of the task is not yet visible: wait for it, then try again.
