@@ -106,3 +106,19 @@ fn only_the_hidden_feature_needs_the_schedule_explorer() {
         assert!(explorers.all(|needed| needed["optional"] == true), "{}", package["name"]);
     }
 }
+
+/// The fuzz targets are a workspace of their own. With other profiles, they would build the dependencies again,
+/// and run what they test without optimization.
+#[test]
+fn fuzz_targets_have_the_profile_of_the_project() {
+    let dev_profile = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| !line.starts_with("[profile.dev]"));
+        let lines =
+            lines.take_while(|line| !line.starts_with('[') || line.starts_with("[profile.dev"));
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(str::to_owned).collect()
+    };
+    let own = dev_profile(include_str!("../Cargo.toml"));
+    assert!(own.len() > 10, "{own:?}");
+    assert_eq!(dev_profile(include_str!("../fuzz/Cargo.toml")), own);
+}

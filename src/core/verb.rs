@@ -173,7 +173,7 @@ impl Core {
             V::On::check(self, on)?;
         }
         let begun = verb.begin(self, on)?;
-        #[cfg(feature = "_peer")]
+        #[cfg(all(feature = "_peer", debug_assertions))]
         super::met::add_name(V::NAME);
         Ok(begun)
     }

@@ -1,4 +1,5 @@
-//! The list of all calls of a store, and which of them a workload has made. Only with the feature `_peer`.
+//! The list of all calls of a store, and which of them a workload has made. Only with debug assertions, as the
+//! library notes calls.
 
 use std::collections::BTreeSet;
 
