@@ -469,6 +469,14 @@ struct Workers;
 struct Operating;
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/schedules.md")]
+struct SchedulesAndClocks;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/testing.md")]
+struct Testing;
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/coming-from.md")]
 struct ComingFrom;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 27] = [
+const DOCUMENTS: [&str; 29] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -18,7 +18,9 @@ const DOCUMENTS: [&str; 27] = [
     "docs/other-processes.md",
     "docs/performance.md",
     "docs/reliability.md",
+    "docs/schedules.md",
     "docs/semantics.md",
+    "docs/testing.md",
     "docs/workers.md",
     "fuzz/README.md",
     "docs/decisions.md",

@@ -107,8 +107,8 @@ fn only_the_hidden_feature_needs_the_schedule_explorer() {
     }
 }
 
-/// The fuzz targets are a workspace of their own. With other profiles, they would build the dependencies again,
-/// and run what they test without optimization.
+/// The fuzz targets are a workspace of their own. With another profile, they would run what they test without
+/// optimization.
 #[test]
 fn fuzz_targets_have_the_profile_of_the_project() {
     let dev_profile = |text: &str| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! A batch: the calls that share one commit. Each leads the commit or waits for its outcome.
+//! A batch: the calls that share one flush, or one write. Each leads the commit or waits for its outcome.
 //!
 //! Invariant: every call of a batch gets an outcome, even if the leader panics.
 

@@ -190,7 +190,7 @@ impl Core {
 
     /// Checks that the numbers in memory agree with each other.
     pub(in crate::core) fn check_days(&self, findings: &mut Vec<String>) {
-        for tube in self.tubes.iter().map(|(_, tube)| tube) {
+        for tube in self.tubes.values() {
             let days = tube.days.iter().flat_map(|state| &state.days);
             for (day, counted) in days {
                 let found = counted.counts.disagreements();

@@ -177,12 +177,7 @@ impl Core {
                 findings.push(format!("tube {name:?}: takes wait for a gate without an alarm"));
             }
         }
-        let alarms = self
-            .tubes
-            .iter()
-            .map(|(_, tube)| tube)
-            .filter(|tube| tube.gates.alarm.is_some())
-            .count();
+        let alarms = self.tubes.values().filter(|tube| tube.gates.alarm.is_some()).count();
         if alarms != self.gates.alarms.len() {
             findings.push("an alarm is set for a gate at which no take waits".to_owned());
         }

@@ -22,24 +22,26 @@ impl Core {
         let (owner, key, tags) =
             (self.label_of(claim), key_of(&claim.header).cloned(), tags_of(&claim.header));
         let says_more = owner.is_some() || key.is_some() || tags.is_some();
-        if let Some(origin) = self.events.origin_mut(id, says_more) {
+        if says_more || self.events.origin(id).is_some() {
+            let origin = self.events.origin_or_new(id);
             (origin.owner, origin.key, origin.tags) = (owner, key, tags);
         }
     }
 
     /// Notes why a claim has ended, or that no more is to be said than the kind does.
     pub(super) fn note_cause<T: Into<Arc<str>>>(&mut self, id: u64, cause: Option<T>) {
-        if let Some(origin) = self.events.origin_mut(id, cause.is_some()) {
-            origin.cause = cause.map(Into::into);
+        if let Some(cause) = cause {
+            self.events.origin_or_new(id).cause = Some(cause.into());
+        } else if let Some(origin) = self.events.origin_mut(id) {
+            origin.cause = None;
         }
     }
 
     /// Notes what a header says of a task whose change has none: its key and its tags.
     pub(super) fn note_header(&mut self, id: u64, header: &Header) {
         let (key, tags) = (key_of(header).cloned(), tags_of(header));
-        if (key.is_some() || tags.is_some())
-            && let Some(origin) = self.events.origin_mut(id, true)
-        {
+        if key.is_some() || tags.is_some() {
+            let origin = self.events.origin_or_new(id);
             (origin.key, origin.tags) = (key, tags);
         }
     }

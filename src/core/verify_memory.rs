@@ -17,8 +17,7 @@ impl Core {
         if self.buffers[Buffer::Memory].engine().is_some() {
             let ledger: Vec<TubeTotals> = self
                 .tubes
-                .iter()
-                .map(|(_, tube)| tube)
+                .values()
                 .filter(|tube| tube.buffer == Buffer::Memory)
                 .map(TubeState::ledger)
                 .collect();
@@ -42,8 +41,11 @@ impl Core {
     }
 
     /// Checks that every claim is on a stored ready task, is listed in its tube and its session,
-    /// and is a holder of its sub-queue.
+    /// is a holder of its sub-queue, and is found by its end if it is parked.
     fn check_claims(&mut self, findings: &mut Vec<String>) -> Result<()> {
+        if !self.claims.are_found_by_end() {
+            findings.push("the parked claims are not found by their ends".into());
+        }
         let claims: Vec<_> = self.claims.iter().map(|(id, claim)| (id, claim.clone())).collect();
         for (id, claim) in claims {
             let position = position_of(id, Shelf::Ready, &claim.header);
@@ -81,9 +83,6 @@ impl Core {
 
     /// Checks that the claims that were counted or parked, and no others, have a row.
     fn check_claim_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
-        if !self.claims.are_found_by_end() {
-            findings.push("the parked claims are not found by their ends".into());
-        }
         let mut expected: PerBuffer<BTreeSet<Vec<u8>>> = PerBuffer::default();
         for (id, claim) in self.claims.iter().filter(|(_, claim)| claim.has_row()) {
             if let Some(tube) = self.tubes.get(claim.tube) {
@@ -134,7 +133,7 @@ impl Core {
 
     fn check_tubes(&self, findings: &mut Vec<String>) {
         for (number, tube) in self.tubes.iter() {
-            let claims = self.claims.iter().filter(|(_, claim)| claim.tube == number).count();
+            let claims = self.claims.values().filter(|claim| claim.tube == number).count();
             let mut report =
                 |what: &str| findings.push(format!("tube {:?}: {what}", tube.definition.name));
             if claims != tube.taken.len() {

@@ -63,7 +63,7 @@ pub(crate) async fn commit<T>(decided: Decided<T>) -> Result<T> {
     Ok(decided.answer)
 }
 
-/// Makes a call as a future: in this process, the place of the call in the queue of its write buffer, and the
+/// Makes a call as a future: in this process, the place of the call in the line of its write buffer, and the
 /// wait for its commit.
 pub(crate) async fn make<V: Begin>(
     handle: &StoreHandle,

@@ -9,8 +9,8 @@ pub(super) const LINE_STEP: usize = 64;
 
 /// A call has made its edits. One that could not read a row fails the store.
 pub(super) fn end_call(core: &mut Core) {
-    for number in Buffer::ALL {
-        let buffer = &mut core.buffers[number];
+    for of in Buffer::ALL {
+        let buffer = &mut core.buffers[of];
         buffer.end_call();
         if let Some(error) = buffer.read_error.take() {
             core.fail_with(&error);

@@ -8,49 +8,50 @@ use super::inner::{SWEEP_MAX_ACTIVE_ROWS, StoreInner, last_batch};
 use crate::Result;
 use crate::core::{Buffer, CapacitySlot, Core, Decided, Wait};
 
-/// The place of a call in the queue of a write buffer.
-pub(crate) struct QueuedCall {
+/// The place of a call in the line of a write buffer.
+pub(crate) struct CallInLine {
     arrival: u64,
     slot: Arc<CapacitySlot>,
 }
 
 impl StoreInner {
-    /// As `defer`, for a future: while the write buffer is full, the call waits in the queue and
+    /// As `defer`, for a future: while the write buffer is full, the call waits in the line and
     /// the waker is kept. A call that finds the buffer full again keeps its place.
     pub(crate) fn poll_defer<T>(
         &self,
-        queued: &mut Option<QueuedCall>,
+        waiting: &mut Option<CallInLine>,
         buffer: Buffer,
         waker: &Waker,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Poll<Result<Decided<T>>> {
-        self.poll_with_capacity(queued, buffer, usize::MAX, waker, decide)
+        self.poll_with_capacity(waiting, buffer, usize::MAX, waker, decide)
     }
 
     /// As `wait_for_capacity`, for a future.
     pub(crate) fn poll_capacity(
         &self,
-        queued: &mut Option<QueuedCall>,
+        waiting: &mut Option<CallInLine>,
         buffer: Buffer,
         waker: &Waker,
     ) -> Poll<Result<()>> {
         let decide = |_: &mut Core| Ok(Decided { answer: (), wait: None });
-        let entered = self.poll_with_capacity(queued, buffer, SWEEP_MAX_ACTIVE_ROWS, waker, decide);
+        let entered =
+            self.poll_with_capacity(waiting, buffer, SWEEP_MAX_ACTIVE_ROWS, waker, decide);
         entered.map(|decided| decided.map(|_| ()))
     }
 
     fn poll_with_capacity<T>(
         &self,
-        queued: &mut Option<QueuedCall>,
+        waiting: &mut Option<CallInLine>,
         buffer: Buffer,
         max_rows: usize,
         waker: &Waker,
         decide: impl FnOnce(&mut Core) -> Result<Decided<T>>,
     ) -> Poll<Result<Decided<T>>> {
         loop {
-            let arrival = match queued {
+            let arrival = match waiting {
                 Some(call) if call.slot.poll(waker).is_pending() => return Poll::Pending,
-                _ => queued.take().map(|call| call.arrival),
+                _ => waiting.take().map(|call| call.arrival),
             };
             let mut core = self.lock();
             if arrival.is_some() {
@@ -60,13 +61,13 @@ impl StoreInner {
                 return Poll::Ready(self.decide_deferred(core, decide));
             }
             let (arrival, slot) = core.wait_for_capacity(buffer, max_rows, arrival);
-            *queued = Some(QueuedCall { arrival, slot });
+            *waiting = Some(CallInLine { arrival, slot });
             self.unlock(core);
         }
     }
 
-    /// A queued call is dropped. If it was called, its turn passes on.
-    pub(crate) fn leave_queue(&self, buffer: Buffer, call: QueuedCall) {
+    /// A call in the line is dropped. If it was called, its turn passes on.
+    pub(crate) fn leave_line(&self, buffer: Buffer, call: CallInLine) {
         self.run(|core| core.cancel_capacity_wait(buffer, call.arrival));
     }
 

@@ -285,19 +285,19 @@ impl StoreInner {
     }
 
     /// Commits everything that is decided so far in a write buffer. Returns the number of the commit.
-    pub(super) fn flush_buffer(&self, index: Buffer) -> Result<u64> {
+    pub(super) fn flush_buffer(&self, buffer: Buffer) -> Result<u64> {
         let mut core = self.lock();
         core.check_open()?;
-        let Some(batch) = last_batch(&core, index) else {
-            return Ok(core.buffers[index].edits.last_commit());
+        let Some(batch) = last_batch(&core, buffer) else {
+            return Ok(core.buffers[buffer].edits.last_commit());
         };
-        let number = core.buffers[index].newest_commit();
-        let lead = request_commit_now(&mut core, index, &batch);
+        let number = core.buffers[buffer].newest_commit();
+        let lead = request_commit_now(&mut core, buffer, &batch);
         self.unlock(core);
         if lead {
-            self.lead(index);
+            self.lead(buffer);
         }
-        self.wait_batch(index, &batch)?;
+        self.wait_batch(buffer, &batch)?;
         Ok(number)
     }
 
@@ -445,8 +445,8 @@ impl StoreInner {
 }
 
 /// The batch whose commit completes a flush; `None` if there is nothing to commit.
-pub(super) fn last_batch(core: &Core, index: Buffer) -> Option<Arc<Batch>> {
-    let buffer = &core.buffers[index];
+pub(super) fn last_batch(core: &Core, of: Buffer) -> Option<Arc<Batch>> {
+    let buffer = &core.buffers[of];
     if buffer.is_dirty() || buffer.has_waiters {
         return Some(buffer.batch.clone());
     }

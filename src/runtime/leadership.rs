@@ -58,9 +58,9 @@ pub(super) fn reclaim_lead(core: &mut Core, buffer: Buffer) {
 }
 
 /// Chooses the next leader of a write buffer, if a caller waits for its active batch.
-pub(super) fn pass_lead(core: &mut Core, index: Buffer) {
+pub(super) fn pass_lead(core: &mut Core, of: Buffer) {
     let failed = core.health.has_failed();
-    let buffer = &mut core.buffers[index];
+    let buffer = &mut core.buffers[of];
     buffer.has_leader = buffer.has_waiters && !failed;
     if buffer.has_leader {
         match buffer.batch.choose_leader() {
@@ -96,14 +96,14 @@ pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
     if core.buffers[Buffer::File].needs_write {
         return Some(WriterTask::Write);
     }
-    for index in Buffer::ALL {
-        let buffer = &mut core.buffers[index];
+    for of in Buffer::ALL {
+        let buffer = &mut core.buffers[of];
         if std::mem::take(&mut buffer.left_to_writer) {
-            return Some(WriterTask::Commit(index));
+            return Some(WriterTask::Commit(of));
         }
         if buffer.has_waiters && !buffer.has_leader {
             buffer.has_leader = true;
-            return Some(WriterTask::Commit(index));
+            return Some(WriterTask::Commit(of));
         }
     }
     if !core.health.is_closed() && !core.buffers[Buffer::File].has_leader && core.take_idle_work() {
@@ -113,14 +113,14 @@ pub(super) fn next_task(core: &mut Core, chores: bool) -> Option<WriterTask> {
     if !chores || core.health.is_closed() || !core.has_chores() {
         return None;
     }
-    for index in Buffer::ALL {
-        if core.buffers[index].has_leader {
+    for of in Buffer::ALL {
+        if core.buffers[of].has_leader {
             continue;
         }
-        match core.do_next_chore(index) {
+        match core.do_next_chore(of) {
             Ok(true) => {
-                core.buffers[index].has_leader = true;
-                return Some(WriterTask::Commit(index));
+                core.buffers[of].has_leader = true;
+                return Some(WriterTask::Commit(of));
             }
             Ok(false) => {}
             Err(error) => {

@@ -22,6 +22,6 @@ mod sweeper;
 mod transact;
 pub(crate) mod when_full;
 
-pub(crate) use capacity::QueuedCall;
+pub(crate) use capacity::CallInLine;
 pub(crate) use inner::StoreInner;
 pub(crate) use line::{Given, LineSlot};

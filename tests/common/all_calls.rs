@@ -1,5 +1,5 @@
-//! The list of all calls of a store, and which of them a workload has made. Only with debug assertions, as the
-//! library notes calls.
+//! The list of all calls of a store, and which of them a workload has made. The library
+//! notes calls with debug assertions and the feature `_peer` only.
 
 use std::collections::BTreeSet;
 

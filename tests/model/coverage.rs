@@ -29,7 +29,7 @@ fn generated_steps_cover_every_transition_of_every_driver() {
     });
     let cases = Mutex::new(rare_steps().chain(generated).collect::<Vec<_>>().into_iter());
     let met = Mutex::new(BTreeSet::new());
-    #[cfg(debug_assertions)]
+    #[cfg(all(debug_assertions, feature = "_peer"))]
     let calls = Mutex::new(BTreeSet::new());
     let run_cases = || {
         loop {
@@ -44,7 +44,7 @@ fn generated_steps_cover_every_transition_of_every_driver() {
             system.finish();
             met.lock().unwrap().extend(system.transitions().iter().copied());
         }
-        #[cfg(debug_assertions)]
+        #[cfg(all(debug_assertions, feature = "_peer"))]
         calls.lock().unwrap().extend(tubewell::calls::met());
     };
     thread::scope(|scope| (0..THREADS).for_each(|_| _ = scope.spawn(run_cases)));
@@ -57,12 +57,12 @@ fn generated_steps_cover_every_transition_of_every_driver() {
         missed.is_empty() && unknown.is_empty(),
         "not covered: {missed:?}, unexpected: {unknown:?}"
     );
-    #[cfg(debug_assertions)]
+    #[cfg(all(debug_assertions, feature = "_peer"))]
     super::all_calls::assert_all_met(&calls.into_inner().unwrap(), CALLS_OF_NO_STEP);
 }
 
 /// The calls that no step makes, with the reasons.
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, feature = "_peer"))]
 const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("Space", "changes and answers nothing; in waits for capacity: tests/parity"),
     ("IsTimed", "asked by workers: tests/worker"),

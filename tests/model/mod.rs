@@ -10,7 +10,7 @@
 //! Every step compares all answers, all wake-ups and the statistics. Every few steps also compare
 //! all tasks and all events, and call `verify`.
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, feature = "_peer"))]
 #[path = "../common/all_calls.rs"]
 mod all_calls;
 mod convert;

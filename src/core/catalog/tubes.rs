@@ -209,7 +209,7 @@ impl Core {
         let differs = |tube: &&TubeState| {
             tube.definition.driver == name && tube.definition.traits() != traits
         };
-        if let Some(tube) = self.tubes.iter().map(|(_, tube)| tube).find(differs) {
+        if let Some(tube) = self.tubes.values().find(differs) {
             let was = tube.definition.traits();
             return Err(Error::invalid(format!(
                 "driver {name:?} has {traits:?}, but tube {:?} was created with {was:?}",

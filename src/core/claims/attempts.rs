@@ -22,7 +22,7 @@ impl Core {
     pub(in crate::core) fn rules(&self, number: TubeNo) -> Result<Rules<'_>> {
         let definition = &self.tubes.get(number).ok_or(Error::Closed)?.definition;
         let (policies, timed) = (&definition.policies, definition.timed);
-        Ok(Rules { policies, timed, now: self.now.timeline, wall: &self.wall.clock })
+        Ok(Rules { policies, timed, now: self.now.timeline, wall: self.wall.clock() })
     }
 
     /// Counts the take of a claim that was just made, if its task has a limited number of attempts.

@@ -76,7 +76,7 @@ impl Core {
         for (id, session) in self.sessions.iter().filter(|(_, session)| is_listed(session)) {
             owners.insert((session.label.as_deref(), id), self.owner_info(id));
         }
-        for (_, claim) in self.claims.iter().filter(|(_, claim)| self.is_live(claim)) {
+        for claim in self.claims.values().filter(|claim| self.is_live(claim)) {
             let parked = claim.parked.as_deref().filter(|parked| parked.until.is_some());
             let label = self.label(claim);
             let key = (label.map(|label| &**label), claim.session);

@@ -68,7 +68,7 @@ impl Core {
 
     /// Ends a session by a call: no connection begins it again.
     pub(crate) fn end_session_for_good(&mut self, id: SessionId) -> Result<()> {
-        self.sessions.end_for_good(id);
+        self.sessions.note_ended_for_good(id);
         self.end_session(id)
     }
 

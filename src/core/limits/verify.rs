@@ -19,7 +19,7 @@ impl Core {
 
     fn check_holders(&self, findings: &mut Vec<String>) {
         let mut shared: BTreeMap<&str, u64> = BTreeMap::new();
-        for tube in self.tubes.iter().map(|(_, tube)| tube) {
+        for tube in self.tubes.values() {
             let name = &tube.definition.name;
             for (sub, holders) in &tube.busy {
                 let lost = |id: &u64| !self.is_claimed(*id) && !self.publishing.is_invisible(*id);
@@ -65,7 +65,7 @@ impl Core {
 
     fn check_limit_rows(&mut self, findings: &mut Vec<String>) -> Result<()> {
         let mut expected: Vec<Row> = Vec::new();
-        for tube in self.tubes.iter().map(|(_, tube)| tube) {
+        for tube in self.tubes.values() {
             for (sub, until) in tube.limits.iter().flat_map(|limits| limits.pauses()) {
                 let key = pause_key(&tube.definition.name, sub);
                 expected.push((key, encode(&until)));

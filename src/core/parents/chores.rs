@@ -147,8 +147,7 @@ impl Core {
 
     /// Whether tasks of any tube, or of a space that is purged, have edges.
     fn any_tube_has_edges(&self) -> bool {
-        self.has_ends_to_tell()
-            || self.tubes.iter().map(|(_, tube)| tube).any(|tube| tube.counts.edges > 0)
+        self.has_ends_to_tell() || self.tubes.values().any(|tube| tube.counts.edges > 0)
     }
 
     /// Removes the edges of some tasks of a space that is purged: those from their parents, and by

@@ -20,7 +20,7 @@ impl Core {
 
     /// A call has panicked, which drivers may. In the middle of a change it stops the store.
     pub(crate) fn fail_after_panic(&mut self, why: String) -> Error {
-        if self.health.is_editing() {
+        if self.health.is_changing() {
             self.fail("a call panicked in the middle of a change", FailureCause::Defect);
         }
         Error::OutcomeUnknown { why: format!("the call panicked: {why}") }
@@ -38,9 +38,9 @@ impl Core {
         let now = self.now.running;
         let error = self.health.fail(why, cause == FailureCause::Defect, now);
         let unknown = Error::OutcomeUnknown { why: why.to_owned() };
-        for number in Buffer::ALL {
-            let buffer = &mut self.buffers[number];
-            if number == Buffer::File || cause == FailureCause::Defect {
+        for of in Buffer::ALL {
+            let buffer = &mut self.buffers[of];
+            if of == Buffer::File || cause == FailureCause::Defect {
                 self.effects
                     .after_unlock
                     .deeds()

@@ -48,7 +48,7 @@ impl Core {
     pub(super) fn time_of(&self, rule: &RecurRule) -> u64 {
         match rule {
             RecurRule::Every(_) => self.now.timeline,
-            RecurRule::Cron { .. } => self.wall.clock.at(self.now.timeline),
+            RecurRule::Cron { .. } => self.wall.at(self.now.timeline),
         }
     }
 
@@ -62,7 +62,7 @@ impl Core {
                 Ok(Interval(*interval).at_or_after(self.timeline_of(starting), now))
             }
             (RecurRule::Cron { .. }, starting) => {
-                let wall = self.wall.clock.at(now);
+                let wall = self.wall.at(now);
                 let after = starting.map_or(wall, |from| from.saturating_sub(1).max(wall));
                 self.moment_after(rule, after)
             }
@@ -88,7 +88,7 @@ impl Core {
             return NEVER;
         }
         let now = self.now.timeline;
-        let wall = self.wall.clock.at(now);
+        let wall = self.wall.at(now);
         if wall.abs_diff(now) < SAME_CLOCK {
             return moment;
         }

@@ -44,7 +44,7 @@ impl Core {
             return;
         }
         let buffer = self.buffer_of(number);
-        let now = self.wall.clock.at(self.now.timeline);
+        let now = self.wall.at(self.now.timeline);
         if now > self.schedules.alignment.as_of[buffer] {
             self.set_aligned(buffer, now);
         }
@@ -62,12 +62,12 @@ impl Core {
             .max(self.schedules.alignment.as_of[Buffer::Memory]);
         !self.config.hold_due
             && as_of > SAME_CLOCK
-            && self.wall.clock.at(self.now.timeline) < as_of - SAME_CLOCK
+            && self.wall.at(self.now.timeline) < as_of - SAME_CLOCK
     }
 
     /// Looks at the next schedule, or ends the round.
     pub(in crate::core) fn realign_next(&mut self) -> Result<()> {
-        let now = self.wall.clock.at(self.now.timeline);
+        let now = self.wall.at(self.now.timeline);
         self.schedules.alignment.round_began.get_or_insert(now);
         let Some((name, number, after)) = self.tube_to_realign() else { return Ok(()) };
         let shelf = Shelf::Recurring;

@@ -233,7 +233,7 @@ impl Core {
                 })
             })?;
             // Its runs so far stay there.
-            self.note_strays(before);
+            self.tubes.note_stray(before);
             let (moved, done) = (EventKind::Move, TaskState::Done);
             let leave = self.change(before, id, moved, Some(recurring), done, None);
             let arrival = self.change(number, id, moved, None, recurring, None);

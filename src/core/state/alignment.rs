@@ -1,4 +1,4 @@
-//! Up to where the schedules follow the wall clock.
+//! What schedules need of memory: up to where they follow the wall clock, and their cron expressions.
 
 use std::sync::Arc;
 

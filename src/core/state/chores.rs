@@ -13,14 +13,14 @@ pub(in crate::core) fn mark_of_purge(may_have_edges: bool) -> &'static [u8] {
     if may_have_edges { b"e" } else { b"" }
 }
 
-/// What is to be done, by write buffer.
+/// What is to be done.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Chores {
     /// Parents whose children are still to be told of their end, by write buffer and id.
     parents: BTreeMap<(Buffer, u64), Chore>,
     /// Tubes that may have more done or buried tasks than they keep.
     surplus: BTreeSet<TubeNo>,
-    /// Spaces to purge, each with the index of its write buffer.
+    /// Spaces to purge, each with its write buffer.
     purges: VecDeque<(Buffer, u32)>,
     /// Those of them whose tasks may have edges: the key up to which these were removed.
     purges_with_edges: BTreeMap<u32, Vec<u8>>,

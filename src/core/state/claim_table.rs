@@ -1,9 +1,11 @@
 //! The claims of an open store: by task, and the parked ones by their ends.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::claims::ClaimState;
 use crate::base::id_map::IdMap;
+use crate::base::signal::Signal;
 
 /// All claims. Invariant: a parked claim without a session is found by its end, and no other claim is.
 #[derive(Debug)]
@@ -46,9 +48,10 @@ impl Claims {
         self.by_task.contains_key(&id)
     }
 
-    /// Adds a claim that is not parked.
+    /// Adds a claim. If it is parked, `set_parked_until` says until when.
     #[inline]
     pub(in crate::core) fn insert(&mut self, id: u64, claim: ClaimState) {
+        debug_assert!(claim.parked_until().is_none());
         self.by_task.insert(id, claim);
     }
 
@@ -65,8 +68,13 @@ impl Claims {
         self.by_task.iter().map(|(id, claim)| (*id, claim))
     }
 
-    pub(in crate::core) fn values_mut(&mut self) -> impl Iterator<Item = &mut ClaimState> {
-        self.by_task.values_mut()
+    pub(in crate::core) fn values(&self) -> impl Iterator<Item = &ClaimState> {
+        self.by_task.values()
+    }
+
+    /// The signals of all claims whose holders wait for their end.
+    pub(in crate::core) fn take_end_signals(&mut self) -> impl Iterator<Item = Arc<Signal>> {
+        self.by_task.values_mut().filter_map(|claim| claim.end_signal.take())
     }
 
     /// Sets when a parked claim ends: `None` if a session has it. A claim that was never parked stays as

@@ -82,7 +82,7 @@ impl Core {
         self.visits.get()
     }
 
-    /// The index of the write buffer that has the rows of a tube.
+    /// The write buffer that has the rows of a tube.
     pub(crate) fn buffer_of(&self, number: TubeNo) -> Buffer {
         self.tubes.get(number).map_or(Buffer::File, |tube| tube.buffer)
     }
@@ -205,12 +205,12 @@ impl Core {
     /// Makes a change visible, now or with its commit.
     pub(in crate::core) fn make_visible(&mut self, mut change: Change, visibility: Visibility) {
         let Some(tube) = self.tubes.get(change.tube) else { return };
-        let index = tube.buffer;
+        let of = tube.buffer;
         if tube.days.is_some() && change.is_put() {
             self.count(change.tube, Counted::Put);
         }
-        self.schedule_flush(index, visibility);
-        let buffer = &mut self.buffers[index];
+        self.schedule_flush(of, visibility);
+        let buffer = &mut self.buffers[of];
         if visibility == Visibility::Flushed {
             self.publishing.add(change.id, buffer.batch.flush);
             return buffer.changes.push(change);
@@ -233,15 +233,15 @@ impl Core {
     }
 
     /// Sets the timer of the flush of changes that are visible before it.
-    pub(in crate::core) fn schedule_flush(&mut self, index: Buffer, visibility: Visibility) {
+    pub(in crate::core) fn schedule_flush(&mut self, of: Buffer, visibility: Visibility) {
         let (Visibility::Within(delay) | Visibility::Written(delay)) = visibility else { return };
         let flush_by = self.now.running.saturating_add(delay);
-        let buffer = &mut self.buffers[index];
+        let buffer = &mut self.buffers[of];
         if buffer.flush_by.is_none_or(|old| flush_by < old) {
             if let Some(old) = buffer.flush_by.replace(flush_by) {
-                self.timers.remove(&(old, Timer::Flush(index)));
+                self.timers.remove(&(old, Timer::Flush(of)));
             }
-            self.timers.insert((flush_by, Timer::Flush(index)));
+            self.timers.insert((flush_by, Timer::Flush(of)));
         }
     }
 
@@ -269,7 +269,7 @@ impl Core {
 
     /// The clocks by which tasks become ready.
     pub(in crate::core) fn clocks(&self) -> Clocks<'_> {
-        Clocks { now: self.now.timeline, wall: &self.wall.clock }
+        Clocks { now: self.now.timeline, wall: self.wall.clock() }
     }
 
     /// When the next moment for which tasks wait comes, on running time. Reads the wall clock only

@@ -29,7 +29,7 @@ impl Wait {
         }
     }
 
-    /// The index of the write buffer.
+    /// The write buffer.
     pub(crate) fn buffer(&self) -> Buffer {
         match self {
             Wait::Flush(buffer, _) => *buffer,

@@ -19,9 +19,14 @@ impl Events {
         self.origins.get(&id)
     }
 
-    /// What is noted of a task, to be changed. `begins`: it begins here, if there is none.
-    pub(in crate::core) fn origin_mut(&mut self, id: u64, begins: bool) -> Option<&mut Origin> {
-        if begins { Some(self.origins.entry(id).or_default()) } else { self.origins.get_mut(&id) }
+    /// What was noted of a task, to be changed.
+    pub(in crate::core) fn origin_mut(&mut self, id: u64) -> Option<&mut Origin> {
+        self.origins.get_mut(&id)
+    }
+
+    /// As `origin_mut`, or a new note.
+    pub(in crate::core) fn origin_or_new(&mut self, id: u64) -> &mut Origin {
+        self.origins.entry(id).or_default()
     }
 
     /// Forgets what was noted of a task.
@@ -30,7 +35,7 @@ impl Events {
         self.origins.remove(&id);
     }
 
-    /// Whether something is noted of a task.
+    /// Whether something is noted of any task.
     #[inline]
     pub(in crate::core) fn has_origins(&self) -> bool {
         !self.origins.is_empty()

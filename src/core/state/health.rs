@@ -74,16 +74,16 @@ impl Health {
     }
 
     /// A change begins, during which a driver is called.
-    pub(in crate::core) fn begin_edits(&mut self) {
+    pub(in crate::core) fn begin_change(&mut self) {
         self.edits_in_progress += 1;
     }
 
-    pub(in crate::core) fn end_edits(&mut self) {
+    pub(in crate::core) fn end_change(&mut self) {
         self.edits_in_progress -= 1;
     }
 
     /// Whether a panic now leaves a change incomplete.
-    pub(in crate::core) fn is_editing(&self) -> bool {
+    pub(in crate::core) fn is_changing(&self) -> bool {
         self.edits_in_progress > 0
     }
 }

@@ -1,6 +1,6 @@
 //! The state of the idle detection: whether the store has been idle long enough to shrink its file.
 
-/// Idle periods, and the space in the file that they release.
+/// Idle periods, and what they may release: the free space inside the file.
 #[derive(Debug, Default)]
 pub(in crate::core) struct IdleState {
     /// When the last commit ended, on running time. `None` after a long idle period has been found.

@@ -60,7 +60,7 @@ impl Ids {
         id >= self.first_of_run
     }
 
-    /// Assigns ids, without a change here.
+    /// Begins the ids of one call; nothing changes here.
     pub(in crate::core) fn check(&self) -> IdCheck {
         let Ids { next, restorable_from, .. } = *self;
         IdCheck { next, restorable_from, named: HashSet::new() }
@@ -110,7 +110,7 @@ impl Ids {
         self.reserved_by_next
     }
 
-    /// The next commit is the last one now.
+    /// What was the next commit is logged now.
     pub(in crate::core) fn commit_is_logged(&mut self) {
         self.reserved_by_last = self.reserved_by_next;
     }

@@ -96,9 +96,14 @@ impl<C> Line<C> {
         self.called += 1;
     }
 
-    /// A future that was called has looked for space, or does not any more.
+    /// A future that was called has looked for space, or gives up.
     pub(in crate::core) fn note_looked(&mut self) {
         self.called = self.called.saturating_sub(1);
+    }
+
+    /// Whether a call stands in it.
+    pub(in crate::core) fn has_call(&self) -> bool {
+        self.waiting.values().any(InLine::is_call)
     }
 
     /// How many calls stand in it.

@@ -6,8 +6,7 @@ use crate::base::id_map::IdMap;
 use crate::base::tube_no::TubeNo;
 use crate::commit::FlushNo;
 
-/// The changes that are not yet visible, and what is to be looked at once those are visible that belong
-/// together.
+/// The changes that are not yet visible, and the tubes to look at once changes are visible.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Publishing {
     /// Tasks with changes that are not yet visible: their count, and the flush that makes

@@ -1,5 +1,6 @@
 //! The sessions of an open store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::claims::SessionState;
@@ -81,14 +82,13 @@ impl Sessions {
     }
 
     /// The calls of a session that wait; the session has none any more.
-    pub(in crate::core) fn take_waits(&mut self, id: SessionId) -> Vec<SessionWait> {
+    pub(in crate::core) fn take_waits(&mut self, id: SessionId) -> BTreeSet<SessionWait> {
         let session = self.by_id.get_mut(&id);
-        let waits = session.map(|session| std::mem::take(&mut session.waits));
-        waits.into_iter().flatten().collect()
+        session.map(|session| std::mem::take(&mut session.waits)).unwrap_or_default()
     }
 
     /// A call ends a session: no connection begins it again.
-    pub(in crate::core) fn end_for_good(&mut self, id: SessionId) {
+    pub(in crate::core) fn note_ended_for_good(&mut self, id: SessionId) {
         if self.by_id.contains_key(&id) {
             self.ended.add(id);
         }

@@ -93,7 +93,7 @@ pub(crate) struct TubeState {
     /// `None` until its driver is registered.
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) durability: Durability,
-    /// The index of the write buffer that has its rows.
+    /// The write buffer that has its rows.
     pub(crate) buffer: Buffer,
     /// Tasks by shelf, as decided. Written with the next commit when they change.
     pub(crate) counts: Counts,

@@ -52,6 +52,10 @@ impl Tubes {
         self.by_number.iter().map(|(number, tube)| (*number, tube))
     }
 
+    pub(in crate::core) fn values(&self) -> impl Iterator<Item = &TubeState> {
+        self.by_number.values()
+    }
+
     pub(in crate::core) fn values_mut(&mut self) -> impl Iterator<Item = &mut TubeState> {
         self.by_number.values_mut()
     }
@@ -66,7 +70,7 @@ impl Tubes {
         self.by_number.insert(number, tube);
     }
 
-    /// Removes a tube. Its space is freed by itself, with the purge of its rows.
+    /// Removes a tube. The caller frees its space.
     pub(in crate::core) fn remove(&mut self, number: TubeNo) -> Option<TubeState> {
         let tube = self.by_number.remove(&number)?;
         self.by_name.remove(&tube.definition.name);
@@ -101,7 +105,7 @@ impl Tubes {
         self.by_space.get(&space).copied()
     }
 
-    /// A tube gets a further space: that which it had is freed by itself.
+    /// A tube has this space from now on. The caller frees the one that it had.
     pub(in crate::core) fn set_space(&mut self, space: u32, number: TubeNo) {
         self.by_space.insert(space, number);
     }

@@ -1,5 +1,6 @@
 //! What may still be taken back: the edits of a call, and the transaction of the application.
 
+#[cfg(feature = "redb")]
 use super::days::Counted;
 #[cfg(feature = "redb")]
 use super::in_doubt::InDoubt;

@@ -90,7 +90,7 @@ impl<C> Waits<C> {
 
     /// A thread is blocked no more.
     pub(crate) fn unblock(&mut self) {
-        self.blocked_callers = self.blocked_callers.saturating_sub(1);
+        self.blocked_callers -= 1;
     }
 
     pub(crate) fn has_blocked(&self) -> bool {

@@ -4,7 +4,7 @@ use super::moments::{SAME_CLOCK, WallClock};
 
 /// The wall clock, and by how much the timeline is ahead of one that was set back.
 pub(crate) struct Wall {
-    pub(crate) clock: WallClock,
+    clock: WallClock,
     /// What the clock showed at open, if it is not trusted.
     untrusted_at_open: Option<u64>,
     /// By how much the timeline is ahead of the clock, in microseconds: what the next commit stores; 0 if it
@@ -31,6 +31,15 @@ impl Wall {
     ) {
         self.untrusted_at_open = untrusted;
         (self.stored_lead, self.read_at, self.set_back) = (stored_lead, 0, set_back);
+    }
+
+    /// What the clock shows at this moment of the timeline, as far as it is trusted.
+    pub(in crate::core) fn at(&self, timeline: u64) -> u64 {
+        self.clock.at(timeline)
+    }
+
+    pub(in crate::core) fn clock(&self) -> &WallClock {
+        &self.clock
     }
 
     /// What the clock shows, or showed at open, if it is not trusted.

@@ -102,8 +102,8 @@ impl Core {
     }
 
     /// The first due of a write buffer, if it is due now. Updates the earliest due.
-    fn next_task_due(&mut self, number: Buffer, kind: DueKind) -> Result<Option<TaskDue>> {
-        let buffer = &mut self.buffers[number];
+    fn next_task_due(&mut self, of: Buffer, kind: DueKind) -> Result<Option<TaskDue>> {
+        let buffer = &mut self.buffers[of];
         if buffer.engine().is_none() {
             kind.cursor(buffer).earliest = NEVER;
         }
@@ -113,7 +113,7 @@ impl Core {
         }
         let now = match kind {
             DueKind::Timeline => self.now.timeline,
-            DueKind::Moment => self.wall.clock.at(self.now.timeline),
+            DueKind::Moment => self.wall.at(self.now.timeline),
         };
         if earliest > now {
             return Ok(None);
@@ -131,7 +131,7 @@ impl Core {
                 continue;
             };
             cursor.earliest = time;
-            let due = |late| TaskDue { buffer: number, kind, key, pointer, late, time, space, id };
+            let due = |late| TaskDue { buffer: of, kind, key, pointer, late, time, space, id };
             return Ok(now.checked_sub(time).map(due));
         }
     }

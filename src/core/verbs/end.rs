@@ -378,7 +378,7 @@ impl Core {
         let next = asked.next().and_then(|next| Some((next, headers.pop()?)));
         let arrival = match next {
             Some((next, header)) => {
-                self.note_strays(next.tube);
+                self.tubes.note_stray(next.tube);
                 let (task, kind) = ((next.tube, id), EventKind::Advance);
                 Some(Step::New(self.insert_task_as(task, kind, &next.request, header, past)?))
             }

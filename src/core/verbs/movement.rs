@@ -265,7 +265,7 @@ impl Core {
             ledger.add_edges(id, &parents);
             Ok(row)
         })?;
-        self.note_strays(to);
+        self.tubes.note_stray(to);
         if let Some(tube) = self.tubes.get_mut(to) {
             // It may have been buried before tasks that were forgotten.
             tube.empty_up_to.note_arrival(shelf, (header.order_on(shelf), id));
@@ -286,11 +286,6 @@ impl Core {
     ) -> Change {
         let change = self.change(number, id, kind, Some(from), TaskState::Done, Some(header));
         Change { is_intermediate: true, ..change }
-    }
-
-    /// Tasks may be in a tube that are looked for in another one first.
-    pub(in crate::core) fn note_strays(&mut self, number: TubeNo) {
-        self.tubes.note_stray(number);
     }
 
     /// A task takes a place of its tube.

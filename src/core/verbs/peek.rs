@@ -75,7 +75,7 @@ verb! {
 
 impl Decide for AllCounts {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<BTreeMap<String, Statistics>>> {
-        let tubes = core.tubes.iter().map(|(_, tube)| tube);
+        let tubes = core.tubes.values();
         let counts = tubes.map(|tube| (tube.definition.name.to_string(), tube.visible));
         Ok(Decided::now(counts.collect()))
     }

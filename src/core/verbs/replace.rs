@@ -143,7 +143,7 @@ impl Core {
         };
         let moves = *before != number;
         if moves {
-            self.note_strays(number);
+            self.tubes.note_stray(number);
             self.edit(*before, |ledger| ledger.remove(*id, found.shelf, old))?;
         }
         let row = self.edit_and_remember(number, *id, request, |ledger| {

@@ -70,7 +70,7 @@ impl Core {
             return StepRows::new();
         }
         let now = self.now.timeline;
-        let wall = self.wall.clock.at(now);
+        let wall = self.wall.at(now);
         let steps = (0..).zip(request.steps());
         let row = |(number, step): (u16, &Step)| {
             (step.name.clone(), encode_restored(id, number, step, now, wall))

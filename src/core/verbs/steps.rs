@@ -197,7 +197,7 @@ impl Core {
         let header = &found.record.header;
         let page = self.edit(number, |ledger| ledger.steps_after(id, header, after, LIST_BYTES))?;
         let now = self.now.timeline;
-        let wall = self.wall.clock.at(now);
+        let wall = self.wall.at(now);
         let rows = page.rows.into_iter();
         let steps = rows.map(|(name, row)| decode_step(id, name, &row, now, wall));
         let page = StepPage { steps: steps.collect::<Result<_>>()?, is_last: page.is_last };

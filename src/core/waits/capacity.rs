@@ -35,18 +35,18 @@ impl Core {
         if self.check_open().is_err() {
             return true;
         }
-        let (queue, free) = (&self.waits.lines[buffer], self.free_rows(buffer));
-        let is_next = match (arrival, queue.first()) {
+        let (line, free) = (&self.waits.lines[buffer], self.free_rows(buffer));
+        let is_next = match (arrival, line.first()) {
             (Some(arrival), Some(first)) => arrival < first,
             (Some(_), None) => true,
             // Calls that were called come first.
-            (None, None) => queue.called() < free,
+            (None, None) => line.called() < free,
             (None, Some(_)) => false,
         };
         is_next && free > 0 && self.buffers[buffer].edits.active.len() < max_rows
     }
 
-    /// Adds a call to the queue of a write buffer and has the writer thread commit that buffer.
+    /// Adds a call to the line of a write buffer and has the writer thread commit that buffer.
     /// `arrival` is set for a call that has waited: it keeps its place.
     pub(crate) fn wait_for_capacity(
         &mut self,
@@ -60,7 +60,7 @@ impl Core {
         (arrival, slot)
     }
 
-    /// Adds a call to the queue of a write buffer: it is carried out once there is space.
+    /// Adds a call to the line of a write buffer: it is carried out once there is space.
     pub(crate) fn wait_in_line(&mut self, buffer: Buffer, call: LineCall<Core>) {
         let arrival = self.waits.next_arrival();
         self.stand_in_line(buffer, arrival, InLine::Call(call));
@@ -140,7 +140,7 @@ impl Core {
     pub(crate) fn line_has_space(&self) -> bool {
         Buffer::ALL.into_iter().any(|buffer| {
             let line = &self.waits.lines[buffer];
-            !line.is_empty() && self.rows_for_line(buffer) > line.called() && line.calls() > 0
+            !line.is_empty() && self.rows_for_line(buffer) > line.called() && line.has_call()
         })
     }
 

@@ -40,7 +40,7 @@ impl Core {
             self.end_waiting_put(number, arrival, Err(error.clone()));
         }
         self.end_watches_in(.., || Err(error.clone()));
-        let signals = self.claims.values_mut().filter_map(|claim| claim.end_signal.take());
+        let signals = self.claims.take_end_signals();
         self.effects.after_unlock.deeds().end_signals.extend(signals);
     }
 

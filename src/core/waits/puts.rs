@@ -109,9 +109,9 @@ impl Core {
 
     /// Carries out waiting puts, in order of arrival, while the tube has capacity.
     pub(in crate::core) fn admit_waiting_puts(&mut self, number: TubeNo) -> Result<()> {
-        self.health.begin_edits();
+        self.health.begin_change();
         let admitted = self.admit_all(number);
-        self.health.end_edits();
+        self.health.end_change();
         admitted
     }
 

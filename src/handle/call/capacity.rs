@@ -4,19 +4,19 @@ use std::task::{Poll, Waker};
 
 use crate::Result;
 use crate::core::{Buffer, Core, Decided};
-use crate::runtime::QueuedCall;
+use crate::runtime::CallInLine;
 use crate::runtime::open_store::LocalHandle;
 
-/// A future's place in the queue of a write buffer. Dropping it leaves the queue.
+/// A future's place in the line of a write buffer. Dropping it leaves the line.
 pub(crate) struct CapacityWait {
     handle: LocalHandle,
     buffer: Buffer,
-    queued: Option<QueuedCall>,
+    waiting: Option<CallInLine>,
 }
 
 impl CapacityWait {
     pub(crate) fn new(handle: &LocalHandle, buffer: Buffer) -> CapacityWait {
-        CapacityWait { handle: handle.clone(), buffer, queued: None }
+        CapacityWait { handle: handle.clone(), buffer, waiting: None }
     }
 
     /// Decides a call as soon as the write buffer has space, or at once if it needs none.
@@ -28,7 +28,7 @@ impl CapacityWait {
     ) -> Poll<Result<Decided<T>>> {
         let inner = self.handle.inner()?;
         if needs_space {
-            inner.poll_defer(&mut self.queued, self.buffer, waker, decide)
+            inner.poll_defer(&mut self.waiting, self.buffer, waker, decide)
         } else {
             Poll::Ready(inner.defer_now(decide))
         }
@@ -36,16 +36,16 @@ impl CapacityWait {
 
     /// Waits until a take may remove more expired tasks.
     pub(crate) fn poll_expiry(&mut self, waker: &Waker) -> Poll<Result<()>> {
-        self.handle.inner()?.poll_capacity(&mut self.queued, self.buffer, waker)
+        self.handle.inner()?.poll_capacity(&mut self.waiting, self.buffer, waker)
     }
 }
 
 impl Drop for CapacityWait {
     fn drop(&mut self) {
-        if let Some(call) = self.queued.take()
+        if let Some(call) = self.waiting.take()
             && let Ok(inner) = self.handle.inner()
         {
-            inner.leave_queue(self.buffer, call);
+            inner.leave_line(self.buffer, call);
         }
     }
 }
