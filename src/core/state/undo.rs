@@ -42,6 +42,10 @@ impl Undo {
     }
 
     /// Whether a transaction is in doubt: what it has caused may be taken back.
+    #[cfg_attr(
+        not(feature = "redb"),
+        expect(clippy::unused_self, reason = "there are no transactions")
+    )]
     pub(in crate::core) fn is_in_doubt(&self) -> bool {
         #[cfg(feature = "redb")]
         return self.in_doubt.is_some();
@@ -51,6 +55,10 @@ impl Undo {
 
     /// Whether a transaction is being decided: its changes are visible after their flush, in tubes of any
     /// durability.
+    #[cfg_attr(
+        not(feature = "redb"),
+        expect(clippy::unused_self, reason = "there are no transactions")
+    )]
     #[inline]
     pub(in crate::core) fn is_in_transaction(&self) -> bool {
         #[cfg(feature = "redb")]
