@@ -311,7 +311,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// Extends the claim, the ttr and the ttl of the task by `by` each. For zero it returns `None`,
     /// checks nothing and changes nothing.
     ///
-    /// The longer ttl and ttr are stored, and so is the number of takes. They survive a killed
+    /// The longer ttl and ttr are stored, with the number of takes. They survive a killed
     /// process and a power cut once this returns. The call blocks for a flush. For a heartbeat
     /// [`renew`](Claim::renew) is cheaper.
     ///

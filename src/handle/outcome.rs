@@ -210,11 +210,11 @@ impl Outcome {
         Outcome::of(End::Advance(to.to_bytes().to_blocking(), Box::new(to.encode(task))))
     }
 
-    /// Nothing happens: the claim stays with its session. The handler of a worker has
-    /// [parked](crate::worker::Job::park) the claim, has ended it in a transaction of the
-    /// application, or another caller will end the task: with the claim that
-    /// [`Tube::claimed`] returns, or with [`Tube::delete`]. When the worker ends, its session ends, and a
-    /// task that it still has is released.
+    /// The worker leaves the claim alone: the session of the worker keeps it. Use it if the handler has
+    /// [parked](crate::worker::Job::park) the claim, or has ended it in a transaction of the application, or
+    /// if another caller will end the task: with the claim that [`Tube::claimed`] returns, or with
+    /// [`Tube::delete`]. When the worker ends, its session ends, and the tasks that the session still has are
+    /// released.
     pub fn detach() -> Outcome {
         Outcome::of(End::Detach)
     }

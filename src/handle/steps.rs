@@ -29,8 +29,8 @@ impl<T> Claim<T> {
     ///
     /// A step runs at least once: if the process dies after the effect of `run` and before the
     /// flush, it runs again, so its effect must be idempotent. A step that has stored its value
-    /// never runs again. An error of `run` is returned and not stored, and so is a panic not: the
-    /// next attempt runs the step, and so may this one.
+    /// never runs again. An error of `run` is returned, and a panic goes on; neither is stored, so the next call
+    /// of the step runs it again, in this attempt or in the next one.
     ///
     /// Steps stay with the task while it is released, failed, snoozed, buried, kicked, updated or
     /// moved. They go when it ends, when it is put anew by its key, and when it

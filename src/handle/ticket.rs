@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// it is called, and the others while it is awaited. A [`put_timeout`](crate::Tube::put_timeout) whose ticket
 /// is dropped while its tube is full puts nothing.
 ///
-/// Reads and takes begin with the first poll, or with [`wait`](Ticket::wait), and so do a flush and a close.
+/// Reads, takes, a flush and a close begin with the first poll, or with [`wait`](Ticket::wait).
 /// Dropping the ticket of a take leaves the line of takers, and gives back a task that was assigned already.
 /// [`events`](crate::Store::events) begins when it is called, and ends if its ticket is dropped. Dropping the
 /// ticket of [`resume_session`](crate::Store::resume_session) drops the handle, and that of

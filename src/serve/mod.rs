@@ -123,8 +123,8 @@ impl ServeOptions {
     /// These are takes, [`put_timeout`](crate::Tube::put_timeout),
     /// [`put_and_wait`](crate::Tube::put_and_wait), and changes while the write buffer of the store is full.
     /// A change that only waits for its flush does not count. The owner reads no further call of the
-    /// connection until there is room, so that none is lost. It reads a call that is longer than the limit
-    /// while it holds at most 64 KiB for the connection.
+    /// connection until there is room, so that none is lost. A single call may be longer than the limit: the
+    /// owner reads such a call when it holds at most 64 KiB for the connection.
     pub fn max_call_bytes(mut self, most: usize) -> ServeOptions {
         self.max_call_bytes = Some(most);
         self

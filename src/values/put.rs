@@ -257,7 +257,7 @@ impl<B> Put<B> {
     /// * The idempotency key is stored in the commit of the task: a crash keeps or loses both, as the
     ///   [`Durability`](crate::Durability) of the tube says. The hour is measured on the timeline,
     ///   which goes on while the store is closed.
-    /// * A put that is refused remembers nothing, and neither does one that [keeps](OnKey::Keep) the task
+    /// * Nothing is remembered of a put that is refused, or that [keeps](OnKey::Keep) the task
     ///   with its key. A put that replaces a task remembers its idempotency key. One that waits for space
     ///   remembers it when it is admitted.
     /// * The contents are not compared, unlike those of Stripe's requests: a put with other contents

@@ -119,7 +119,7 @@ impl Schedule {
     ///
     /// A changed interval counts from the moment of the last run that was due. Moments that have passed by
     /// then are missed runs, for which [`missed`](Schedule::missed) holds. If no run was due yet, the first one
-    /// stays where it is, and so does a run that waits for space.
+    /// stays where it is. A run that waits for space stays, too.
     #[doc(alias = "interval")]
     pub fn every(key: impl Into<String>, interval: Duration) -> Schedule {
         Schedule { recurrence: Some(Recurrence::Every(interval)), ..Schedule::of(key) }
@@ -137,9 +137,9 @@ impl Schedule {
     /// The moments go by the wall clock, as [`Put::not_before`](crate::Put::not_before) does. When the
     /// clocks go forward, a run in the hour or the day that is left out comes right after it. When they go
     /// back, a run in the hour that comes twice is there once. An expression with a wildcard or a step in
-    /// the field of the second, the minute or the hour is an interval instead: it has no run for the hour
-    /// that is left out, and runs in both of the hours that come twice. An open store notices within 30
-    /// seconds that its clock was set.
+    /// the field of the second, the minute or the hour is an interval: it has no run in the hour that is left
+    /// out, and its runs are in both hours of the same name. An open store notices within 30 seconds that its
+    /// clock was set.
     ///
     /// A changed expression holds from now on. A run that is due and waits for space keeps its moment.
     ///

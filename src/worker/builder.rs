@@ -275,8 +275,8 @@ impl Worker {
     /// Works until no task is ready and no job runs, and returns how the jobs have ended. For
     /// tests, and for programs that work off what there is and exit.
     ///
-    /// Ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or sub-queue holds
-    /// back are waited for. Tasks that are delayed, or that wait for other tasks, are not. The
+    /// The worker waits for ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or
+    /// sub-queue holds back. It does not wait for tasks that are delayed, or that wait for other tasks. The
     /// first handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of
     /// them do. The call blocks until then, until the [limit](Worker::limit), or until a
     /// [stop](Worker::stopper).

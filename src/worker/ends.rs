@@ -129,7 +129,7 @@ impl End {
 }
 
 /// Keeps the claim for a time, because its tube has no delays, so that no take gets the task before. A
-/// stop of the worker ends that early, and so does the end of the task.
+/// stop of the worker or the end of the task ends that early.
 async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
     if matches!(end, End::Call(call) if call.forgives()) {
         job.forgive();

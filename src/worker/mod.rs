@@ -116,10 +116,10 @@
 //! A worker whose take fails, or that cannot store the end of a job, pauses (100 ms, doubling to 5 s)
 //! and goes on. While the disk is full, the storage fails or the owner of the store cannot be reached,
 //! the worker holds the task of a job that has ended, and repeats the end after each pause, so that
-//! the work of the job is not lost. A handler that returns an error because the store could not carry
-//! out a call of its job has used up no attempt: see [`IntoOutcome`](crate::IntoOutcome). Once the worker
-//! stops, it does so for at most 5 s, and not after the time of the stop. [`Worker::watch`] reports each
-//! end and each error.
+//! the work of the job is not lost. Once the worker stops, it repeats an end for at most 5 s, and never after
+//! the time of the stop. An attempt does not count if its handler returns an error since the store could not
+//! carry out a call of the job: see [`IntoOutcome`](crate::IntoOutcome). [`Worker::watch`] reports each end and
+//! each error.
 //!
 //! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work
 //! must be idempotent. docs/semantics.md has the details.

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(tokens(&store), 15);
     }
 
-    /// The edits of a refused batch are taken back, and so are the tokens that they have removed.
+    /// The edits of a refused batch are taken back, with the tokens that they have removed.
     #[test]
     fn tokens_that_a_refused_batch_has_removed_are_removed_later() {
         let clock = ManualClock::new();

@@ -68,7 +68,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state: the ready
     /// and the taken tasks first, then those that are delayed, buried, blocked, and done and kept, and the
     /// [schedules](crate::Tube::schedule) last. Ready tasks of a tube with sub-queues are listed sub-queue by
-    /// sub-queue. Done tasks are listed in the order of their ends, and so are the buried tasks of a tube
+    /// sub-queue. Done tasks are listed in the order of their ends, as are the buried tasks of a tube
     /// that [limits](crate::TubeOptions::keep_buried) how many it keeps.
     ///
     /// The next page begins at [`Page::next`], which is `None` after the last page. One call looks at
