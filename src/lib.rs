@@ -29,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Handles are cheap to clone and can be used from any thread. A body is bytes; [`Tube::typed`]
-//! adds values of any serde type on top.
+//! Handles are cheap to clone and can be used from any thread. A body is bytes. [`Tube::typed`] makes values
+//! of any serde type of them, as JSON; [`Tube::typed_with`] does so with bincode, text or a codec of your own.
 //!
 //! # If the worker fails
 //!

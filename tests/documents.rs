@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 29] = [
+const DOCUMENTS: [&str; 30] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -22,6 +22,7 @@ const DOCUMENTS: [&str; 29] = [
     "docs/semantics.md",
     "docs/testing.md",
     "docs/workers.md",
+    "examples/README.md",
     "fuzz/README.md",
     "docs/decisions.md",
     "src/commit/README.md",
