@@ -117,6 +117,59 @@ fn documents_name_only_tests_that_exist() {
     }
 }
 
+/// The documents for contributors name parts of the sources. A name that has gone was renamed or moved.
+#[test]
+fn documents_for_contributors_name_only_what_is_in_the_sources() {
+    let root = root();
+    let folders = ["", "src", "drivers/src", "wire/src", "cli/src"].map(|folder| root.join(folder));
+    let mut words = BTreeSet::new();
+    for folder in ["src", "tests", "drivers", "wire", "cli", "fuzz/src", "fuzz/tests", "benches"] {
+        collect_words(&root.join(folder), &mut words);
+    }
+    let is_file = |name: &str| {
+        [".rs", ".txt", ".md", ".toml", "/"].iter().any(|end| name.ends_with(end))
+            && name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
+    };
+    let mut gone = Vec::new();
+    let is_for_contributors = |name: &&str| *name == "ARCHITECTURE.md" || name.starts_with("src/");
+    for document in DOCUMENTS.into_iter().filter(is_for_contributors) {
+        let own = root.join(document).parent().unwrap().to_owned();
+        for name in quoted(document) {
+            let is_there = |folder: &PathBuf| folder.join(&name).exists();
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c))
+                && (name.contains('_') || name.contains("::"));
+            let is_known = if name == "mod.rs" {
+                true
+            } else if is_file(&name) {
+                folders.iter().any(is_there) || is_there(&own)
+            } else if is_name {
+                name.split("::").all(|part| words.contains(part))
+            } else {
+                true
+            };
+            if !is_known {
+                gone.push(format!("{document}: {name}"));
+            }
+        }
+    }
+    assert!(gone.is_empty(), "these are not in the sources:\n{}", gone.join("\n"));
+}
+
+/// All words of the Rust sources below a folder.
+fn collect_words(folder: &Path, words: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            collect_words(&path, words);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let found = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            words.extend(found.filter(|word| !word.is_empty()).map(str::to_owned));
+            words.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
+        }
+    }
+}
+
 #[test]
 fn links_between_documents_lead_to_files_that_exist() {
     for document in DOCUMENTS {

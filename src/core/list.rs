@@ -29,7 +29,8 @@ pub(crate) use crate::core::verbs::{
 pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
 use crate::core::wire::{Input, Malformed, Wire};
 
-/// The list of all verbs.
+/// The list of all verbs. A new one gets a number that no verb of its target has. In the store, 1 and 2 are no
+/// verbs: they begin the targets (`verb/target.rs`).
 macro_rules! verbs {
     (
         in store: $($in_store:ident),*;

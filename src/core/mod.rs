@@ -6,8 +6,11 @@
 //! immediately or with the commit that holds it.
 
 mod catalog;
+mod chores;
 mod claims;
+mod commits;
 mod days;
+mod find;
 mod gates;
 mod history;
 mod limits;

@@ -40,7 +40,7 @@ impl StoreInner {
         core.threads.sweeper_wakes_at = NEVER;
         self.unlock(core);
         let core = self.finish_checkpoints();
-        let (mut core, written, last_commit) = match core.check_failure() {
+        let (mut core, written, last_commit) = match core.health.check() {
             Ok(()) => self.write_last(core),
             Err(failure) => (core, Err(failure), None),
         };

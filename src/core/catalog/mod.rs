@@ -17,7 +17,7 @@ pub(crate) use purge::purge_closed;
 pub(super) use rows::tube_key;
 pub(super) use rows::{
     FORMAT, StoreHeader, check_empty, count_key, decode, decode_counts, encode, limit_key,
-    pause_key, paused_names, scan_all,
+    pause_key, paused_names, purge_key, scan_all,
 };
 pub(crate) use rows::{
     HEADER, check_format, last_commit, read_catalog, read_header, stored_totals,

@@ -3,32 +3,19 @@
 //!
 //! What is decided stays decided: its edits stay in memory, and are committed after the reopen.
 
+use crate::Error;
 use crate::commit::DueCursor;
 use crate::core::state::window::Window;
 use crate::core::state::{Buffer, Core};
 use crate::storage::FailureCause;
-use crate::{Error, Result};
 
 impl Core {
-    /// Returns an error if the store is closed or its storage has failed.
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if self.health.is_closed() {
-            return Err(Error::Closed);
-        }
-        self.check_failure()
-    }
-
     /// A call has panicked, which drivers may. In the middle of a change it stops the store.
     pub(crate) fn fail_after_panic(&mut self, why: String) -> Error {
         if self.health.is_changing() {
             self.fail("a call panicked in the middle of a change", FailureCause::Defect);
         }
         Error::OutcomeUnknown { why: format!("the call panicked: {why}") }
-    }
-
-    /// Returns an error if the storage has failed.
-    pub(crate) fn check_failure(&self) -> Result<()> {
-        self.health.check()
     }
 
     /// Stops all writing and ends all waits. The edits of decided calls stay in flight or in the

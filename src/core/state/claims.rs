@@ -1,195 +1,116 @@
-//! Claims and the sessions that own them.
+//! The claims of an open store: by task, and the parked ones by their ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tubewell_drivers::{Header, NEVER, Table, Value};
-
-use super::buffers::Buffer;
-use super::decided::Wait;
-use super::wait_keys::SessionWait;
-use crate::SessionId;
-use crate::base::id_map::IdSet;
+use super::claim::ClaimState;
+use crate::base::id_map::IdMap;
 use crate::base::signal::Signal;
-use crate::base::tube_no::TubeNo;
-use crate::values::task::Progress;
 
-/// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
-/// parked.
-#[derive(Clone, Debug)]
-pub(crate) struct ClaimState {
-    pub(crate) tube: TubeNo,
-    pub(crate) session: SessionId,
-    pub(crate) epoch: u64,
-    /// When the task was taken, on running time.
-    pub(crate) taken_at: u64,
-    /// When the task was taken, on the timeline.
-    pub(crate) taken_on: u64,
-    /// When the claim expires, on running time; `NEVER` without a limit.
-    pub(crate) deadline: u64,
-    /// The latest deadline that its tube and its worker allow; `NEVER` without a limit.
-    pub(crate) latest: u64,
-    /// How long after its deadline the holder may still end the claim.
-    pub(crate) reclaim_delay: u64,
-    /// The deadline has passed, and the reclaim delay has begun.
-    pub(crate) is_overdue: bool,
-    /// The take was counted before the task was handed out: the claim has a row in `claims`.
-    pub(crate) is_counted: bool,
-    /// The claim was parked, and has a row in the table `claims`.
-    pub(crate) parked: Option<Box<Parked>>,
-    /// What its holder has reported.
-    pub(in crate::core) progress: Option<Box<ReportedProgress>>,
-    /// Raised when the claim has ended. Made when its holder first waits for that.
-    pub(in crate::core) end_signal: Option<Arc<Signal>>,
-    /// The steps of the task. `None` until its holder stores one.
-    pub(in crate::core) steps: Option<KnownSteps>,
-    /// The task's header. Its takes include this take; those of the stored header may not.
-    pub(crate) header: Header,
+/// All claims. Invariant: a parked claim without a session is found by its end, and no other claim is.
+#[derive(Debug)]
+pub(in crate::core) struct Claims {
+    by_task: IdMap<u64, ClaimState>,
+    /// The parked claims by the time on the timeline at which they end.
+    parked: BTreeSet<(u64, u64)>,
+    /// Claims have ended whose rows say that they have not, since the storage failed.
+    has_unrecorded_ends: bool,
+    /// The number of the last take.
+    epoch: u64,
 }
 
-/// What memory knows of the steps of a task: enough to store a further one without a read.
-#[derive(Clone, Debug, Default)]
-pub(in crate::core) struct KnownSteps {
-    /// The hashes of their names.
-    pub(in crate::core) names: BTreeSet<u64>,
-    /// The number of the next one.
-    pub(in crate::core) next: u32,
-}
+impl Claims {
+    /// No claims, in a run of the store whose takes are numbered from here.
+    pub(in crate::core) fn new(epoch: u64) -> Claims {
+        let (by_task, parked) = (IdMap::default(), BTreeSet::new());
+        Claims { by_task, parked, has_unrecorded_ends: false, epoch }
+    }
 
-/// What memory has of a claim that was parked.
-#[derive(Clone, Debug)]
-pub(crate) struct Parked {
-    /// When the claim ends, on the timeline. `None` once a session has resumed it.
-    pub(crate) until: Option<u64>,
-    /// The label of the session that parked it.
-    pub(crate) label: Option<Arc<str>>,
-}
-
-/// Which time of a claim has elapsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    Ttr,
-    /// That of its last renewal.
-    Renewal,
-    /// The `max_runtime` of its tube or of its worker.
-    MaxRuntime,
-    Parked,
-}
-
-/// What the holder of a claim has reported.
-#[derive(Clone, Debug, Default)]
-pub(in crate::core) struct ReportedProgress {
-    pub(in crate::core) last: Progress,
-    /// When the last event of a report was queued, on running time.
-    pub(in crate::core) event_at: Option<u64>,
-    /// Whether the last report has no event.
-    pub(in crate::core) is_pending: bool,
-}
-
-impl ClaimState {
-    /// Whether it is the claim of this take and session. A session that resumes a parked claim gets the same epoch.
+    /// The number of a new take.
     #[inline]
-    pub(crate) fn is(&self, key: ClaimKey) -> bool {
-        self.epoch == key.epoch && self.session == key.session
+    pub(in crate::core) fn next_epoch(&mut self) -> u64 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch
     }
 
-    /// When the claim ends, on running time.
-    pub(crate) fn ends_at(&self) -> u64 {
-        self.deadline.saturating_add(self.reclaim_delay)
+    #[inline]
+    pub(in crate::core) fn get(&self, id: u64) -> Option<&ClaimState> {
+        self.by_task.get(&id)
     }
 
-    /// Which time ends it.
-    pub(crate) fn expiry(&self) -> Expiry {
-        if self.parked_until().is_some() {
-            Expiry::Parked
-        } else if self.deadline >= self.latest && self.latest != NEVER {
-            Expiry::MaxRuntime
-        } else if self.header.ttr != NEVER {
-            Expiry::Ttr
-        } else {
-            Expiry::Renewal
+    #[inline]
+    pub(in crate::core) fn get_mut(&mut self, id: u64) -> Option<&mut ClaimState> {
+        self.by_task.get_mut(&id)
+    }
+
+    #[inline]
+    pub(in crate::core) fn contains(&self, id: u64) -> bool {
+        self.by_task.contains_key(&id)
+    }
+
+    /// Adds a claim. If it is parked, `set_parked_until` says until when.
+    #[inline]
+    pub(in crate::core) fn insert(&mut self, id: u64, claim: ClaimState) {
+        debug_assert!(claim.parked_until().is_none());
+        self.by_task.insert(id, claim);
+    }
+
+    #[inline]
+    pub(in crate::core) fn remove(&mut self, id: u64) -> Option<ClaimState> {
+        let claim = self.by_task.remove(&id)?;
+        if let Some(until) = claim.parked_until() {
+            self.parked.remove(&(until, id));
         }
+        Some(claim)
     }
 
-    /// When its timer fires.
-    pub(crate) fn timer_at(&self) -> u64 {
-        if self.is_overdue { self.ends_at() } else { self.deadline }
+    pub(in crate::core) fn iter(&self) -> impl Iterator<Item = (u64, &ClaimState)> {
+        self.by_task.iter().map(|(id, claim)| (*id, claim))
     }
 
-    /// Whether it has a row in the table `claims`.
-    pub(crate) fn has_row(&self) -> bool {
-        self.is_counted || self.parked.is_some()
+    pub(in crate::core) fn values(&self) -> impl Iterator<Item = &ClaimState> {
+        self.by_task.values()
     }
 
-    /// When a parked claim ends, on the timeline; `None` if a session has the claim.
-    pub(crate) fn parked_until(&self) -> Option<u64> {
-        self.parked.as_ref()?.until
+    /// The signals of all claims whose holders wait for their end.
+    pub(in crate::core) fn take_end_signals(&mut self) -> impl Iterator<Item = Arc<Signal>> {
+        self.by_task.values_mut().filter_map(|claim| claim.end_signal.take())
     }
-}
 
-/// A session. It exists while a handle of it exists, and for the grace period after that; then until
-/// its claims have ended.
-#[derive(Debug, Default)]
-pub(in crate::core) struct SessionState {
-    pub(in crate::core) handles: usize,
-    /// What people know it by.
-    pub(in crate::core) label: Option<Arc<str>>,
-    /// What it has said of itself.
-    pub(in crate::core) about: Option<About>,
-    /// When it began, and when it last made a call that needs a session or got a task, on running
-    /// time.
-    pub(in crate::core) since: u64,
-    pub(in crate::core) last_seen: u64,
-    pub(in crate::core) claims: IdSet<u64>,
-    /// The calls of the session that wait, so that its end looks at no others.
-    pub(in crate::core) waits: BTreeSet<SessionWait>,
-    /// When its grace period ends, on running time; of an ended session, when its next claims do.
-    pub(in crate::core) grace_until: Option<u64>,
-    /// It has ended, for all callers. Its claims are ended in steps.
-    pub(in crate::core) has_ended: bool,
-}
+    /// Sets when a parked claim ends: `None` if a session has it. A claim that was never parked stays as
+    /// it is. Returns whether it is to end at a time.
+    pub(in crate::core) fn set_parked_until(&mut self, id: u64, until: Option<u64>) -> bool {
+        let parked = self.by_task.get_mut(&id).and_then(|claim| claim.parked.as_mut());
+        let Some(parked) = parked else { return false };
+        if let Some(old) = std::mem::replace(&mut parked.until, until) {
+            self.parked.remove(&(old, id));
+        }
+        self.parked.extend(until.map(|until| (until, id)));
+        until.is_some()
+    }
 
-/// What a session says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct About {
-    pub(crate) kind: Arc<str>,
-    pub(crate) metadata: Arc<str>,
-}
+    /// The parked claim that ends first: when, and its task.
+    pub(in crate::core) fn first_parked(&self) -> Option<(u64, u64)> {
+        self.parked.first().copied()
+    }
 
-/// A claim: the task, the tube that it was taken from, the session that must still have it, and its number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClaimKey {
-    pub(crate) tube: TubeNo,
-    pub(crate) id: u64,
-    pub(crate) session: SessionId,
-    pub(crate) epoch: u64,
-}
+    /// Whether exactly the parked claims are found by their ends.
+    pub(in crate::core) fn are_found_by_end(&self) -> bool {
+        let parked = self.iter().filter_map(|(id, claim)| Some((claim.parked_until()?, id)));
+        parked.collect::<BTreeSet<_>>() == self.parked
+    }
 
-/// A new claim, as a take returns it.
-#[derive(Clone, Debug)]
-pub(crate) struct Grant {
-    pub(crate) tube: TubeNo,
-    pub(crate) name: Arc<str>,
-    pub(crate) id: u64,
-    pub(crate) epoch: u64,
-    pub(crate) session: SessionId,
-    pub(crate) header: Header,
-    /// The write buffer, table and key of the row that ends with the body, unless `row` has it.
-    pub(crate) buffer: Buffer,
-    pub(crate) table: Table,
-    pub(crate) key: Vec<u8>,
-    /// The row that ends with the body, if it was in memory.
-    pub(crate) row: Option<Value>,
-    /// How many attempts are left after this one; `None` without a limit.
-    pub(crate) attempts_left: Option<u32>,
-    /// The task is handed out after this: its take is counted then.
-    pub(crate) counted: Option<Box<Wait>>,
-}
+    /// A claim has ended, and its row says that it has not.
+    pub(in crate::core) fn note_unrecorded_end(&mut self) {
+        self.has_unrecorded_ends = true;
+    }
 
-impl Grant {
-    /// The claim, for calls that need it to be current.
-    pub(crate) fn key(&self) -> ClaimKey {
-        let Grant { tube, id, session, epoch, .. } = *self;
-        ClaimKey { tube, id, session, epoch }
+    pub(in crate::core) fn has_unrecorded_ends(&self) -> bool {
+        self.has_unrecorded_ends
+    }
+
+    /// Whether there were ends to record. Notes that there are none.
+    pub(in crate::core) fn take_unrecorded_ends(&mut self) -> bool {
+        std::mem::take(&mut self.has_unrecorded_ends)
     }
 }

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use tubewell_drivers::{Ledger, NEVER};
 
 use super::IdleState;
-use super::alignment::Schedules;
 use super::all_gates::AllGates;
 use super::buffers::{Buffer, PerBuffer};
+use super::schedules::Schedules;
 
 use super::chores::Chores;
-use super::claim_table::Claims;
+use super::claims::Claims;
 use super::config::Config;
 use super::days::Counted;
 use super::decided::{Decided, Wait};
@@ -22,16 +22,16 @@ use super::effects::Effects;
 use super::events::Events;
 use super::health::Health;
 use super::ids::Ids;
-use super::moments::Clocks;
+use super::now::{Now, Timer};
 use super::publishing::Publishing;
 use super::sessions::Sessions;
 use super::threads::Threads;
-use super::time::{Now, Timer};
 use super::tube::TubeState;
 use super::tubes::Tubes;
 use super::undo::Undo;
 use super::waits::Waits;
 use super::wall::Wall;
+use super::wall_clock::Clocks;
 use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility, WriteBuffer};
 use crate::{Durability, Error, Receipt, Result, TaskState};
@@ -67,6 +67,12 @@ impl Core {
     pub(crate) fn tube(&self, number: TubeNo, name: &str) -> Result<&TubeState> {
         self.check_open()?;
         self.tubes.get(number).ok_or_else(|| Error::TubeDropped { name: name.into() })
+    }
+
+    /// Returns an error if the store is closed or its storage has failed.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.health.is_closed() { Err(Error::Closed) } else { self.health.check() }
     }
 
     /// A loop looks at an element.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tubewell_drivers::NEVER;
 
 use super::bucket::{Bucket, Fill};
-use super::time::Now;
+use super::now::Now;
 use crate::Rate;
 use crate::base::tube_no::TubeNo;
 

@@ -31,7 +31,7 @@ impl Health {
 
     /// Returns an error if the storage has failed.
     #[inline]
-    pub(in crate::core) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.outage.as_ref().map_or(Ok(()), |outage| Err(outage.error()))
     }
 

@@ -7,7 +7,7 @@ use tubewell_drivers::NEVER;
 
 use super::bucket::{Bucket, Fill};
 use super::gates::Alarm;
-use super::time::Now;
+use super::now::Now;
 use crate::Rate;
 use crate::base::tube_no::TubeNo;
 use crate::options::Policies;

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::claims::SessionState;
 use super::ended_sessions::EndedSessions;
 use super::wait_keys::SessionWait;
 use crate::SessionId;
-use crate::base::id_map::IdMap;
+use crate::base::id_map::{IdMap, IdSet};
 
 /// All sessions, and the newest ones that were ended by a call.
 #[derive(Debug, Default)]
@@ -98,4 +97,33 @@ impl Sessions {
     pub(in crate::core) fn was_ended_for_good(&self, id: SessionId) -> bool {
         self.ended.contains(id)
     }
+}
+
+/// A session. It exists while a handle of it exists, and for the grace period after that; then until
+/// its claims have ended.
+#[derive(Debug, Default)]
+pub(in crate::core) struct SessionState {
+    pub(in crate::core) handles: usize,
+    /// What people know it by.
+    pub(in crate::core) label: Option<Arc<str>>,
+    /// What it has said of itself.
+    pub(in crate::core) about: Option<About>,
+    /// When it began, and when it last made a call that needs a session or got a task, on running
+    /// time.
+    pub(in crate::core) since: u64,
+    pub(in crate::core) last_seen: u64,
+    pub(in crate::core) claims: IdSet<u64>,
+    /// The calls of the session that wait, so that its end looks at no others.
+    pub(in crate::core) waits: BTreeSet<SessionWait>,
+    /// When its grace period ends, on running time; of an ended session, when its next claims do.
+    pub(in crate::core) grace_until: Option<u64>,
+    /// It has ended, for all callers. Its claims are ended in steps.
+    pub(in crate::core) has_ended: bool,
+}
+
+/// What a session says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) kind: Arc<str>,
+    pub(crate) metadata: Arc<str>,
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::buffers::PerBuffer;
-use super::claims::Grant;
+use super::claim::Grant;
 use super::decided::Decided;
 use super::line::Line;
 use super::request::PutRequest;

@@ -1,6 +1,6 @@
 //! The wall clock of an open store, and how the timeline stands to it.
 
-use super::moments::{SAME_CLOCK, WallClock};
+use super::wall_clock::{SAME_CLOCK, WallClock};
 
 /// The wall clock, and by how much the timeline is ahead of one that was set back.
 pub(crate) struct Wall {

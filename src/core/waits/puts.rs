@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::tube_no::TubeNo;
-use crate::core::state::{
-    Buffer, Core, Decided, PutRequest, PutSlot, SessionWait, Timer, Wait, WaitingPut,
-};
+use crate::core::state::{Core, Decided, PutRequest, PutSlot, SessionWait, Timer, WaitingPut};
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, TubeRef, verb};
 use crate::{Error, Receipt, Result, SessionId};
 
@@ -133,20 +131,6 @@ impl Core {
             }
             self.complete_waiting_put(number, arrival, waiting_put, decided);
         }
-    }
-
-    /// Asks the writer thread for what a call waits for.
-    pub(crate) fn ask_writer(&mut self, wait: &Wait) {
-        match wait {
-            Wait::Flush(buffer, _) => self.buffers[*buffer].has_waiters = true,
-            Wait::Write(_) => {
-                self.buffers[Buffer::File].needs_write = true;
-                let effects = &mut self.effects;
-                effects.call_checkpointer |= effects.writer_is_busy;
-                effects.call_sweeper |= effects.writer_is_busy && self.threads.checkpoint_is_busy;
-            }
-        }
-        self.effects.call_writer = true;
     }
 
     /// Ends the wait of a put.

@@ -1,8 +1,8 @@
 //! Calls and their answers as bytes, for another process.
 //!
-//! Both sides must be of one release. The bytes of a peer are not trusted: they decode totally or not
-//! at all, never panic, and allocate no more than a multiple of their length. A verb
-//! makes the checks that its handle makes before the call.
+//! Both sides speak a common version (`connection/request.rs`). The bytes of a peer are not trusted: they decode
+//! totally or not at all, never panic, and allocate no more than a multiple of their length. A verb makes the
+//! checks that its handle makes before the call.
 
 mod basic;
 mod errors;

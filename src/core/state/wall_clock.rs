@@ -14,7 +14,7 @@ use std::fmt;
 
 use tubewell_drivers::{Header, NEVER, Shelf};
 
-use super::time::LAST;
+use super::now::LAST;
 
 /// The beginning of 2025. A timeline before it started at a clock that was not set: its distance to
 /// the wall clock says nothing about that clock.

@@ -1,0 +1,164 @@
+//! Claims.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tubewell_drivers::{Header, NEVER, Table, Value};
+
+use super::buffers::Buffer;
+use super::decided::Wait;
+use crate::SessionId;
+use crate::base::signal::Signal;
+use crate::base::tube_no::TubeNo;
+use crate::values::task::Progress;
+
+/// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
+/// parked.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimState {
+    pub(crate) tube: TubeNo,
+    pub(crate) session: SessionId,
+    pub(crate) epoch: u64,
+    /// When the task was taken, on running time.
+    pub(crate) taken_at: u64,
+    /// When the task was taken, on the timeline.
+    pub(crate) taken_on: u64,
+    /// When the claim expires, on running time; `NEVER` without a limit.
+    pub(crate) deadline: u64,
+    /// The latest deadline that its tube and its worker allow; `NEVER` without a limit.
+    pub(crate) latest: u64,
+    /// How long after its deadline the holder may still end the claim.
+    pub(crate) reclaim_delay: u64,
+    /// The deadline has passed, and the reclaim delay has begun.
+    pub(crate) is_overdue: bool,
+    /// The take was counted before the task was handed out: the claim has a row in `claims`.
+    pub(crate) is_counted: bool,
+    /// The claim was parked, and has a row in the table `claims`.
+    pub(crate) parked: Option<Box<Parked>>,
+    /// What its holder has reported.
+    pub(in crate::core) progress: Option<Box<ReportedProgress>>,
+    /// Raised when the claim has ended. Made when its holder first waits for that.
+    pub(in crate::core) end_signal: Option<Arc<Signal>>,
+    /// The steps of the task. `None` until its holder stores one.
+    pub(in crate::core) steps: Option<KnownSteps>,
+    /// The task's header. Its takes include this take; those of the stored header may not.
+    pub(crate) header: Header,
+}
+
+/// What memory knows of the steps of a task: enough to store a further one without a read.
+#[derive(Clone, Debug, Default)]
+pub(in crate::core) struct KnownSteps {
+    /// The hashes of their names.
+    pub(in crate::core) names: BTreeSet<u64>,
+    /// The number of the next one.
+    pub(in crate::core) next: u32,
+}
+
+/// What memory has of a claim that was parked.
+#[derive(Clone, Debug)]
+pub(crate) struct Parked {
+    /// When the claim ends, on the timeline. `None` once a session has resumed it.
+    pub(crate) until: Option<u64>,
+    /// The label of the session that parked it.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+/// Which time of a claim has elapsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Ttr,
+    /// That of its last renewal.
+    Renewal,
+    /// The `max_runtime` of its tube or of its worker.
+    MaxRuntime,
+    Parked,
+}
+
+/// What the holder of a claim has reported.
+#[derive(Clone, Debug, Default)]
+pub(in crate::core) struct ReportedProgress {
+    pub(in crate::core) last: Progress,
+    /// When the last event of a report was queued, on running time.
+    pub(in crate::core) event_at: Option<u64>,
+    /// Whether the last report has no event.
+    pub(in crate::core) is_pending: bool,
+}
+
+impl ClaimState {
+    /// Whether it is the claim of this take and session. A session that resumes a parked claim gets the same epoch.
+    #[inline]
+    pub(crate) fn is(&self, key: ClaimKey) -> bool {
+        self.epoch == key.epoch && self.session == key.session
+    }
+
+    /// When the claim ends, on running time.
+    pub(crate) fn ends_at(&self) -> u64 {
+        self.deadline.saturating_add(self.reclaim_delay)
+    }
+
+    /// Which time ends it.
+    pub(crate) fn expiry(&self) -> Expiry {
+        if self.parked_until().is_some() {
+            Expiry::Parked
+        } else if self.deadline >= self.latest && self.latest != NEVER {
+            Expiry::MaxRuntime
+        } else if self.header.ttr != NEVER {
+            Expiry::Ttr
+        } else {
+            Expiry::Renewal
+        }
+    }
+
+    /// When its timer fires.
+    pub(crate) fn timer_at(&self) -> u64 {
+        if self.is_overdue { self.ends_at() } else { self.deadline }
+    }
+
+    /// Whether it has a row in the table `claims`.
+    pub(crate) fn has_row(&self) -> bool {
+        self.is_counted || self.parked.is_some()
+    }
+
+    /// When a parked claim ends, on the timeline; `None` if a session has the claim.
+    pub(crate) fn parked_until(&self) -> Option<u64> {
+        self.parked.as_ref()?.until
+    }
+}
+
+/// A claim: the task, the tube that it was taken from, the session that must still have it, and its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClaimKey {
+    pub(crate) tube: TubeNo,
+    pub(crate) id: u64,
+    pub(crate) session: SessionId,
+    pub(crate) epoch: u64,
+}
+
+/// A new claim, as a take returns it.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) tube: TubeNo,
+    pub(crate) name: Arc<str>,
+    pub(crate) id: u64,
+    pub(crate) epoch: u64,
+    pub(crate) session: SessionId,
+    pub(crate) header: Header,
+    /// The write buffer, table and key of the row that ends with the body, unless `row` has it.
+    pub(crate) buffer: Buffer,
+    pub(crate) table: Table,
+    pub(crate) key: Vec<u8>,
+    /// The row that ends with the body, if it was in memory.
+    pub(crate) row: Option<Value>,
+    /// How many attempts are left after this one; `None` without a limit.
+    pub(crate) attempts_left: Option<u32>,
+    /// The task is handed out after this: its take is counted then.
+    pub(crate) counted: Option<Box<Wait>>,
+}
+
+impl Grant {
+    /// The claim, for calls that need it to be current.
+    pub(crate) fn key(&self) -> ClaimKey {
+        let Grant { tube, id, session, epoch, .. } = *self;
+        ClaimKey { tube, id, session, epoch }
+    }
+}
