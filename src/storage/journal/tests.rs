@@ -1,5 +1,8 @@
 //! Tests of the journal: what a replay finds after kills, power cuts and damage.
 
+use std::fmt;
+
+use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use tubewell_drivers::Table;
 
@@ -240,6 +243,76 @@ fn other_half_of_an_earlier_run_is_not_replayed() {
 }
 
 /// Regression: with no record to read, any salt counted, also that of a record in a body.
+/// A disk that does something else once, while it flushes.
+#[derive(Default)]
+struct BusyDisk {
+    bytes: InMemoryBackend,
+    in_flush: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+}
+
+impl fmt::Debug for BusyDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bytes.fmt(f)
+    }
+}
+
+impl StorageBackend for BusyDisk {
+    fn len(&self) -> io::Result<u64> {
+        self.bytes.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.bytes.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        if let Some(work) = self.in_flush.lock().take() {
+            work();
+        }
+        self.bytes.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.bytes.write(offset, data)
+    }
+}
+
+#[test]
+fn flush_covers_no_record_that_is_written_while_it_runs() {
+    let disk = BusyDisk::default();
+    disk.bytes.set_len(FILE_HEADER_LEN).unwrap();
+    let in_flush = disk.in_flush.clone();
+    let counters = IoCounters::new("the disk".into());
+    let medium = Arc::new(Medium::volatile(Box::new(disk), counters.clone()));
+    let journal = Arc::new(open(&medium, 0).0);
+    let first = append(&journal, &edit(1));
+    let other = journal.clone();
+    let write_second = move || other.write_to(append(&other, &edit(2))).unwrap();
+    *in_flush.lock() = Some(Box::new(write_second));
+    let flushes = || counters.flushes.load(Ordering::Relaxed);
+    let before = flushes();
+    journal.flush_to(first).unwrap();
+    assert_eq!((journal.last(), flushes() - before), (first + 1, 1));
+    journal.flush_to(first + 1).unwrap();
+    assert_eq!(flushes() - before, 2);
+}
+
+/// The journal after a failure has a new salt, which a checkpoint must store first.
+#[test]
+fn journal_after_a_failure_takes_no_record_before_a_checkpoint() {
+    let medium = medium();
+    let (journal, _) = open(&medium, 0);
+    append_all(&journal, 1..3, true);
+    let next_run = journal.next_run();
+    assert!(matches!(next_run.append(&edit(3), Turn::IfFull), Appended::Direct));
+    next_run.records_are_checkpointed(2);
+    assert_eq!(append(&next_run, &edit(3)), 3);
+}
+
 #[test]
 fn forged_record_is_not_taken_for_a_flushed_one() {
     let medium = medium();
