@@ -243,11 +243,13 @@ fn other_half_of_an_earlier_run_is_not_replayed() {
 }
 
 /// Regression: with no record to read, any salt counted, also that of a record in a body.
+type Work = Box<dyn FnOnce() + Send>;
+
 /// A disk that does something else once, while it flushes.
 #[derive(Default)]
 struct BusyDisk {
     bytes: InMemoryBackend,
-    in_flush: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>,
+    in_flush: Arc<Mutex<Option<Work>>>,
 }
 
 impl fmt::Debug for BusyDisk {
