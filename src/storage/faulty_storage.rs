@@ -1,5 +1,6 @@
 //! Storage in memory with a fault, for the tests of this module.
 
+use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,21 @@ use redb::backends::InMemoryBackend;
 
 use super::backend::Storage;
 
+/// What a test does at a call of the storage.
+pub(super) struct Hook<T>(Box<dyn Fn() -> T + Send + Sync>);
+
+impl<T> Hook<T> {
+    pub(super) fn new(hook: impl Fn() -> T + Send + Sync + 'static) -> Hook<T> {
+        Hook(Box::new(hook))
+    }
+}
+
+impl<T> Debug for Hook<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
 /// Storage in memory with a fault that the test sets.
 #[derive(Debug, Default)]
 pub(super) struct FaultyStorage {
@@ -17,6 +33,10 @@ pub(super) struct FaultyStorage {
     pub(super) synced: Arc<Mutex<Vec<Vec<u8>>>>,
     pub(super) fault: Arc<Mutex<StorageFault>>,
     pub(super) closed: Arc<AtomicBool>,
+    /// Called before each write.
+    pub(super) before_write: Option<Hook<()>>,
+    /// Called before each flush, and says whether there is one.
+    pub(super) before_sync: Option<Hook<bool>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -58,6 +78,9 @@ impl Storage for FaultyStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
+        if self.before_sync.as_ref().is_some_and(|hook| !hook.0()) {
+            return Ok(());
+        }
         self.check(StorageFault::Sync)?;
         let mut all = vec![0; usize::try_from(self.bytes.len()?).unwrap()];
         self.bytes.read(0, &mut all)?;
@@ -66,6 +89,9 @@ impl Storage for FaultyStorage {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some(hook) = &self.before_write {
+            hook.0();
+        }
         self.check(StorageFault::Write)?;
         self.bytes.write(offset, data)
     }

@@ -70,11 +70,11 @@ fn last_outcomes_are_kept_by_count() {
 #[test]
 fn tasks_that_end_at_one_moment_are_kept_by_their_ids() {
     for_each_driver_with(&[FIFO, FIFOTTL], keep_done(Keep::new().count(1)), |case| {
-        let put: Vec<u64> = (0..3).map(|_| case.put("x")).collect();
-        let claims: Vec<_> = put.iter().map(|_| case.tube.try_take().unwrap().unwrap()).collect();
-        let mut claims: Vec<_> = claims.into_iter().map(Some).collect();
-        for n in [1, 2, 0] {
-            claims[n].take().unwrap().ack().unwrap();
+        let put: [u64; 3] = std::array::from_fn(|_| case.put("x"));
+        let [first, second, third] =
+            std::array::from_fn(|_| case.tube.try_take().unwrap().unwrap());
+        for claim in [second, third, first] {
+            claim.ack().unwrap();
         }
         assert_eq!(listed(&case.tube, TaskState::Done), [put[2]]);
     });

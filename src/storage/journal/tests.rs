@@ -1,6 +1,6 @@
 //! Tests of the journal: what a replay finds after kills, power cuts and damage.
 
-use std::fmt;
+use std::sync::{OnceLock, Weak};
 
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
@@ -9,12 +9,13 @@ use tubewell_drivers::Table;
 use super::replay::{Checkpointed, Replayed, replay};
 use super::*;
 use crate::storage::backend::IoCounters;
+use crate::storage::faulty_storage::{FaultyStorage, Hook};
 use crate::storage::file_header::FILE_HEADER_LEN;
 use crate::storage::journal_record::{RECORD_HEADER_LEN, ReplayError, seal_record};
 
 fn medium() -> Arc<Medium> {
     let bytes = InMemoryBackend::new();
-    redb::StorageBackend::set_len(&bytes, FILE_HEADER_LEN).unwrap();
+    bytes.set_len(FILE_HEADER_LEN).unwrap();
     Arc::new(Medium::volatile(Box::new(bytes), IoCounters::new("the disk".into())))
 }
 
@@ -242,65 +243,30 @@ fn other_half_of_an_earlier_run_is_not_replayed() {
     assert_eq!((replayed.edits.len(), replayed.damage), (0, None));
 }
 
-/// Regression: with no record to read, any salt counted, also that of a record in a body.
-type Work = Box<dyn FnOnce() + Send>;
-
-/// A disk that does something else once, while it flushes.
-#[derive(Default)]
-struct BusyDisk {
-    bytes: InMemoryBackend,
-    in_flush: Arc<Mutex<Option<Work>>>,
-}
-
-impl fmt::Debug for BusyDisk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.bytes.fmt(f)
-    }
-}
-
-impl StorageBackend for BusyDisk {
-    fn len(&self) -> io::Result<u64> {
-        self.bytes.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.bytes.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        if let Some(work) = self.in_flush.lock().take() {
-            work();
-        }
-        self.bytes.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.bytes.write(offset, data)
-    }
-}
-
 #[test]
 fn flush_covers_no_record_that_is_written_while_it_runs() {
-    let disk = BusyDisk::default();
+    let journal_of_disk: Arc<OnceLock<Weak<Journal>>> = Arc::default();
+    let found = journal_of_disk.clone();
+    let write_second = move || {
+        let journal = found.get().and_then(Weak::upgrade);
+        if let Some(journal) = journal.filter(|journal| journal.last() == 1) {
+            journal.write_to(append(&journal, &edit(2))).unwrap();
+        }
+        true
+    };
+    let disk =
+        FaultyStorage { before_sync: Some(Hook::new(write_second)), ..FaultyStorage::default() };
     disk.bytes.set_len(FILE_HEADER_LEN).unwrap();
-    let in_flush = disk.in_flush.clone();
     let counters = IoCounters::new("the disk".into());
-    let medium = Arc::new(Medium::volatile(Box::new(disk), counters.clone()));
+    let medium = Arc::new(Medium::custom(Box::new(disk), counters.clone(), 0));
     let journal = Arc::new(open(&medium, 0).0);
+    journal_of_disk.set(Arc::downgrade(&journal)).unwrap();
     let first = append(&journal, &edit(1));
-    let other = journal.clone();
-    let write_second = move || other.write_to(append(&other, &edit(2))).unwrap();
-    *in_flush.lock() = Some(Box::new(write_second));
-    let flushes = || counters.flushes.load(Ordering::Relaxed);
-    let before = flushes();
+    let before = counters.flushes();
     journal.flush_to(first).unwrap();
-    assert_eq!((journal.last(), flushes() - before), (first + 1, 1));
+    assert_eq!((journal.last(), counters.flushes() - before), (first + 1, 1));
     journal.flush_to(first + 1).unwrap();
-    assert_eq!(flushes() - before, 2);
+    assert_eq!(counters.flushes() - before, 2);
 }
 
 /// The journal after a failure has a new salt, which a checkpoint must store first.
@@ -315,6 +281,7 @@ fn journal_after_a_failure_takes_no_record_before_a_checkpoint() {
     assert_eq!(append(&next_run, &edit(3)), 3);
 }
 
+/// Regression: with no record to read, any salt counted, also that of a record in a body.
 #[test]
 fn forged_record_is_not_taken_for_a_flushed_one() {
     let medium = medium();

@@ -5,36 +5,17 @@ use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::storage::faulty_storage::{FaultyStorage, StorageFault};
+use crate::storage::faulty_storage::{FaultyStorage, Hook, StorageFault};
 
 /// Storage in memory whose flushes fail if there is something to flush. What it should have flushed
 /// counts as flushed then.
-#[derive(Debug)]
-struct FailsToFlush {
-    bytes: FaultyStorage,
-    is_dirty: AtomicBool,
-}
-
-impl Storage for FailsToFlush {
-    fn len(&self) -> io::Result<u64> {
-        self.bytes.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.bytes.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes.set_len(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        if self.is_dirty.swap(false, Ordering::SeqCst) { self.bytes.sync() } else { Ok(()) }
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.is_dirty.store(true, Ordering::SeqCst);
-        self.bytes.write(offset, data)
+fn fails_to_flush(len: u64) -> FaultyStorage {
+    let is_dirty = Arc::new(AtomicBool::new(false));
+    let of_write = is_dirty.clone();
+    FaultyStorage {
+        before_write: Some(Hook::new(move || of_write.store(true, Ordering::SeqCst))),
+        before_sync: Some(Hook::new(move || is_dirty.swap(false, Ordering::SeqCst))),
+        ..FaultyStorage::with_failing_flushes(len)
     }
 }
 
@@ -43,9 +24,7 @@ impl Storage for FailsToFlush {
 #[test]
 fn failed_rewrites_write_each_byte_once_per_attempt() {
     let io = IoCounters::new("the disk".into());
-    let bytes = FaultyStorage::with_failing_flushes(4 << 20);
-    let storage = FailsToFlush { bytes, is_dirty: AtomicBool::new(false) };
-    let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
+    let medium = Medium::custom(Box::new(fails_to_flush(4 << 20)), Arc::clone(&io), 0);
     for (offset, length) in [(0, 100), (50, 100), (150, 50), (1000, 1 << 20), (1200, 10)] {
         medium.write_at(offset, &vec![7; length]).unwrap();
     }
@@ -90,36 +69,16 @@ fn reads_from_the_disk_return_what_was_flushed() {
 }
 
 /// Storage in memory whose writes tell when they begin, and then wait. Its second flush fails.
-#[derive(Debug)]
-struct WaitingWrites {
-    bytes: FaultyStorage,
-    flushes: AtomicU32,
-    begun: Mutex<Sender<()>>,
-    go_on: Mutex<Receiver<()>>,
-}
-
-impl Storage for WaitingWrites {
-    fn len(&self) -> io::Result<u64> {
-        self.bytes.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.bytes.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.bytes.set_len(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let number = self.flushes.fetch_add(1, Ordering::SeqCst);
-        if number == 1 { self.bytes.sync() } else { Ok(()) }
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.begun.lock().unwrap().send(()).unwrap();
-        self.go_on.lock().unwrap().recv().unwrap();
-        self.bytes.write(offset, data)
+fn waiting_writes(begun: Sender<()>, go_on: Receiver<()>) -> FaultyStorage {
+    let (channels, flushes) = (Mutex::new((begun, go_on)), AtomicU32::new(0));
+    FaultyStorage {
+        before_write: Some(Hook::new(move || {
+            let (begun, go_on) = &*channels.lock().unwrap();
+            begun.send(()).unwrap();
+            go_on.recv().unwrap();
+        })),
+        before_sync: Some(Hook::new(move || flushes.fetch_add(1, Ordering::SeqCst) == 1)),
+        ..FaultyStorage::with_failing_flushes(4096)
     }
 }
 
@@ -130,12 +89,7 @@ fn failed_flush_writes_again_what_was_written_during_an_earlier_one() {
     let io = IoCounters::new("the disk".into());
     let (begun, has_begun) = channel();
     let (may_go_on, go_on) = channel();
-    let storage = WaitingWrites {
-        bytes: FaultyStorage::with_failing_flushes(4096),
-        flushes: AtomicU32::new(0),
-        begun: Mutex::new(begun),
-        go_on: Mutex::new(go_on),
-    };
+    let storage = waiting_writes(begun, go_on);
     let medium = Medium::custom(Box::new(storage), Arc::clone(&io), 0);
     std::thread::scope(|scope| {
         let write = scope.spawn(|| medium.write_at(100, &[7; 100]));
