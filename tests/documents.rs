@@ -60,27 +60,35 @@ fn quoted(document: &str) -> Vec<String> {
     prose.flat_map(|part| part.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
 }
 
+const SOURCES: [&str; 7] = ["src", "tests", "drivers", "cli", "fuzz/src", "fuzz/tests", "benches"];
+
 /// The names of all functions in the sources and tests of the project.
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for folder in ["src", "tests", "drivers", "cli", "fuzz/src", "fuzz/tests", "benches"] {
-        collect(&root().join(folder), &mut names);
-    }
+    for_each_source(&SOURCES, &mut |_, text| {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let after_fn = text.split("fn ").skip(1);
+        names.extend(after_fn.map(|rest| rest.chars().take_while(|c| is_part(*c)).collect()));
+    });
     names
 }
 
-fn collect(folder: &Path, names: &mut BTreeSet<String>) {
+/// Calls `see` with the path and the text of each Rust source below these folders of the project.
+fn for_each_source(folders: &[&str], see: &mut impl FnMut(&Path, &str)) {
+    for folder in folders {
+        walk(&root().join(folder), see);
+    }
+}
+
+fn walk(folder: &Path, see: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             if !path.ends_with("target") {
-                collect(&path, names);
+                walk(&path, see);
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-            let after_fn = text.split("fn ").skip(1);
-            names.extend(after_fn.map(|rest| rest.chars().take_while(|c| is_part(*c)).collect()));
+            see(&path, &fs::read_to_string(&path).unwrap());
         }
     }
 }
@@ -123,9 +131,11 @@ fn documents_for_contributors_name_only_what_is_in_the_sources() {
     let root = root();
     let folders = ["", "src", "drivers/src", "wire/src", "cli/src"].map(|folder| root.join(folder));
     let mut words = BTreeSet::new();
-    for folder in ["src", "tests", "drivers", "wire", "cli", "fuzz/src", "fuzz/tests", "benches"] {
-        collect_words(&root.join(folder), &mut words);
-    }
+    for_each_source(&[&SOURCES[..], &["wire"]].concat(), &mut |path, text| {
+        let found = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        words.extend(found.filter(|word| !word.is_empty()).map(str::to_owned));
+        words.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
+    });
     let is_file = |name: &str| {
         [".rs", ".txt", ".md", ".toml", "/"].iter().any(|end| name.ends_with(end))
             && name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
@@ -138,14 +148,11 @@ fn documents_for_contributors_name_only_what_is_in_the_sources() {
             let is_there = |folder: &PathBuf| folder.join(&name).exists();
             let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c))
                 && (name.contains('_') || name.contains("::"));
-            let is_known = if name == "mod.rs" {
-                true
-            } else if is_file(&name) {
-                folders.iter().any(is_there) || is_there(&own)
-            } else if is_name {
-                name.split("::").all(|part| words.contains(part))
+            let is_known = if is_file(&name) {
+                // Each folder has one.
+                name == "mod.rs" || folders.iter().any(is_there) || is_there(&own)
             } else {
-                true
+                !is_name || name.split("::").all(|part| words.contains(part))
             };
             if !is_known {
                 gone.push(format!("{document}: {name}"));
@@ -153,21 +160,6 @@ fn documents_for_contributors_name_only_what_is_in_the_sources() {
         }
     }
     assert!(gone.is_empty(), "these are not in the sources:\n{}", gone.join("\n"));
-}
-
-/// All words of the Rust sources below a folder.
-fn collect_words(folder: &Path, words: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("target") {
-            collect_words(&path, words);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let found = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-            words.extend(found.filter(|word| !word.is_empty()).map(str::to_owned));
-            words.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
-        }
-    }
 }
 
 #[test]

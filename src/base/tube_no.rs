@@ -2,5 +2,5 @@
 
 /// The number of a tube in one run of the store: the space that its rows had when the run met it first. After
 /// a truncate its space is another one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TubeNo(pub(crate) u32);

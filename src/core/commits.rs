@@ -19,7 +19,7 @@ impl Core {
         }
     }
 
-    /// Moves what is decided so far into a commit. Returns as [`WriteBuffer::log`].
+    /// Moves what is decided so far into a commit. Returns as `WriteBuffer::log`.
     fn log(&mut self, buffer: Buffer, may_be_direct: bool) -> Option<Logged> {
         if self.needs_commit(buffer) {
             self.seal(buffer, false);

@@ -11,7 +11,7 @@ use crate::core::verb::{Decide, TubeRef, verb};
 use crate::{Error, Result, TubeOptions};
 
 verb! {
-    /// Gives a tube the options that are named. The others and the pause stay.
+    /// Gives a tube the options that are named. The other options and the pause stay.
     47 InTube Edit: Alter { options: TubeOptions } -> ()
 }
 

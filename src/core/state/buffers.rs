@@ -3,7 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 /// Which write buffer has the rows of a tube.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Buffer {
     /// That of the file.
     File,

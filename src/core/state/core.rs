@@ -11,8 +11,6 @@ use tubewell_drivers::{Ledger, NEVER};
 use super::IdleState;
 use super::all_gates::AllGates;
 use super::buffers::{Buffer, PerBuffer};
-use super::schedules::Schedules;
-
 use super::chores::Chores;
 use super::claims::Claims;
 use super::config::Config;
@@ -24,6 +22,7 @@ use super::health::Health;
 use super::ids::Ids;
 use super::now::{Now, Timer};
 use super::publishing::Publishing;
+use super::schedules::Schedules;
 use super::sessions::Sessions;
 use super::threads::Threads;
 use super::tube::TubeState;

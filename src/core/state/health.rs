@@ -1,7 +1,11 @@
 //! Whether the store works: it may be closed, or its storage may have failed.
 
-use super::outage::{FIRST_RETRY_DELAY, MAX_RETRY_DELAY, Outage, Retry};
 use crate::{Error, Result};
+
+/// The retry delay after the first failed attempt, in microseconds. It doubles with each attempt.
+const FIRST_RETRY_DELAY: u64 = 20_000;
+/// The longest retry delay, in microseconds.
+const MAX_RETRY_DELAY: u64 = 10_000_000;
 
 /// Whether the store works.
 #[derive(Debug, Default)]
@@ -85,5 +89,29 @@ impl Health {
     /// Whether a panic now leaves a change incomplete.
     pub(in crate::core) fn is_changing(&self) -> bool {
         self.edits_in_progress > 0
+    }
+}
+
+/// A failed storage. Nothing is written until it has been reopened.
+#[derive(Debug)]
+struct Outage {
+    why: String,
+    /// The next retry. `None` after a defect, which a retry cannot repair.
+    retry: Option<Retry>,
+}
+
+/// The next attempt to reopen the storage.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    /// The moment, on running time.
+    at: u64,
+    /// The delay before the attempt after that, in microseconds.
+    delay: u64,
+}
+
+impl Outage {
+    fn error(&self) -> Error {
+        let why = self.why.clone();
+        if self.retry.is_some() { Error::Unavailable { why } } else { Error::Stopped { why } }
     }
 }

@@ -26,7 +26,6 @@ mod in_doubt;
 pub(super) mod limits;
 mod line;
 mod now;
-mod outage;
 mod parents;
 mod publishing;
 mod put_ids;
