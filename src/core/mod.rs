@@ -42,9 +42,9 @@ pub(crate) use parents::read_ended_parents;
 pub(crate) use schedules::describe_schedule;
 pub(crate) use state::{
     About, AfterUnlock, Buffer, Calendar, CapacitySlot, CarriedOut, ChildFate, ClaimEnd, ClaimKey,
-    Clocks, Config, Core, Decided, Definition, EndRequest, Filled, Grant, LineCall, ParentEnd,
-    PutInto, PutRequest, ScheduleRequest, TakeSlot, TaskEnd, UpdateRequest, Wait, WaitSlot, Wall,
-    WallClock, distinct_tags,
+    Clocks, Config, Core, Decided, Definition, EndRequest, Filled, Grant, Granted, LineCall,
+    ParentEnd, PutInto, PutRequest, ScheduleRequest, TakeSlot, TaskEnd, UpdateRequest, Wait,
+    WaitSlot, Wall, WallClock, distinct_tags,
 };
 pub(crate) use time::{AHEAD, UNTRUSTED, is_mostly_empty, timeline_of_reader};
 pub(crate) use verb::TubeRef;

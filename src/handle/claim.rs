@@ -15,7 +15,7 @@ use tubewell_drivers::{Body, Value};
 use crate::base::micros::micros_ceil;
 use crate::core::list::{Checkpoint, Park, Renew, Touch};
 use crate::core::{ClaimKey, Grant};
-use crate::handle::refusals::Refusals;
+use crate::handle::job_notes::JobNotes;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::values::body::{Coder, Decoded};
 use crate::{Async, Blocking, Bytes, ClaimToken, Error, Mode, Owner, Receipt, Result, Task};
@@ -111,9 +111,9 @@ impl Claim {
         &self,
         (value, body): Decoded<T>,
         coder: Coder<T>,
-        refusals: Arc<Refusals>,
+        notes: Arc<JobNotes>,
     ) -> Claim<T, M> {
-        Claim { held: self.held.shown(refusals), value, body, coder, mode: PhantomData }
+        Claim { held: self.held.shown(notes), value, body, coder, mode: PhantomData }
     }
 
     /// The task, for a holder in another process. Its row has the body.
@@ -121,7 +121,9 @@ impl Claim {
         let Claim { mut held, value, .. } = self;
         held.release_on_drop = false;
         held.grant.key = Vec::new();
-        Grant { row: Some(value.into_row()), ..held.grant.clone() }
+        let mut grant = held.grant.clone();
+        grant.row = Some(value.into_row());
+        grant
     }
 }
 

@@ -9,7 +9,7 @@ use crate::connection::{Mode as Sent, answered_already};
 use crate::core::verb::{Begin, Begun, InStore, Named, Target, Verb};
 use crate::core::{Buffer, Decided, Wait};
 use crate::handle::call;
-use crate::handle::refusals::Refusals;
+use crate::handle::job_notes::JobNotes;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::handle::ticket::Standing;
 use crate::runtime::open_store::LocalHandle;
@@ -46,11 +46,11 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
         A: Send + 'static,
         R: 'static;
 
-    /// The same answer. `refusals` notes it once it is known.
+    /// The same answer. `notes` notes it once it is known.
     #[doc(hidden)]
     fn noted<V: Verb>(
         answer: Self::Answer<V::Answer>,
-        refusals: &Arc<Refusals>,
+        notes: &Arc<JobNotes>,
     ) -> Self::Answer<V::Answer>;
 
     /// The answer of a future, for what takes several calls and is not worth two bodies.
@@ -128,8 +128,8 @@ impl Mode for Blocking {
         answer.map(with)
     }
 
-    fn noted<V: Verb>(answer: Result<V::Answer>, refusals: &Arc<Refusals>) -> Result<V::Answer> {
-        refusals.note::<V>(&answer);
+    fn noted<V: Verb>(answer: Result<V::Answer>, notes: &Arc<JobNotes>) -> Result<V::Answer> {
+        notes.note::<V>(&answer);
         answer
     }
 
@@ -185,9 +185,9 @@ impl Mode for Async {
         answer.map(with)
     }
 
-    fn noted<V: Verb>(answer: Ticket<V::Answer>, refusals: &Arc<Refusals>) -> Ticket<V::Answer> {
-        let refusals = refusals.clone();
-        answer.inspect(move |answer| refusals.note::<V>(answer))
+    fn noted<V: Verb>(answer: Ticket<V::Answer>, notes: &Arc<JobNotes>) -> Ticket<V::Answer> {
+        let notes = notes.clone();
+        answer.inspect(move |answer| notes.note::<V>(answer))
     }
 
     fn run<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {

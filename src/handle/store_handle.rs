@@ -9,7 +9,7 @@ use tubewell_drivers::Shelf;
 use crate::connection::{Connection, Request};
 use crate::core::list::DescribeHeld;
 use crate::core::verb::{Begin, Limits, Named};
-use crate::core::{Buffer, ClaimKey, Core, Grant, describe_unreachable};
+use crate::core::{Buffer, ClaimKey, Core, Grant, Granted, describe_unreachable};
 use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result, SessionId, TaskInfo};
 
@@ -66,7 +66,7 @@ impl StoreHandle {
 
     /// The description of a task that was taken.
     pub(crate) fn describe(&self, grant: &Grant) -> TaskInfo {
-        let Grant { tube, name, id, header, .. } = grant;
+        let Granted { tube, name, id, header, .. } = &**grant;
         match self {
             StoreHandle::Here(store) => {
                 let describe = |core: &mut Core| core.describe(*tube, *id, Shelf::Ready, header);

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use redb::{
     Key, MultimapTable, MultimapTableDefinition, ReadOnlyMultimapTable, ReadOnlyTable,
@@ -10,11 +11,15 @@ use redb::{
 };
 
 use crate::core::{Buffer, CallsSoFar, EndRequest, TransactionCall};
+use crate::handle::job_notes::{EndedInTransaction, JobNotes};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::StoreInner;
 use crate::runtime::open_store::LocalHandle;
 use crate::storage::{Engine, EngineTransaction, check_name};
-use crate::{Claim, Error, IntoOutcome, IntoPut, Mode, Outcome, Result, Store, Tube};
+use crate::{
+    Claim, Error, EventKind, Failure, IntoOutcome, IntoPut, Mode, Outcome, Result, Store,
+    TaskState, Tube,
+};
 
 impl Store {
     /// Runs a closure that writes the application's own tables and makes calls of the queue, and
@@ -114,14 +119,24 @@ impl Store {
             Ok(engine) => engine,
             Err(error) => return Ok(Err(error.into())),
         };
-        let transaction =
-            Transaction { engine, store, calls: RefCell::default(), so_far: RefCell::default() };
+        let transaction = Transaction {
+            engine,
+            store,
+            calls: RefCell::default(),
+            so_far: RefCell::default(),
+            jobs: RefCell::default(),
+        };
         let worked = catch_unwind(AssertUnwindSafe(|| work(&transaction)));
-        let Transaction { engine, calls, .. } = transaction;
+        let Transaction { engine, calls, jobs, .. } = transaction;
         match worked {
             Ok(Ok(answer)) => {
                 let committed = reservation.commit(engine, calls.into_inner());
-                Ok(committed.map(|_| answer).map_err(E::from))
+                Ok(committed
+                    .map(|states| {
+                        jobs.into_inner().into_iter().for_each(|job| job.note(&states));
+                        answer
+                    })
+                    .map_err(E::from))
             }
             failed => {
                 reservation.abort(engine);
@@ -161,6 +176,25 @@ pub struct Transaction<'a> {
     store: &'a LocalHandle,
     calls: RefCell<Vec<TransactionCall>>,
     so_far: RefCell<CallsSoFar>,
+    jobs: RefCell<Vec<EndedJob>>,
+}
+
+/// A job of a worker whose claim ends with the commit.
+struct EndedJob {
+    id: u64,
+    notes: Arc<JobNotes>,
+    kind: EventKind,
+    failure: Option<Failure>,
+}
+
+impl EndedJob {
+    /// Tells the worker of the job how its claim has ended. `states`: those of the tasks then.
+    fn note(self, states: &[(u64, TaskState)]) {
+        let EndedJob { id, notes, kind, failure } = self;
+        if let Some((_, state)) = states.iter().find(|(ended, _)| *ended == id) {
+            notes.note_ended(EndedInTransaction { kind, state: *state, failure });
+        }
+    }
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -240,7 +274,8 @@ impl Transaction<'_> {
 
     /// Ends a claim with the commit, as [`Claim::end`] does: the task is done, with a result or without,
     /// goes back or is buried, and the tasks of [`Outcome::and_put`] are put. A job of a
-    /// [worker](crate::worker) derefs to its claim; its handler returns [`Outcome::detach`] then.
+    /// [worker](crate::worker) derefs to its claim: the commit ends the job, and what its handler returns
+    /// after that has no effect.
     ///
     /// If the transaction fails, the claim stands as before. After the commit it has ended, and
     /// dropping its handle does nothing. The [key](crate::Put::key) of the task and its place in a full
@@ -271,6 +306,11 @@ impl Transaction<'_> {
             core.check_transaction_end(key, &end)?;
             core.check_transaction_puts(&puts, &self.so_far.borrow())
         })?;
+        if let Some(notes) = claim.held.notes() {
+            let (id, kind, failure) = (key.id, end.kind(), end.failure().cloned());
+            let job = EndedJob { id, notes: notes.clone(), kind, failure };
+            self.jobs.borrow_mut().push(job);
+        }
         self.add(TransactionCall::End { key, end });
         for (id, into) in (first..).zip(puts) {
             self.add(TransactionCall::Put { id, into });

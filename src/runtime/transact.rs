@@ -20,7 +20,7 @@ use crate::base::sync::MutexGuard;
 use crate::commit::Logged;
 use crate::core::{AfterUnlock, Buffer, Core, TransactionCall};
 use crate::storage::{Engine, EngineTransaction, FailureCause};
-use crate::{Error, Result};
+use crate::{Error, Result, TaskState};
 
 /// The database, reserved for one transaction. Dropping it releases the database.
 pub(crate) struct Reservation<'a> {
@@ -75,12 +75,13 @@ impl Reservation<'_> {
         }
     }
 
-    /// Decides the calls, and commits them with the transaction. Returns the number of the commit.
+    /// Decides the calls, and commits them with the transaction. Returns the states of the tasks whose claims
+    /// have ended.
     pub(crate) fn commit(
         &self,
         transaction: EngineTransaction<'_>,
         calls: Vec<TransactionCall>,
-    ) -> Result<u64> {
+    ) -> Result<Vec<(u64, TaskState)>> {
         let inner = self.inner;
         inner.in_transaction.end();
         let usable = transaction.check_usable();
@@ -88,15 +89,17 @@ impl Reservation<'_> {
         let usable = usable.and_then(|()| core.check_open());
         let (mut core, decided) =
             inner.run_guarded(core, |core| usable.and_then(|()| core.decide_transaction(calls)));
-        if let Err(error) = decided {
-            let after_unlock = inner.unlock_only(core);
-            self.abort(transaction);
-            self.release();
-            drop(after_unlock);
-            return Err(error);
-        }
+        let states = match decided {
+            Ok(states) => states,
+            Err(error) => {
+                let after_unlock = inner.unlock_only(core);
+                self.abort(transaction);
+                self.release();
+                drop(after_unlock);
+                return Err(error);
+            }
+        };
         let (edits, batch) = core.begin_transaction_commit();
-        let number = core.buffers[Buffer::File].edits.last_commit();
         let written = core.buffers[Buffer::File].take_write_batch();
         let after_unlock = inner.unlock_only(core);
         #[cfg(feature = "_shuttle")]
@@ -121,7 +124,7 @@ impl Reservation<'_> {
         drop((after_unlock, published));
         // Without the lock: dropping many edits takes long.
         drop(logged);
-        outcome.map(|()| number)
+        outcome.map(|()| states)
     }
 
     /// Waits until no flush is in flight, while no other one begins.

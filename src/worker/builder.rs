@@ -13,11 +13,12 @@ use super::job::{AsyncJob, Job};
 use super::order::Order;
 use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
+use super::retries::Retries;
 use super::source::{Handler, Registered};
 use super::stopper::Stopper;
 use crate::base::signal::unless_raised;
 use crate::handle::call::CallFuture;
-use crate::{Error, IntoOutcome, Result, Session, Store, Tube};
+use crate::{Backoff, Error, IntoOutcome, Result, Session, Store, Tube};
 
 /// The most jobs that a worker runs at a time.
 const MAX_CONCURRENCY: usize = 1024;
@@ -36,6 +37,7 @@ pub struct Worker {
     concurrency: usize,
     order: Order,
     max_runtime: Option<Duration>,
+    retries: Retries,
     limit: Option<u64>,
     failure_group: Option<GroupOf>,
     watch: Option<Watch>,
@@ -54,6 +56,7 @@ impl Worker {
             concurrency: 1,
             order: Order::Listed,
             max_runtime: None,
+            retries: Retries::default(),
             limit: None,
             failure_group: None,
             watch: None,
@@ -160,12 +163,78 @@ impl Worker {
     /// holds the task until the handler has returned. No heartbeat is needed.
     ///
     /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another worker may
-    /// get the task. The claim of the job has ended then, as [`is_current`](crate::Claim::is_current) says,
-    /// and its thread works on until the handler returns. The tubes need a driver with a ttr; those with
-    /// [`max_runtime`](crate::TubeOptions::max_runtime) have the shorter of both limits. Measured on the
-    /// running time of the store's clock. `most` must be above zero.
+    /// get the task. The future of an async handler is dropped then, and the worker goes on with the next task.
+    /// A handler on a thread is told: [`Job::check`] returns an error, and [`Job::cancelled`] ends; its thread
+    /// works on until it returns. Both jobs are reported as [`TimedOut`](Report::TimedOut).
+    ///
+    /// The tubes need a driver with a ttr; those with [`max_runtime`](crate::TubeOptions::max_runtime) have the
+    /// shorter of both limits, as the tube has it when the worker begins. Measured on the running time of the
+    /// store's clock. `most` must be above zero.
+    ///
+    /// # Example: a server that does not answer
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::worker::{AsyncJob, Worker};
+    /// use tubewell::{ManualClock, Store, TubeOptions};
+    ///
+    /// async fn fetch(job: AsyncJob) {
+    ///     if job.body() == b"/slow" {
+    ///         std::future::pending().await // the answer never comes
+    ///     }
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let pages = store.open_tube("pages", TubeOptions::new().max_attempts(1))?;
+    /// pages.put_many(["/slow", "/"])?;
+    /// let limit = Duration::from_secs(30);
+    /// let worker = Worker::new(&store).on_async(&pages, fetch).max_runtime(limit).limit(2).start()?;
+    /// # while pages.statistics()?.tasks.taken == 0 { std::thread::yield_now(); }
+    /// clock.advance(limit);
+    /// let tally = worker.wait()?;
+    /// assert_eq!((tally.timed_out, tally.done), (1, 1));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn max_runtime(mut self, most: Duration) -> Worker {
         self.max_runtime = Some(most);
+        self
+    }
+
+    /// How long a task without a [limit of attempts](Worker::max_attempts) is delayed after an attempt that
+    /// has failed, if its tube has delays and no [`backoff`](crate::TubeOptions::backoff) of its own. Default:
+    /// 1 s, twice as long after each further attempt, and at most an hour.
+    /// [`Outcome::fail_in`](crate::Outcome::fail_in) says it for one attempt.
+    ///
+    /// The tube's own backoff is the better place: it also holds for attempts that are lost with their
+    /// process. [`Backoff::none`] has a failed task tried again immediately.
+    pub fn backoff(mut self, backoff: Backoff) -> Worker {
+        self.retries.backoff = backoff;
+        self
+    }
+
+    /// After how many attempts a task that has failed is buried, if neither it nor its tube has a limit
+    /// ([`TubeOptions::max_attempts`](crate::TubeOptions::max_attempts),
+    /// [`Put::max_attempts`](crate::Put::max_attempts)). Default: 25. Above zero; `u32::MAX` is no limit.
+    ///
+    /// The tube's own limit is the better place: it also holds for tasks that kill their workers, and its
+    /// attempts survive a restart.
+    ///
+    /// # Example: a handler that always fails
+    /// ```
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{Backoff, Store, TaskState};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let id = jobs.put("hopeless")?.id;
+    /// let fails = |_: &Job| Err::<(), _>("it never works");
+    /// let worker = Worker::new(&store).on(&jobs, fails).backoff(Backoff::none()).max_attempts(3);
+    /// assert_eq!(worker.run_until_idle()?.failed, 3);
+    /// assert_eq!(jobs.query().task(id)?.info.state, TaskState::Buried);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn max_attempts(mut self, limit: u32) -> Worker {
+        self.retries.max_attempts = limit;
         self
     }
 
@@ -263,9 +332,10 @@ impl Worker {
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube or a session of
-    /// another store, a concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime)
-    /// of zero, or too long a name. [`Unsupported`](Error::Unsupported):
-    /// [`max_runtime`](Worker::max_runtime) and a tube whose claims do not expire.
+    /// another store, a concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime) or
+    /// [`max_attempts`](Worker::max_attempts) of zero, a [`backoff`](Worker::backoff) that a tube refuses, or
+    /// too long a name. [`Unsupported`](Error::Unsupported): [`max_runtime`](Worker::max_runtime) and a tube
+    /// whose claims do not expire.
     /// [`Io`](Error::Io): a thread could not be started. The errors of every call. Nothing was
     /// started.
     pub fn start(self) -> Result<WorkerHandle> {
@@ -331,7 +401,8 @@ impl Worker {
         let mut parts = self.into_parts(true, ends_when_idle)?;
         for registered in &mut parts.tubes {
             let is_timed = registered.tube.is_timed()?;
-            registered.set_timed(is_timed, parts.max_runtime)?;
+            let info = registered.tube.info()?;
+            registered.begin(is_timed, &info, parts.max_runtime)?;
         }
         Ok(Pool::new(parts))
     }
@@ -341,10 +412,12 @@ impl Worker {
         let mut parts = self.into_parts(false, false)?;
         Ok(CallFuture::new(async move {
             for registered in &mut parts.tubes {
-                let is_timed = registered.tube.to_async().is_timed();
+                let tube = registered.tube.to_async();
+                let about = async { Ok::<_, Error>((tube.is_timed().await?, tube.info().await?)) };
                 // A worker that stops takes no task any more.
-                let Some(is_timed) = unless_raised(&parts.stop, is_timed).await else { break };
-                registered.set_timed(is_timed?, parts.max_runtime)?;
+                let Some(about) = unless_raised(&parts.stop, about).await else { break };
+                let (is_timed, info) = about?;
+                registered.begin(is_timed, &info, parts.max_runtime)?;
             }
             Ok(Pool::new(parts))
         }))
@@ -362,6 +435,7 @@ impl Worker {
             tubes: self.tubes,
             order: self.order,
             max_runtime: self.max_runtime,
+            retries: self.retries,
             groups: Arc::new(Groups::new(self.failure_group)),
             watch: self.watch,
             limit: self.limit,
@@ -388,6 +462,12 @@ impl Worker {
         if self.max_runtime.is_some_and(|most| most.is_zero()) {
             return Err(Error::invalid(
                 "the max_runtime of a worker must be above zero; no limit is the default",
+            ));
+        }
+        self.retries.backoff.check()?;
+        if self.retries.max_attempts == 0 {
+            return Err(Error::invalid(
+                "the max_attempts of a worker must be above zero; u32::MAX is no limit",
             ));
         }
         if let Some(session) = &self.session

@@ -9,16 +9,18 @@ use std::time::Duration;
 use super::handled::Handled;
 use super::job::{Interrupt, JobCore};
 use super::pool::{Lane, Pool};
-use super::report::{Ended, Report};
+use super::report::{Ended, Report, Tally};
+use super::timeout::has_timed_out;
 use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
-use crate::core::TaskEnd;
 use crate::core::verb::{Begin, OfClaim};
 use crate::handle::claim::UNDECODABLE;
+#[cfg(feature = "redb")]
+use crate::handle::job_notes::EndedInTransaction;
+use crate::handle::job_notes::is_of_store;
 use crate::handle::outcome::EndCall;
-use crate::handle::refusals::is_of_store;
 use crate::handle::store_handle::StoreHandle;
-use crate::{Error, Failure, Outcome, Receipt, Result, TaskState};
+use crate::{Error, EventKind, Failure, Outcome, Receipt, Result, TaskState};
 
 /// For how long a task is snoozed whose job the store could not serve.
 const AFTER_REFUSAL: Duration = Duration::from_secs(5);
@@ -40,6 +42,15 @@ pub(super) async fn end_job(
     handled: Handled,
 ) -> bool {
     job.begin_end();
+    #[cfg(feature = "redb")]
+    if let Some(ended) = job.ended_in_transaction() {
+        end_with_transaction(pool, lane, job, ended);
+        return true;
+    }
+    if matches!((&handled, job.interrupted()), (Handled::TimedOut, Interrupt::None)) {
+        end_lost(pool, lane, job);
+        return true;
+    }
     let refusal = refusal(job, &handled);
     let (mut ended, end) = if refusal.is_some() {
         let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
@@ -48,6 +59,9 @@ pub(super) async fn end_job(
         decide(&job.claim().held.handle, job.interrupted(), handled)
     };
     let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
+    if let (Some(registered), End::Call(call)) = (pool.tubes.get(job.place()), &mut end) {
+        pool.retries.apply(registered, job, call);
+    }
     if let Some(delay) = end.take_delay(job) {
         hold_for(pool, job, delay, &end).await;
     }
@@ -62,7 +76,7 @@ pub(super) async fn end_job(
         Ok(state) => {
             job.keep();
             if lane.end(|tally| tally.count(ended)) {
-                pool.report(|| ended_report(job, ended, state, end));
+                pool.report(|| ended_report(job, ended, state, end.into_failure()));
             }
             match refusal {
                 None => true,
@@ -78,10 +92,7 @@ pub(super) async fn end_job(
             }
         }
         Err(Error::NotTaken { .. } | Error::SessionEnded) => {
-            job.keep();
-            if lane.end(|tally| tally.lost += 1) {
-                pool.report(|| lost_report(job));
-            }
+            end_lost(pool, lane, job);
             true
         }
         Err(error) => {
@@ -96,6 +107,17 @@ pub(super) async fn end_job(
     }
 }
 
+/// The claim of a job has ended in a transaction of its handler. What the handler has returned has no effect.
+#[cfg(feature = "redb")]
+fn end_with_transaction(pool: &Pool, lane: &Lane, job: &JobCore, ended: EndedInTransaction) {
+    let EndedInTransaction { kind, state, failure } = ended;
+    let end = Ended::of(kind);
+    job.keep();
+    if lane.end(|tally| tally.count(end)) {
+        pool.report(|| ended_report(job, end, state, failure));
+    }
+}
+
 impl Ended {
     /// How a job has ended that ends with this call.
     fn by(call: &EndCall) -> Ended {
@@ -103,19 +125,31 @@ impl Ended {
             EndCall::Ack(_) => Ended::Done,
             EndCall::Release(_) => Ended::Released,
             EndCall::Snooze(_) => Ended::Snoozed,
-            EndCall::End(task) => match task.request.end {
-                TaskEnd::Ack { .. } => Ended::Done,
-                TaskEnd::Advance(_) => Ended::Advanced,
-                TaskEnd::Release { .. } => Ended::Released,
-                TaskEnd::Snooze { .. } => Ended::Snoozed,
-                TaskEnd::Fail { .. } => Ended::Failed,
-                TaskEnd::Bury(_) => Ended::Buried,
-            },
+            EndCall::End(task) => Ended::of(task.request.end.kind()),
+        }
+    }
+
+    /// How a job has ended whose end has this kind.
+    fn of(kind: EventKind) -> Ended {
+        match kind {
+            EventKind::Advance => Ended::Advanced,
+            EventKind::Release => Ended::Released,
+            EventKind::Snooze => Ended::Snoozed,
+            EventKind::Fail => Ended::Failed,
+            EventKind::Bury => Ended::Buried,
+            _ => Ended::Done,
         }
     }
 }
 
 impl End {
+    fn into_failure(self) -> Option<Failure> {
+        match self {
+            End::Call(call) => call.into_failure(),
+            End::Keep | End::Blocked => None,
+        }
+    }
+
     /// Takes the delay that a tube without delays does not have. `None` if there is none to wait for:
     /// the task has had its last attempt, for instance.
     fn take_delay(&mut self, job: &JobCore) -> Option<Duration> {
@@ -177,7 +211,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
             let call = EndCall::bury(Failure::new(UNDECODABLE, error.to_string()));
             return (Ended::Undecodable, Ok(End::Call(call)));
         }
-        (_, Handled::Dropped) => Outcome::release(),
+        (_, Handled::Dropped | Handled::TimedOut) => Outcome::release(),
     };
     match outcome.into_call(handle) {
         Ok(Some(call)) => (Ended::by(&call), Ok(End::Call(call))),
@@ -277,18 +311,30 @@ where
     Ok(receipt.state)
 }
 
-fn ended_report(job: &JobCore, end: Ended, state: TaskState, how: End) -> Report {
-    let failure = match how {
-        End::Call(call) => call.into_failure(),
-        End::Keep | End::Blocked => None,
-    };
+fn ended_report(job: &JobCore, end: Ended, state: TaskState, failure: Option<Failure>) -> Report {
     let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
     Report::Ended { tube, id, attempt, end, state, failure, ran: job.ran() }
 }
 
-fn lost_report(job: &JobCore) -> Report {
-    let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
-    Report::Lost { tube, id, attempt, ran: job.ran() }
+/// The claim of a job has ended before the job.
+fn end_lost(pool: &Pool, lane: &Lane, job: &JobCore) {
+    job.keep();
+    let limit = pool.tubes.get(job.place()).and_then(|registered| registered.limit);
+    let has_timed_out = has_timed_out(job, limit);
+    let count = |tally: &mut Tally| {
+        *(if has_timed_out { &mut tally.timed_out } else { &mut tally.lost }) += 1;
+    };
+    if lane.end(count) {
+        let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
+        let ran = job.ran();
+        pool.report(|| {
+            if has_timed_out {
+                Report::TimedOut { tube, id, attempt, ran }
+            } else {
+                Report::Lost { tube, id, attempt, ran }
+            }
+        });
+    }
 }
 
 #[cfg(test)]

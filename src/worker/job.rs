@@ -18,7 +18,9 @@ use crate::base::micros::{duration, micros_ceil};
 use crate::base::signal::Signal;
 use crate::base::sync::Mutex;
 use crate::core::list::{Checkpoint, Park};
-use crate::handle::refusals::Refusals;
+#[cfg(feature = "redb")]
+use crate::handle::job_notes::EndedInTransaction;
+use crate::handle::job_notes::JobNotes;
 use crate::values::body::{Coder, Decoded};
 use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Result};
 
@@ -32,8 +34,8 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Res
 /// [`NotTaken`](Error::NotTaken).
 ///
 /// The worker holds the claim, so that a handler needs no heartbeat. [`renew`](Claim::renew) replaces
-/// that hold: the claim expires when the time of the last `renew` has elapsed. A handler that ends the
-/// claim in a transaction of the application returns [`Outcome::detach`](crate::Outcome::detach).
+/// that hold: the claim expires when the time of the last `renew` has elapsed. A handler may end the claim
+/// in a [transaction](crate::Store) of the application: what it returns after that has no effect.
 ///
 /// The texts describe the calls that block; those of an [`AsyncJob`] block no thread.
 ///
@@ -79,7 +81,7 @@ impl<T, M: Mode> Deref for Job<T, M> {
 
 impl<T, M: Mode> Job<T, M> {
     pub(super) fn new(core: Arc<JobCore>, decoded: Decoded<T>, coder: Coder<T>) -> Job<T, M> {
-        let claim = core.claim.shown(decoded, coder, core.refusals.clone());
+        let claim = core.claim.shown(decoded, coder, core.notes.clone());
         Job { core, claim }
     }
 
@@ -193,7 +195,7 @@ pub(super) struct JobCore {
     began: u64,
     interrupt: Mutex<Interrupt>,
     /// Why the store could not carry out the last call of the handler.
-    refusals: Arc<Refusals>,
+    notes: Arc<JobNotes>,
     /// The claim has ended, or is left to the session: dropping it must not release the task.
     is_kept: AtomicBool,
     /// The handler has given it back, and the attempt does not count.
@@ -238,7 +240,7 @@ impl JobCore {
             is_snoozed: AtomicBool::new(false),
             began,
             interrupt: Mutex::new(Interrupt::None),
-            refusals: Arc::default(),
+            notes: Arc::default(),
             is_kept: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             claim_end: Mutex::new(None),
@@ -260,7 +262,13 @@ impl JobCore {
 
     /// Why the store could not carry out the last call of the handler.
     pub(super) fn refusal(&self) -> Option<Error> {
-        self.refusals.last()
+        self.notes.refusal()
+    }
+
+    /// How a transaction of its handler has ended the claim.
+    #[cfg(feature = "redb")]
+    pub(super) fn ended_in_transaction(&self) -> Option<EndedInTransaction> {
+        self.notes.ended_in_transaction()
     }
 
     pub(super) fn tube(&self) -> Arc<str> {
@@ -340,7 +348,7 @@ impl JobCore {
 
     /// The signal that is raised when the claim ends; `None` if it has ended. All waits of a job
     /// share one, so that a loop that waits again and again asks the owner of the store once.
-    fn claim_end(&self) -> Option<Arc<Signal>> {
+    pub(super) fn claim_end(&self) -> Option<Arc<Signal>> {
         let known = self.claim_end.lock().clone();
         if known.as_ref().is_some_and(|signal| !signal.is_raised()) {
             return known;

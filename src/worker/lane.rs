@@ -21,6 +21,7 @@ use super::report::Report;
 use super::source::{Handler, HandlerFuture};
 use super::spawned;
 use super::stop::Taking;
+use super::timeout::until_timeout;
 use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
 use crate::base::user_code::{catch_panic, panic_to_error};
@@ -192,7 +193,10 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
             panic_to_error(|| handler(job.clone())).unwrap_or_else(Handled::Panicked)
         }
         Handler::Async(handler) => match panic_to_error(|| handler(job.clone())) {
-            Ok(future) => handle_async(pool, lane, future).await,
+            Ok(future) => {
+                let future = until_timeout(job.clone(), registered.limit, catch_panics(future));
+                handle_async(pool, lane, future).await
+            }
             Err(why) => Handled::Panicked(why),
         },
     };
@@ -217,10 +221,14 @@ async fn hold(pool: &Pool, job: &JobCore) {
 }
 
 /// Runs the future of a handler here, or where the caller wants it.
-async fn handle_async(pool: &Pool, lane: &Lane, future: HandlerFuture) -> Handled {
+async fn handle_async(
+    pool: &Pool,
+    lane: &Lane,
+    future: impl Future<Output = Handled> + Send + 'static,
+) -> Handled {
     match &pool.spawn {
-        None => catch_panics(future).await,
-        Some(spawn) => spawned::run(spawn, lane.handler_thread.clone(), catch_panics(future)).await,
+        None => future.await,
+        Some(spawn) => spawned::run(spawn, lane.handler_thread.clone(), future).await,
     }
 }
 

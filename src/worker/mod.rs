@@ -138,10 +138,12 @@ mod order;
 mod pause;
 mod pool;
 mod report;
+mod retries;
 mod source;
 mod spawned;
 mod stop;
 mod stopper;
+mod timeout;
 
 pub use builder::Worker;
 pub use future::WorkerFuture;

@@ -13,6 +13,7 @@ use super::job::JobCore;
 use super::order::{NO_TUBE, Order, TakeOrder};
 use super::pause::{Begun, Pause};
 use super::report::{Left, Report, Tally};
+use super::retries::Retries;
 use super::source::Registered;
 use crate::base::signal::Signal;
 use crate::base::sync::thread::{self, ThreadId};
@@ -40,6 +41,7 @@ pub(super) struct Pool {
     /// The place of the tube that gave the last task.
     pub(super) last_tube: AtomicUsize,
     pub(super) max_runtime: Option<Duration>,
+    pub(super) retries: Retries,
     pub(super) groups: Arc<Groups>,
     pub(super) watch: Option<Watch>,
     /// How many further jobs may begin; `None` without a limit.
@@ -65,6 +67,7 @@ pub(super) struct Parts {
     pub(super) tubes: Vec<Registered>,
     pub(super) order: Order,
     pub(super) max_runtime: Option<Duration>,
+    pub(super) retries: Retries,
     pub(super) groups: Arc<Groups>,
     pub(super) watch: Option<Watch>,
     pub(super) limit: Option<u64>,
@@ -104,6 +107,7 @@ impl Pool {
             order: parts.order,
             last_tube: AtomicUsize::new(NO_TUBE),
             max_runtime: parts.max_runtime,
+            retries: parts.retries,
             groups: parts.groups,
             watch: parts.watch,
             permits: parts.limit.map(AtomicU64::new),

@@ -41,6 +41,20 @@ pub enum Report {
         /// How long the job ran.
         ran: Duration,
     },
+    /// A job has run for as long as it may, and its claim has expired: see
+    /// [`max_runtime`](super::Worker::max_runtime). The attempt counts. An async handler was dropped; what a
+    /// handler on a thread has returned is ignored.
+    #[non_exhaustive]
+    TimedOut {
+        /// The tube of the task.
+        tube: Arc<str>,
+        /// The id of the task.
+        id: u64,
+        /// Which attempt it was; the first one is 1.
+        attempt: u32,
+        /// How long the job ran.
+        ran: Duration,
+    },
     /// A job has ended, and its end could not be stored, nor could it be repeated: see
     /// [the module](super#stops-and-errors). The task is released and will be worked on again. After
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the end may take effect later.
@@ -116,6 +130,8 @@ pub struct Tally {
     pub detached: u64,
     /// Jobs that returned after their claim had ended.
     pub lost: u64,
+    /// Jobs that ran for as long as they may.
+    pub timed_out: u64,
     /// Jobs whose end could not be stored.
     pub not_stored: u64,
     /// Jobs that [`stop`](super::WorkerHandle::stop) did not wait for. Their tasks were snoozed.
@@ -127,10 +143,10 @@ impl Tally {
     #[must_use]
     pub fn jobs(&self) -> u64 {
         let Tally { done, advanced, released, snoozed, suspended, failed, panicked, .. } = self;
-        let Tally { buried, undecodable, detached, lost, not_stored, left, .. } = self;
+        let Tally { buried, undecodable, detached, lost, timed_out, not_stored, left, .. } = self;
         [done, advanced, released, snoozed, suspended, failed, panicked]
             .into_iter()
-            .chain([buried, undecodable, detached, lost, not_stored, left])
+            .chain([buried, undecodable, detached, lost, timed_out, not_stored, left])
             .sum()
     }
 
@@ -161,6 +177,7 @@ impl Tally {
         self.undecodable += other.undecodable;
         self.detached += other.detached;
         self.lost += other.lost;
+        self.timed_out += other.timed_out;
         self.not_stored += other.not_stored;
         self.left += other.left;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::handled::Handled;
 use super::job::{AsyncJob, Job, JobCore};
-use crate::{Error, IntoOutcome, Result, Tube};
+use crate::{Backoff, Error, IntoOutcome, Result, Tube, TubeInfo};
 
 /// A tube and its handler.
 pub(super) struct Registered {
@@ -16,6 +16,10 @@ pub(super) struct Registered {
     pub(super) handler: Handler,
     /// Its driver has delays. Known once the worker has begun.
     pub(super) is_timed: bool,
+    /// The delays of its tube between attempts.
+    pub(super) backoff: Backoff,
+    /// How long a job may run, as the worker and the tube say when the worker begins.
+    pub(super) limit: Option<Duration>,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
 }
@@ -69,16 +73,26 @@ impl Registered {
 
     fn new<T>(tube: &Tube<T>, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
-        Registered { tube: tube.to_bytes(), handler, is_timed: false, is_dropped }
+        Registered {
+            tube: tube.to_bytes(),
+            handler,
+            is_timed: false,
+            backoff: Backoff::none(),
+            limit: None,
+            is_dropped,
+        }
     }
 
-    /// Refuses a `max_runtime` for claims that do not expire.
-    pub(super) fn set_timed(
+    /// Notes what its tube is. Refuses a `max_runtime` for claims that do not expire.
+    pub(super) fn begin(
         &mut self,
         is_timed: bool,
+        info: &TubeInfo,
         max_runtime: Option<Duration>,
     ) -> Result<()> {
         self.is_timed = is_timed;
+        self.backoff = info.backoff;
+        self.limit = max_runtime.into_iter().chain(info.max_runtime).min();
         if is_timed || max_runtime.is_none() {
             return Ok(());
         }

@@ -64,7 +64,7 @@ const TESTS: &[(&str, &str)] = &[
     ),
     ("worker::futures::idle_future_is_woken_for_tasks_only", WAKES),
     ("worker::invariants::subscriber_that_reads_nothing_delays_no_worker", BUFFER),
-    ("worker::limits::job_is_lost_after_the_longest_time_that_it_may_run", AGE),
+    ("worker::limits::job_times_out_after_the_longest_time_that_it_may_run", AGE),
     ("worker::stop::job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed", AGE),
 ];
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::worker::{Ended, Job as WorkerJob, Order, Report, Worker};
-use tubewell::{Error, FIFO, FIFOTTL, Result, Store, TaskState, Tube};
+use tubewell::{Backoff, Error, FIFO, FIFOTTL, Result, Store, TaskState, Tube};
 
 use crate::durability::options_of;
 use crate::listing::tasks_in;
@@ -52,7 +52,9 @@ pub fn run(job: &Job) {
     let reports = Arc::new(ReportWriter::new());
     let store = Store::open(&job.path).unwrap();
     let (written, seed) = (reports.clone(), job.seed);
-    let mut worker = Worker::new(&store).concurrency(4).order(Order::RoundRobin);
+    let worker = Worker::new(&store).concurrency(4).order(Order::RoundRobin);
+    // The parent waits for the end of all jobs.
+    let mut worker = worker.backoff(Backoff::none());
     worker = worker.watch(move |report| ended(report, &written));
     for line in LINES {
         let [jobs, parts] = tubes(&store, line);

@@ -226,11 +226,11 @@ fn job_that_waits_is_woken_when_its_claim_expires() {
             thread::yield_now();
         }
         // The claim may not be held for the time yet: let it pass again.
-        while worker.tally().lost == 0 {
+        while worker.tally().timed_out == 0 {
             tubewell::explored::pass(ms(10));
             thread::yield_now();
         }
-        assert_eq!(worker.wait().unwrap().lost, 1);
+        assert_eq!(worker.wait().unwrap().timed_out, 1);
         verify_and_close(&store);
     });
 }

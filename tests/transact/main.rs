@@ -22,6 +22,7 @@ mod beside;
 mod calls;
 mod files;
 mod inside;
+mod jobs;
 mod kills;
 mod metrics;
 mod outages;

@@ -112,7 +112,7 @@ fn shorter_limit_of_the_worker_and_its_tube_holds() {
             if let Some(most) = worker {
                 runs = runs.max_runtime(secs(most));
             }
-            assert_eq!(form.start(runs).wait().unwrap().lost, 1, "{tube:?} {worker:?}");
+            assert_eq!(form.start(runs).wait().unwrap().timed_out, 1, "{tube:?} {worker:?}");
             let failure = case.tube.query().task(id).unwrap().info.failure.unwrap();
             assert_eq!(failure.group, "expired");
         }
@@ -204,7 +204,7 @@ fn job_that_ends_within_the_reclaim_delay_keeps_its_task() {
                 let refused = if is_done { Ok(()) } else { Err(Error::NotTaken { id }) };
                 assert_eq!(job.progress(1, 2), refused);
             });
-            assert_eq!((tally.done, tally.lost), if is_done { (1, 0) } else { (0, 1) });
+            assert_eq!((tally.done, tally.timed_out), if is_done { (1, 0) } else { (0, 1) });
             assert_eq!(case.state(id), if is_done { None } else { Some(TaskState::Buried) });
         }
     });
@@ -231,8 +231,8 @@ fn wall_clock_that_jumps_back_changes_nothing_for_a_worker() {
         };
         let worker = form.on(Worker::new(&case.store), &case.tube, jump);
         let worker = form.start(worker.max_runtime(secs(10)).limit(2));
-        // The task of the lost job is ready at its old place, and is taken again.
-        assert_eq!(worker.wait().unwrap().lost, 2);
+        // The task of the job is ready at its old place, and is taken again.
+        assert_eq!(worker.wait().unwrap().timed_out, 2);
         let worker = form.on(Worker::new(&case.store), &case.tube, |_: &Job| ());
         let worker = form.start(worker.limit(2));
         wait_until(|| case.tube.statistics().unwrap().tasks.total == 1);

@@ -132,7 +132,7 @@ fn task_is_held_without_a_limit_while_its_job_runs() {
 /// Q332
 /// Difference: the claim expires as by the ttr. A thread cannot be ended, so its job runs on.
 #[test]
-fn job_is_lost_after_the_longest_time_that_it_may_run() {
+fn job_times_out_after_the_longest_time_that_it_may_run() {
     in_every_form(|form| {
         let case = Case::with(FIFOTTL, TubeOptions::new().max_attempts(2));
         let id = case.put("x");
@@ -147,10 +147,10 @@ fn job_is_lost_after_the_longest_time_that_it_may_run() {
         };
         let worker = form.on(Worker::new(&case.store), &case.tube, hang).watch(watch);
         let tally = form.start(worker.max_runtime(secs(10)).limit(2)).wait().unwrap();
-        assert_eq!((tally.lost, tally.done), (2, 0));
+        assert_eq!((tally.timed_out, tally.done), (2, 0));
         assert!(reports.lock().unwrap().iter().all(|report| matches!(
             report,
-            Report::Lost { ran, .. } if *ran == secs(10)
+            Report::TimedOut { ran, .. } if *ran == secs(10)
         )));
         let info = case.tube.query().task(id).unwrap().info;
         let failure = info.failure.unwrap();

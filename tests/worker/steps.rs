@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tubewell::worker::{AsyncJob, Ended, Job, Worker};
-use tubewell::{Error, FIFOTTL, Outcome, Put, Result, Store, TaskState, Tube, TubeOptions, Update};
+use tubewell::{
+    Backoff, Error, FIFOTTL, Outcome, Put, Result, Store, TaskState, Tube, TubeOptions, Update,
+};
 
 use super::support::*;
 use crate::stores::{self, ManualClock};
@@ -48,7 +50,8 @@ fn step_that_is_a_future_is_stored_too() {
         case.put("x");
         let ledger = Ledger::default();
         let inside = ledger.clone();
-        let worker = Worker::new(&case.store).on_async(&case.tube, move |job: AsyncJob| {
+        let worker = Worker::new(&case.store).backoff(Backoff::none());
+        let worker = worker.on_async(&case.tube, move |job: AsyncJob| {
             let ledger = inside.clone();
             async move {
                 let one = job.step("one", async || note(&ledger, "one")).await?;

@@ -11,7 +11,7 @@ mod running;
 use std::sync::Arc;
 
 use tubewell::worker::Worker;
-use tubewell::{Store, Tube};
+use tubewell::{Backoff, Store, Tube};
 
 use crate::args::{Order, Work};
 use crate::failure::{CommandResult, Exit, Failure};
@@ -35,7 +35,9 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
     }
     let policy = Policy::of(args, store)?;
     check(&policy, &tubes)?;
-    let mut worker = Worker::new(store).session(&session).concurrency(args.jobs.into());
+    // What becomes of a command that fails is the policy's.
+    let worker = Worker::new(store).backoff(Backoff::none()).max_attempts(u32::MAX);
+    let mut worker = worker.session(&session).concurrency(args.jobs.into());
     worker = worker.order(match args.order {
         Order::Listed => tubewell::worker::Order::Listed,
         Order::RoundRobin => tubewell::worker::Order::RoundRobin,

@@ -1,6 +1,7 @@
 //! Claims.
 
 use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use tubewell_drivers::{Header, NEVER, Table, Value};
@@ -134,9 +135,13 @@ pub(crate) struct ClaimKey {
     pub(crate) epoch: u64,
 }
 
-/// A new claim, as a take returns it.
+/// A new claim, as a take returns it. A take moves it through its callers: it is a pointer.
 #[derive(Clone, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct Grant(Box<Granted>);
+
+/// What is granted with a claim.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
     pub(crate) tube: TubeNo,
     pub(crate) name: Arc<str>,
     pub(crate) id: u64,
@@ -158,7 +163,30 @@ pub(crate) struct Grant {
 impl Grant {
     /// The claim, for calls that need it to be current.
     pub(crate) fn key(&self) -> ClaimKey {
-        let Grant { tube, id, session, epoch, .. } = *self;
+        let Granted { tube, id, session, epoch, .. } = **self;
         ClaimKey { tube, id, session, epoch }
+    }
+}
+
+impl From<Granted> for Grant {
+    #[inline]
+    fn from(granted: Granted) -> Grant {
+        Grant(Box::new(granted))
+    }
+}
+
+impl Deref for Grant {
+    type Target = Granted;
+
+    #[inline]
+    fn deref(&self) -> &Granted {
+        &self.0
+    }
+}
+
+impl DerefMut for Grant {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Granted {
+        &mut self.0
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::request::{PutRequest, check_size};
 use crate::base::tube_no::TubeNo;
-use crate::{Failure, Result};
+use crate::{EventKind, Failure, Result};
 
 /// How its holder ends a task. Delays are in microseconds.
 #[derive(Clone, Debug)]
@@ -54,6 +54,27 @@ pub(crate) struct PutInto {
 }
 
 impl TaskEnd {
+    /// The event that reports it, unless the attempt was the last one.
+    pub(crate) fn kind(&self) -> EventKind {
+        match self {
+            TaskEnd::Ack { .. } => EventKind::Ack,
+            TaskEnd::Advance(_) => EventKind::Advance,
+            TaskEnd::Release { .. } => EventKind::Release,
+            TaskEnd::Snooze { .. } => EventKind::Snooze,
+            TaskEnd::Fail { .. } => EventKind::Fail,
+            TaskEnd::Bury(_) => EventKind::Bury,
+        }
+    }
+
+    /// Why the attempt has failed, or the task is buried.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match self {
+            TaskEnd::Fail { failure, .. } => Some(failure),
+            TaskEnd::Bury(failure) => failure.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether the attempt does not count.
     pub(crate) fn forgives(&self) -> bool {
         matches!(self, TaskEnd::Snooze { .. })

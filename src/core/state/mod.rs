@@ -52,7 +52,7 @@ pub(in crate::core) use calendars::Expression;
 pub(super) use chores::{Chores, mark_of_purge};
 pub(in crate::core) use claim::KnownSteps;
 pub(super) use claim::Parked;
-pub(crate) use claim::{ClaimKey, ClaimState, Expiry, Grant};
+pub(crate) use claim::{ClaimKey, ClaimState, Expiry, Grant, Granted};
 pub(super) use claims::Claims;
 pub(crate) use config::Config;
 pub(crate) use core::Core;

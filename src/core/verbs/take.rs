@@ -16,7 +16,7 @@ use crate::commit::Visibility;
 use crate::core::catalog::TubeHead;
 use crate::core::state::holders::Holders;
 use crate::core::state::window::{Rank, ReadUpTo, WindowEntry, WindowSlot};
-use crate::core::state::{Buffer, ClaimState, Core, Counted, Definition, Grant, Timer};
+use crate::core::state::{Buffer, ClaimState, Core, Counted, Definition, Grant, Granted, Timer};
 use crate::{Error, EventKind, Result, SessionId, TaskState};
 
 /// The maximum number of tasks that one call takes while it holds the lock.
@@ -363,30 +363,29 @@ impl Core {
         header: Header,
         row: Option<Value>,
     ) -> Grant {
-        let mut grant = Grant {
+        let tube = self.tubes.get(number);
+        let definition = tube.map(|tube| &tube.definition);
+        let most = definition.and_then(|definition| definition.policies.max_attempts);
+        let mut granted = Granted {
             tube: number,
-            name: Arc::default(),
+            name: definition.map_or_else(Arc::default, |definition| definition.name.clone()),
             id,
             epoch,
             session,
-            buffer: Buffer::File,
+            buffer: tube.map_or(Buffer::File, |tube| tube.buffer),
             table: Table::Bodies,
             key: Vec::new(),
             row,
+            attempts_left: definition.and_then(|_| header.attempts_left(most)),
             header,
-            attempts_left: None,
             counted: None,
         };
-        let Some(tube) = self.tubes.get(number) else { return grant };
-        grant.name = tube.definition.name.clone();
-        grant.buffer = tube.buffer;
-        grant.attempts_left = grant.header.attempts_left(tube.definition.policies.max_attempts);
-        if grant.row.is_none() {
-            (grant.table, grant.key) = row_with_body(&tube.definition, id, &grant.header);
-            let buffer = &self.buffers[grant.buffer];
-            grant.row = buffer.edits.get(grant.table, &grant.key).flatten().cloned();
+        if let (Some(definition), None) = (definition, &granted.row) {
+            (granted.table, granted.key) = row_with_body(definition, id, &granted.header);
+            let buffer = &self.buffers[granted.buffer];
+            granted.row = buffer.edits.get(granted.table, &granted.key).flatten().cloned();
         }
-        grant
+        granted.into()
     }
 
     /// The row that ends with the body of a task that was taken, as it is stored now: the record

@@ -40,6 +40,17 @@ enum Edited {
     End { key: ClaimKey, kind: EventKind, fate: Fate },
 }
 
+impl Edited {
+    /// The state of a task whose claim ends.
+    fn state(&self) -> Option<(u64, TaskState)> {
+        match self {
+            Edited::Put(_) => None,
+            Edited::Ack { key, .. } => Some((key.id, TaskState::Done)),
+            Edited::End { key, fate, .. } => Some((key.id, TaskState::on_shelf(fate.shelf))),
+        }
+    }
+}
+
 impl TransactionCall {
     fn tube(&self) -> TubeNo {
         match self {
@@ -123,9 +134,13 @@ impl Core {
         self.check_space_in_file(0, 1)
     }
 
-    /// Decides the calls of a transaction, all or none. The edits stay in a layer of their own until
+    /// Decides the calls of a transaction, all or none. Returns the states of the tasks whose claims end. The
+    /// edits stay in a layer of their own until
     /// [`begin_transaction_commit`](Core::begin_transaction_commit).
-    pub(crate) fn decide_transaction(&mut self, calls: Vec<TransactionCall>) -> Result<()> {
+    pub(crate) fn decide_transaction(
+        &mut self,
+        calls: Vec<TransactionCall>,
+    ) -> Result<Vec<(u64, TaskState)>> {
         let first = self.buffers[Buffer::File].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
         let numbers: Vec<TubeNo> = calls.iter().map(TransactionCall::tube).collect();
@@ -146,6 +161,7 @@ impl Core {
         });
         match edited {
             Ok(edited) => {
+                let states = edited.iter().filter_map(Edited::state).collect();
                 self.publish_together(|core| {
                     for call in edited {
                         core.apply_transaction_call(call);
@@ -162,7 +178,7 @@ impl Core {
                     chores,
                     counted,
                 });
-                Ok(())
+                Ok(states)
             }
             Err(error) => {
                 self.undo.end_transaction();

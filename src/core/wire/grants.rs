@@ -4,14 +4,14 @@ use tubewell_drivers::{Record, Table, Value, encode};
 
 use super::basic::{Wire, put_bytes};
 use super::input::{Input, Malformed};
-use crate::core::state::Grant;
+use crate::core::state::{Grant, Granted};
 
 /// The claim, the record of the task as the file has it, and a body that is not part of the record.
 /// The row must have been read. The receiver has the header and the row; it does not know where they
 /// are stored, and waits for no count of the take.
 impl Wire for Grant {
     fn put(&self, out: &mut Vec<u8>) {
-        let Grant { tube, name, id, epoch, session, header, buffer, attempts_left, .. } = self;
+        let Granted { tube, name, id, epoch, session, header, buffer, attempts_left, .. } = &**self;
         tube.put(out);
         name.put(out);
         id.put(out);
@@ -41,7 +41,7 @@ impl Wire for Grant {
                 return Err(Malformed::Invalid("a body has another length"));
             }
         }
-        Ok(Grant {
+        Ok(Grant::from(Granted {
             tube,
             name,
             id,
@@ -54,6 +54,6 @@ impl Wire for Grant {
             row: Some(row),
             attempts_left,
             counted: None,
-        })
+        }))
     }
 }

@@ -14,8 +14,8 @@ use crate::core::list::{Limit, OwnerOfClaim, Renew, Snooze};
 use crate::core::verb::{Begin, Named, OfClaim, Verb};
 use crate::core::{ClaimKey, Grant};
 use crate::handle::call;
+use crate::handle::job_notes::JobNotes;
 use crate::handle::mode::Call;
-use crate::handle::refusals::Refusals;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::runtime::when_full::WhenFull;
 use crate::{ClaimToken, Error, Owner, Result};
@@ -33,14 +33,14 @@ pub(crate) struct Held {
     pub(crate) step_names: Mutex<BTreeSet<Box<str>>>,
     /// Set for the claim that a job shows to its handler: notes the calls that the store could not
     /// carry out.
-    refusals: Option<Arc<Refusals>>,
+    notes: Option<Arc<JobNotes>>,
 }
 
 impl Held {
     pub(super) fn new(handle: StoreHandle, guard: Option<Arc<SessionGuard>>, grant: Grant) -> Held {
         let step_names = Mutex::new(BTreeSet::new());
-        let (release_on_drop, is_found, refusals) = (true, false, None);
-        Held { handle, guard, grant, release_on_drop, is_found, step_names, refusals }
+        let (release_on_drop, is_found, notes) = (true, false, None);
+        Held { handle, guard, grant, release_on_drop, is_found, step_names, notes }
     }
 
     /// The claim that a session has, found by the id of its task.
@@ -56,10 +56,16 @@ impl Held {
 
     /// The same claim for the handler of a job: its drop releases nothing, and its refused calls are
     /// noted.
-    pub(super) fn shown(&self, refusals: Arc<Refusals>) -> Held {
+    pub(super) fn shown(&self, notes: Arc<JobNotes>) -> Held {
         let mut held = Held::found(self.handle.clone(), self.guard.clone(), self.grant.clone());
-        held.refusals = Some(refusals);
+        held.notes = Some(notes);
         held
+    }
+
+    /// The notes of the worker, if this is the claim that a job shows to its handler.
+    #[cfg(feature = "redb")]
+    pub(crate) fn notes(&self) -> Option<&Arc<JobNotes>> {
+        self.notes.as_ref()
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -97,15 +103,15 @@ impl Held {
     }
 
     fn note<V: Verb>(&self, answer: &Result<V::Answer>) {
-        if let Some(refusals) = &self.refusals {
-            refusals.note::<V>(answer);
+        if let Some(notes) = &self.notes {
+            notes.note::<V>(answer);
         }
     }
 
     /// The handler of a job goes on: what the store could not carry out before was no obstacle.
     pub(crate) fn goes_on(&self) {
-        if let Some(refusals) = &self.refusals {
-            refusals.clear();
+        if let Some(notes) = &self.notes {
+            notes.clear();
         }
     }
 
@@ -116,9 +122,9 @@ impl Held {
         verb: Result<V>,
     ) -> M::Answer<V::Answer> {
         let answer = M::make(self.call(), verb);
-        match &self.refusals {
+        match &self.notes {
             None => answer,
-            Some(refusals) => M::noted::<V>(answer, refusals),
+            Some(notes) => M::noted::<V>(answer, notes),
         }
     }
 

@@ -98,10 +98,24 @@ impl EndCall {
     /// The failure that it reports.
     pub(crate) fn into_failure(self) -> Option<Failure> {
         let EndCall::End(task) = self else { return None };
-        match task.request.end {
-            TaskEnd::Fail { failure, .. } => Some(failure),
-            TaskEnd::Bury(failure) => failure,
-            _ => None,
+        task.request.end.failure().cloned()
+    }
+
+    /// Delays the next attempt of a task that has failed without a delay of its own.
+    pub(crate) fn delay_failed(&mut self, by: Duration) {
+        if let EndCall::End(task) = self
+            && let TaskEnd::Fail { delay: delay @ None, .. } = &mut task.request.end
+        {
+            *delay = Some(micros_ceil(by)).filter(|delay| *delay > 0);
+        }
+    }
+
+    /// Buries a task that has failed.
+    pub(crate) fn bury_failed(&mut self) {
+        if let EndCall::End(task) = self
+            && let TaskEnd::Fail { failure, .. } = &mut task.request.end
+        {
+            task.request.end = TaskEnd::Bury(Some(failure.clone()));
         }
     }
 

@@ -11,7 +11,6 @@ use crate::by_id;
 use crate::state::Kind;
 
 /// How the load has a claim.
-#[expect(clippy::large_enum_variant, reason = "a load has few")]
 pub(super) enum Held {
     Claim(Claim),
     /// The session of this handle has it.

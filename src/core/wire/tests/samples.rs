@@ -9,7 +9,7 @@ use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
 use super::{Random, Sample};
 use crate::base::moment::{Moment, system_time};
 use crate::base::tube_no::TubeNo;
-use crate::core::state::Grant;
+use crate::core::state::{Grant, Granted};
 use crate::core::verb::TubeRef;
 use crate::values::kinds::KindSet;
 use crate::{Error, Failure, Result, SessionId, Task, TaskInfo};
@@ -221,7 +221,7 @@ impl Sample for Grant {
             Body::Inline(bytes) => encode(id, &header, bytes),
             Body::Separate(row, _) => row.clone(),
         };
-        Grant {
+        Grant::from(Granted {
             tube: TubeNo::sample(random),
             name: Sample::sample(random),
             id,
@@ -234,6 +234,6 @@ impl Sample for Grant {
             row: Some(row),
             attempts_left: Sample::sample(random),
             counted: None,
-        }
+        })
     }
 }

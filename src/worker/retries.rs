@@ -1,0 +1,39 @@
+//! What a worker does about failed attempts that nothing limits: a handler that always fails must not be called
+//! thousands of times a second, and for ever.
+
+use std::time::Duration;
+
+use super::job::JobCore;
+use super::source::Registered;
+use crate::Backoff;
+use crate::handle::outcome::EndCall;
+
+/// The attempts of tasks that have no limit of attempts, and whose tubes have none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retries {
+    pub(super) backoff: Backoff,
+    pub(super) max_attempts: u32,
+}
+
+impl Default for Retries {
+    /// 25 attempts in some 15 hours.
+    fn default() -> Retries {
+        let backoff = Backoff::exponential(Duration::from_secs(1));
+        Retries { backoff: backoff.cap(Duration::from_secs(3600)), max_attempts: 25 }
+    }
+}
+
+impl Retries {
+    /// Changes the end of an attempt that has failed, if nothing limits the attempts of its task.
+    pub(super) fn apply(&self, registered: &Registered, job: &JobCore, call: &mut EndCall) {
+        let claim = job.claim();
+        if claim.attempts_left().is_some() {
+            return;
+        }
+        if claim.attempt() >= self.max_attempts {
+            call.bury_failed();
+        } else if registered.is_timed && registered.backoff == Backoff::none() {
+            call.delay_failed(self.backoff.delay(claim.id(), claim.attempt()));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The limit of time of jobs. A handler that is a future is dropped when the claim has ended because the time has
+//! elapsed, so that its place is free. A handler on a thread can only be told: its job is counted when it returns.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::handled::Handled;
+use super::job::JobCore;
+use crate::base::signal::SignalWait;
+
+/// How much sooner than the limit the claim may end, on the clock of its job: the claim begins first.
+const EARLY: Duration = Duration::from_millis(100);
+
+/// Whether a job whose claim has ended has run for as long as it may.
+pub(super) fn has_timed_out(job: &JobCore, limit: Option<Duration>) -> bool {
+    limit.is_some_and(|limit| job.ran().saturating_add(EARLY) >= limit)
+}
+
+/// Runs a handler until it ends, or until its time has elapsed. The handler is dropped then.
+pub(super) async fn until_timeout(
+    job: Arc<JobCore>,
+    limit: Option<Duration>,
+    handler: impl Future<Output = Handled>,
+) -> Handled {
+    let Some(ended) = limit.and_then(|_| job.claim_end()) else { return handler.await };
+    let mut handler = pin!(handler);
+    let mut ended = Some(SignalWait::new(&ended));
+    poll_fn(|context| {
+        if let Poll::Ready(handled) = handler.as_mut().poll(context) {
+            return Poll::Ready(handled);
+        }
+        let Some(wait) = &mut ended else { return Poll::Pending };
+        if wait.poll(context.waker()).is_pending() {
+            return Poll::Pending;
+        }
+        // A task that was deleted is for the handler to see, as without a limit.
+        ended = None;
+        if has_timed_out(&job, limit) { Poll::Ready(Handled::TimedOut) } else { Poll::Pending }
+    })
+    .await
+}

@@ -1,0 +1,119 @@
+//! Jobs that run for as long as they may.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tubewell::worker::{AsyncJob, Job, Report, Worker};
+use tubewell::{FIFOTTL, TaskState, TubeOptions};
+
+use super::executor::wait_until;
+use super::support::*;
+
+const LIMIT: Duration = secs(30);
+
+/// Is set when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A case whose tube has this limit, and the worker the other one.
+fn limited(of_tube: bool) -> (Case, Worker) {
+    let options = TubeOptions::new().max_attempts(1);
+    let case = Case::with(FIFOTTL, if of_tube { options.max_runtime(LIMIT) } else { options });
+    let worker = Worker::new(&case.store);
+    let worker = if of_tube { worker } else { worker.max_runtime(LIMIT) };
+    (case, worker)
+}
+
+/// Whether the handler was called: the worker has limited the claim before.
+fn has_begun(case: &Case, id: u64) -> bool {
+    case.tube.query().task(id).is_ok_and(|task| task.info.progress.is_some())
+}
+
+fn timed_out(reports: &[Report]) -> Vec<(u64, u32, bool)> {
+    let of = |report: &Report| match report {
+        Report::TimedOut { id, attempt, ran, .. } => Some((*id, *attempt, *ran >= LIMIT)),
+        _ => None,
+    };
+    reports.iter().filter_map(of).collect()
+}
+
+#[test]
+fn async_handler_is_dropped_when_its_time_has_elapsed_and_its_place_is_free() {
+    in_every_form(|form| {
+        for of_tube in [false, true] {
+            let (case, worker) = limited(of_tube);
+            let hangs = case.put("hangs");
+            case.put("next");
+            let is_dropped = Arc::new(AtomicBool::new(false));
+            let dropped = is_dropped.clone();
+            let handler = move |job: AsyncJob| {
+                let dropped = dropped.clone();
+                async move {
+                    if job.body() == b"hangs" {
+                        job.progress(0, 1).await.unwrap();
+                        let _dropped = Dropped(dropped);
+                        pending::<()>().await;
+                    }
+                }
+            };
+            let (reports, watch) = reports();
+            let worker = worker.on_async(&case.tube, handler).limit(2).watch(watch);
+            let worker = form.start(worker);
+            wait_until(|| has_begun(&case, hangs));
+            case.clock.advance(LIMIT);
+            let tally = worker.wait().unwrap();
+            assert_eq!((tally.timed_out, tally.done, tally.jobs()), (1, 1, 2));
+            assert!(is_dropped.load(Ordering::SeqCst));
+            assert_eq!(case.state(hangs), Some(TaskState::Buried));
+            assert_eq!(timed_out(&reports.lock().unwrap()), [(hangs, 1, true)]);
+        }
+    });
+}
+
+#[test]
+fn handler_on_a_thread_is_told_that_its_time_has_elapsed_and_counted_as_that() {
+    let (case, worker) = limited(false);
+    let id = case.put("hangs");
+    let wait = |job: &Job| {
+        job.progress(0, 1).unwrap();
+        assert!(job.wait_cancelled(Duration::MAX) && job.check().is_err());
+    };
+    let (reports, watch) = reports();
+    let worker = worker.on(&case.tube, wait).limit(1).watch(watch).start().unwrap();
+    wait_until(|| has_begun(&case, id));
+    case.clock.advance(LIMIT);
+    let tally = worker.wait().unwrap();
+    assert_eq!((tally.timed_out, tally.jobs()), (1, 1));
+    assert_eq!(timed_out(&reports.lock().unwrap()), [(id, 1, true)]);
+}
+
+/// It may have something to undo.
+#[test]
+fn async_handler_of_a_deleted_task_goes_on() {
+    in_every_form(|form| {
+        let (case, worker) = limited(false);
+        let id = case.put("deleted");
+        let has_gone_on = Arc::new(AtomicBool::new(false));
+        let gone_on = has_gone_on.clone();
+        let handler = move |job: AsyncJob| {
+            let gone_on = gone_on.clone();
+            async move {
+                job.cancelled().await;
+                gone_on.store(true, Ordering::SeqCst);
+            }
+        };
+        let worker = form.start(worker.on_async(&case.tube, handler).limit(1));
+        wait_until(|| case.state(id) == Some(TaskState::Taken));
+        case.tube.delete(id).unwrap();
+        let tally = worker.wait().unwrap();
+        assert_eq!((tally.lost, tally.timed_out), (1, 0));
+        assert!(has_gone_on.load(Ordering::SeqCst));
+    });
+}
