@@ -101,7 +101,8 @@ macro_rules! tube_options {
         stored 0,
     }
     /// How often a task is attempted. When its last attempt has failed or was lost, it is buried.
-    /// Default: without a limit. Above zero. [`Put::max_attempts`](crate::Put::max_attempts)
+    /// Default: without a limit, except for failures in a worker
+    /// ([`Worker::max_attempts`](crate::Worker::max_attempts)). Above zero. [`Put::max_attempts`](crate::Put::max_attempts)
     /// overrides it for a task.
     ///
     /// Each take is an attempt, however its claim ends: by [`fail`](crate::Claim::fail), by
@@ -139,8 +140,8 @@ macro_rules! tube_options {
         /// When takes of tasks with a limit are counted.
         stored 2,
     }
-    /// How long a task is delayed after an attempt that has failed or was lost. Default: no delay.
-    /// Timed drivers only. The delay is added to the ttl, which stands still meanwhile.
+    /// How long a task is delayed after an attempt that has failed or was lost. Default: no delay, except
+    /// where [a worker has one](crate::Worker::backoff), in a tube without a limit of attempts. Timed drivers only. The delay is added to the ttl, which stands still meanwhile.
     #[doc(alias = "retry")]
     backoff(backoff: Backoff) -> Backoff {
         /// How long a task is delayed before its next attempt.

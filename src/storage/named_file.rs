@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::platform::{Identity, identity, look_up};
+
 /// The path of an open file.
 #[derive(Debug)]
 pub(super) struct NamedFile {
@@ -21,12 +23,6 @@ pub(super) struct NamedFile {
     ended: AtomicU64,
 }
 
-/// Device and inode.
-#[cfg(unix)]
-type Identity = (u64, u64);
-/// Only a missing file is noticed.
-#[cfg(not(unix))]
-type Identity = ();
 /// What tells folders apart: a folder may have several paths.
 #[cfg(unix)]
 type Folder = Identity;
@@ -94,31 +90,6 @@ impl NamedFile {
     }
 }
 
-/// The file that a path names now, and its length. The times of the file are not asked for: where they are as fine as
-/// on Linux since 6.13, the first write after each look at them changes them again, which the next flush pays for
-/// (50 µs on ext4).
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn look_up(path: &Path) -> io::Result<(Identity, u64)> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
-
-    match statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::SIZE) {
-        Ok(found) => {
-            let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-            Ok(((device, found.stx_ino), found.stx_size))
-        }
-        // Before Linux 4.11, and in sandboxes that do not know it.
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
-            std::fs::metadata(path).map(|found| (identity(&found), found.len()))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn look_up(path: &Path) -> io::Result<(Identity, u64)> {
-    std::fs::metadata(path).map(|found| (identity(&found), found.len()))
-}
-
 /// The folder of a path, which may be relative.
 fn folder_of(path: &Path) -> Option<Folder> {
     let folder = std::path::absolute(path).ok()?.parent()?.canonicalize().ok()?;
@@ -126,12 +97,3 @@ fn folder_of(path: &Path) -> Option<Folder> {
     let folder = identity(&folder.metadata().ok()?);
     Some(folder)
 }
-
-#[cfg(unix)]
-fn identity(file: &std::fs::Metadata) -> Identity {
-    use std::os::unix::fs::MetadataExt;
-    (file.dev(), file.ino())
-}
-
-#[cfg(not(unix))]
-fn identity(_: &std::fs::Metadata) -> Identity {}

@@ -163,8 +163,10 @@ impl Worker {
     /// holds the task until the handler has returned. No heartbeat is needed.
     ///
     /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another worker may
-    /// get the task. The future of an async handler is dropped then, and the worker goes on with the next task.
-    /// A handler on a thread is told: [`Job::check`] returns an error, and [`Job::cancelled`] ends; its thread
+    /// get the task. The future of an async handler is polled once more and then dropped, and the worker goes on
+    /// with the next task; what must be undone belongs into a `Drop`. A
+    /// [`reclaim_delay`](crate::TubeOptions::reclaim_delay) delays this. If the claim ends earlier for another
+    /// reason, for instance because the task was deleted, the handler goes on. A handler on a thread is told: [`Job::check`] returns an error, and [`Job::cancelled`] ends; its thread
     /// works on until it returns. Both jobs are reported as [`TimedOut`](Report::TimedOut).
     ///
     /// The tubes need a driver with a ttr; those with [`max_runtime`](crate::TubeOptions::max_runtime) have the
@@ -200,8 +202,8 @@ impl Worker {
         self
     }
 
-    /// How long a task without a [limit of attempts](Worker::max_attempts) is delayed after an attempt that
-    /// has failed, if its tube has delays and no [`backoff`](crate::TubeOptions::backoff) of its own. Default:
+    /// How long a task is delayed after an attempt that has failed, if neither it nor its tube has a limit of
+    /// attempts, and its tube has delays and no [`backoff`](crate::TubeOptions::backoff). Default:
     /// 1 s, twice as long after each further attempt, and at most an hour.
     /// [`Outcome::fail_in`](crate::Outcome::fail_in) says it for one attempt.
     ///
@@ -215,6 +217,10 @@ impl Worker {
     /// After how many attempts a task that has failed is buried, if neither it nor its tube has a limit
     /// ([`TubeOptions::max_attempts`](crate::TubeOptions::max_attempts),
     /// [`Put::max_attempts`](crate::Put::max_attempts)). Default: 25. Above zero; `u32::MAX` is no limit.
+    ///
+    /// All attempts count, also those that were released or lost; but only a failure buries the task. A task
+    /// that fails by the outcome of a [transaction](crate::Store#method.transact) is left to its tube. A
+    /// tube without delays has its attempts one after the other: give it a limit that fits an outage.
     ///
     /// The tube's own limit is the better place: it also holds for tasks that kill their workers, and its
     /// attempts survive a restart.

@@ -59,18 +59,12 @@ pub(super) async fn end_job(
         decide(&job.claim().held.handle, job.interrupted(), handled)
     };
     let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
-    if let (Some(registered), End::Call(call)) = (pool.tubes.get(job.place()), &mut end) {
-        pool.retries.apply(registered, job, call);
-    }
-    if let Some(delay) = end.take_delay(job) {
-        hold_for(pool, job, delay, &end).await;
-    }
-    let mut stored = store_or_repeat(pool, job, &end).await;
+    let mut stored = settle(pool, job, &mut end).await;
     if let Err(error) = &stored
         && is_refusal(error)
     {
         end = refused(&mut ended, error);
-        stored = store_or_repeat(pool, job, &end).await;
+        stored = settle(pool, job, &mut end).await;
     }
     match stored {
         Ok(state) => {
@@ -160,6 +154,17 @@ impl End {
         let is_last = !call.forgives() && job.claim().attempts_left() == Some(0);
         call.take_delay().filter(|delay| !delay.is_zero() && !is_last)
     }
+}
+
+/// Ends the claim, with the delay and the limit of attempts that the worker has for the task.
+async fn settle(pool: &Pool, job: &JobCore, end: &mut End) -> Result<TaskState> {
+    if let (Some(registered), End::Call(call)) = (pool.tubes.get(job.place()), &mut *end) {
+        pool.retries.apply(registered, job, call);
+    }
+    if let Some(delay) = end.take_delay(job) {
+        hold_for(pool, job, delay, end).await;
+    }
+    store_or_repeat(pool, job, end).await
 }
 
 /// Keeps the claim for a time, because its tube has no delays, so that no take gets the task before. A

@@ -35,7 +35,7 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Res
 ///
 /// The worker holds the claim, so that a handler needs no heartbeat. [`renew`](Claim::renew) replaces
 /// that hold: the claim expires when the time of the last `renew` has elapsed. A handler may end the claim
-/// in a [transaction](crate::Store) of the application: what it returns after that has no effect.
+/// in a [transaction](crate::Store#method.transact) of the application: what it returns after that has no effect.
 ///
 /// The texts describe the calls that block; those of an [`AsyncJob`] block no thread.
 ///
@@ -342,7 +342,12 @@ impl JobCore {
         self.is_ending.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn is_ending(&self) -> bool {
+    /// Its end is decided: its handler has returned, or has ended the claim in a transaction.
+    pub(super) fn is_decided(&self) -> bool {
+        #[cfg(feature = "redb")]
+        if self.ended_in_transaction().is_some() {
+            return true;
+        }
         self.is_ending.load(Ordering::SeqCst)
     }
 

@@ -31,8 +31,9 @@
 //!
 //! # The return value decides
 //! A handler that returns `()` or `Ok(())` has done the task: it is acked. An `Err` of any error
-//! type fails the attempt, and the tube decides by its [budget](crate::TubeOptions::max_attempts)
-//! and its [backoff](crate::TubeOptions::backoff) what becomes of the task. An
+//! type fails the attempt. The limit of [attempts](crate::TubeOptions::max_attempts) and the
+//! [backoff](crate::TubeOptions::backoff) of the tube decide what becomes of the task; where there is no limit,
+//! the worker has [one](Worker::max_attempts). An
 //! [`Outcome`](crate::Outcome) says anything else: a result, the next tube of a pipeline, a delay, a
 //! dead letter. A panic fails the
 //! attempt, a body that cannot be decoded is buried, and the worker goes on in both cases. If the

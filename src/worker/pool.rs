@@ -278,7 +278,7 @@ impl Lane {
         match job.claim().held.snooze_within(time) {
             Ok(()) => job.keep(),
             // A thread that works on a lost task is left too.
-            Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_ending() => {}
+            Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_decided() => {}
             Err(Error::NotTaken { .. } | Error::SessionEnded) => return Ok(None),
             Err(error) => return Err(error),
         }

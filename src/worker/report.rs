@@ -29,7 +29,8 @@ pub enum Report {
         ran: Duration,
     },
     /// A job has returned after the claim on its task had ended: the claim or the task has expired,
-    /// or a caller has deleted, moved or revoked it. What the job returned is ignored.
+    /// or a caller has deleted, moved or revoked it. What the job returned is ignored. A job that has run for
+    /// as long as it may is reported as [`TimedOut`](Report::TimedOut) instead.
     #[non_exhaustive]
     Lost {
         /// The tube of the task.
@@ -41,9 +42,9 @@ pub enum Report {
         /// How long the job ran.
         ran: Duration,
     },
-    /// A job has run for as long as it may, and its claim has expired: see
-    /// [`max_runtime`](super::Worker::max_runtime). The attempt counts. An async handler was dropped; what a
-    /// handler on a thread has returned is ignored.
+    /// A job has run for as long as it may, and its claim has ended: see
+    /// [`max_runtime`](super::Worker::max_runtime). An async handler that had not returned was dropped; what a
+    /// handler has returned is ignored.
     #[non_exhaustive]
     TimedOut {
         /// The tube of the task.
@@ -128,7 +129,7 @@ pub struct Tally {
     pub undecodable: u64,
     /// Tasks whose claim was left to the session, or was parked.
     pub detached: u64,
-    /// Jobs that returned after their claim had ended.
+    /// Jobs that returned after their claim had ended, but for those that timed out.
     pub lost: u64,
     /// Jobs that ran for as long as they may.
     pub timed_out: u64,

@@ -16,7 +16,7 @@ pub(super) struct Retries {
 }
 
 impl Default for Retries {
-    /// 25 attempts in some 15 hours.
+    /// 25 attempts in 13 hours.
     fn default() -> Retries {
         let backoff = Backoff::exponential(Duration::from_secs(1));
         Retries { backoff: backoff.cap(Duration::from_secs(3600)), max_attempts: 25 }

@@ -66,6 +66,14 @@ const TESTS: &[(&str, &str)] = &[
     ("worker::invariants::subscriber_that_reads_nothing_delays_no_worker", BUFFER),
     ("worker::limits::job_times_out_after_the_longest_time_that_it_may_run", AGE),
     ("worker::stop::job_that_runs_after_the_time_of_a_stop_is_left_and_its_task_is_snoozed", AGE),
+    (
+        "worker::timeouts::async_handler_is_dropped_when_its_time_has_elapsed_and_its_place_is_free",
+        AGE,
+    ),
+    (
+        "worker::timeouts::handler_on_a_thread_is_told_that_its_time_has_elapsed_and_counted_as_that",
+        AGE,
+    ),
 ];
 
 /// Modules of the suites whose stores are not connections.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tubewell::worker::{Job, Worker};
-use tubewell::{Backoff, Error, FIFO, FIFOTTL, Failure, Outcome, TaskState, TubeOptions};
+use tubewell::{
+    Backoff, Error, FIFO, FIFOTTL, Failure, LIMFIFOTTL, Outcome, TaskState, TubeOptions,
+};
 
 use super::support::*;
 
@@ -69,6 +71,32 @@ fn options_of_a_tube_and_delays_of_an_attempt_come_first() {
     assert_eq!(run(), 0);
     case.clock.advance(secs(1));
     assert_eq!(run(), 1);
+}
+
+/// The worker fails the attempt when the store refuses what the handler has returned.
+#[test]
+fn outcome_that_is_always_refused_is_not_tried_again_at_once() {
+    let case = Case::new();
+    let id = case.put("advances");
+    let full = case.store.create_tube("full", TubeOptions::new().driver(LIMFIFOTTL).capacity(1));
+    let full = full.unwrap();
+    full.put("its only task").unwrap();
+    let advance = move |_: &Job| Outcome::advance(&full, "next");
+    let worker = Worker::new(&case.store).on(&case.tube, advance);
+    assert_eq!(worker.run_until_idle().unwrap().failed, 1);
+    assert_eq!(case.state(id), Some(TaskState::Delayed));
+}
+
+#[test]
+fn backoff_of_a_tube_without_a_limit_is_that_of_its_25_attempts() {
+    let case = Case::with(FIFOTTL, TubeOptions::new().backoff(Backoff::constant(secs(5))));
+    let id = case.put("hopeless");
+    for _ in 0..25 {
+        assert_ne!(case.state(id), Some(TaskState::Buried));
+        assert_eq!(failures(&case, |worker| worker), 1);
+        case.clock.advance(secs(5));
+    }
+    assert_eq!(case.state(id), Some(TaskState::Buried));
 }
 
 #[test]

@@ -135,9 +135,10 @@ pub(crate) struct ClaimKey {
     pub(crate) epoch: u64,
 }
 
-/// A new claim, as a take returns it. A take moves it through its callers: it is a pointer.
+/// A new claim, as a take returns it. A take moves it through its callers, and a job shares it with its handler: it
+/// is a pointer.
 #[derive(Clone, Debug)]
-pub(crate) struct Grant(Box<Granted>);
+pub(crate) struct Grant(Arc<Granted>);
 
 /// What is granted with a claim.
 #[derive(Clone, Debug)]
@@ -171,7 +172,7 @@ impl Grant {
 impl From<Granted> for Grant {
     #[inline]
     fn from(granted: Granted) -> Grant {
-        Grant(Box::new(granted))
+        Grant(Arc::new(granted))
     }
 }
 
@@ -187,6 +188,6 @@ impl Deref for Grant {
 impl DerefMut for Grant {
     #[inline]
     fn deref_mut(&mut self) -> &mut Granted {
-        &mut self.0
+        Arc::make_mut(&mut self.0)
     }
 }

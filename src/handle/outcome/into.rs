@@ -9,8 +9,8 @@ use crate::Failure;
 /// A value that ends a task: `()`, which is [`Outcome::done`], an [`Outcome`], or a `Result` of either.
 ///
 /// [`Claim::end`](crate::Claim::end) takes it, and a handler of a [worker](crate::worker) returns it. An
-/// `Err` fails the attempt, as [`Claim::fail`](crate::Claim::fail) does: the budget and the
-/// backoff of the tube decide what becomes of the task. The error is anything that becomes a
+/// `Err` fails the attempt, as [`Claim::fail`](crate::Claim::fail) does: the limit of attempts and the
+/// backoff of the tube, or of the worker, decide what becomes of the task. The error is anything that becomes a
 /// `Box<dyn Error + Send + Sync>`: every error type, `anyhow::Error`, `String`. The failure group
 /// is that of [`Failure::of`], which tells types and variants apart; a worker can give it another one
 /// ([`Worker::failure_group`](crate::Worker::failure_group)). The message is its text with those
