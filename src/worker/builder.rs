@@ -407,8 +407,10 @@ impl Worker {
         let mut parts = self.into_parts(true, ends_when_idle)?;
         for registered in &mut parts.tubes {
             let is_timed = registered.tube.is_timed()?;
-            let info = registered.tube.info()?;
-            registered.begin(is_timed, &info, parts.max_runtime)?;
+            registered.set_timed(is_timed, parts.max_runtime)?;
+            if registered.needs_limit() {
+                registered.add_limit(registered.tube.info()?.max_runtime);
+            }
         }
         Ok(Pool::new(parts))
     }
@@ -423,7 +425,8 @@ impl Worker {
                 // A worker that stops takes no task any more.
                 let Some(about) = unless_raised(&parts.stop, about).await else { break };
                 let (is_timed, info) = about?;
-                registered.begin(is_timed, &info, parts.max_runtime)?;
+                registered.set_timed(is_timed, parts.max_runtime)?;
+                registered.add_limit(info.max_runtime);
             }
             Ok(Pool::new(parts))
         }))

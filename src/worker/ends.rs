@@ -48,7 +48,7 @@ pub(super) async fn end_job(
         return true;
     }
     if matches!((&handled, job.interrupted()), (Handled::TimedOut, Interrupt::None)) {
-        end_lost(pool, lane, job);
+        end_lost(pool, lane, job).await;
         return true;
     }
     let refusal = refusal(job, &handled);
@@ -86,7 +86,7 @@ pub(super) async fn end_job(
             }
         }
         Err(Error::NotTaken { .. } | Error::SessionEnded) => {
-            end_lost(pool, lane, job);
+            end_lost(pool, lane, job).await;
             true
         }
         Err(error) => {
@@ -110,6 +110,16 @@ fn end_with_transaction(pool: &Pool, lane: &Lane, job: &JobCore, ended: EndedInT
     if lane.end(|tally| tally.count(end)) {
         pool.report(|| ended_report(job, end, state, failure));
     }
+}
+
+/// How long a job may run.
+async fn limit_of(pool: &Pool, job: &JobCore) -> Option<Duration> {
+    let registered = pool.tubes.get(job.place())?;
+    if !registered.is_timed || registered.needs_limit() {
+        return registered.limit;
+    }
+    let of_tube = registered.info(pool.is_blocking).await.ok().and_then(|info| info.max_runtime);
+    registered.limit.into_iter().chain(of_tube).min()
 }
 
 impl Ended {
@@ -158,8 +168,8 @@ impl End {
 
 /// Ends the claim, with the delay and the limit of attempts that the worker has for the task.
 async fn settle(pool: &Pool, job: &JobCore, end: &mut End) -> Result<TaskState> {
-    if let (Some(registered), End::Call(call)) = (pool.tubes.get(job.place()), &mut *end) {
-        pool.retries.apply(registered, job, call);
+    if let End::Call(call) = end {
+        pool.retries.apply(pool, job, call).await;
     }
     if let Some(delay) = end.take_delay(job) {
         hold_for(pool, job, delay, end).await;
@@ -322,10 +332,9 @@ fn ended_report(job: &JobCore, end: Ended, state: TaskState, failure: Option<Fai
 }
 
 /// The claim of a job has ended before the job.
-fn end_lost(pool: &Pool, lane: &Lane, job: &JobCore) {
+async fn end_lost(pool: &Pool, lane: &Lane, job: &JobCore) {
     job.keep();
-    let limit = pool.tubes.get(job.place()).and_then(|registered| registered.limit);
-    let has_timed_out = has_timed_out(job, limit);
+    let has_timed_out = has_timed_out(job, limit_of(pool, job).await);
     let count = |tally: &mut Tally| {
         *(if has_timed_out { &mut tally.timed_out } else { &mut tally.lost }) += 1;
     };

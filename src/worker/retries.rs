@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::job::JobCore;
-use super::source::Registered;
+use super::pool::Pool;
 use crate::Backoff;
 use crate::handle::outcome::EndCall;
 
@@ -25,14 +25,17 @@ impl Default for Retries {
 
 impl Retries {
     /// Changes the end of an attempt that has failed, if nothing limits the attempts of its task.
-    pub(super) fn apply(&self, registered: &Registered, job: &JobCore, call: &mut EndCall) {
+    pub(super) async fn apply(&self, pool: &Pool, job: &JobCore, call: &mut EndCall) {
         let claim = job.claim();
-        if claim.attempts_left().is_some() {
+        if !call.is_failure() || claim.attempts_left().is_some() {
             return;
         }
         if claim.attempt() >= self.max_attempts {
-            call.bury_failed();
-        } else if registered.is_timed && registered.backoff == Backoff::none() {
+            return call.bury_failed();
+        }
+        let Some(registered) = pool.tubes.get(job.place()).filter(|it| it.is_timed) else { return };
+        let info = registered.info(pool.is_blocking).await;
+        if info.is_ok_and(|info| info.backoff == Backoff::none()) {
             call.delay_failed(self.backoff.delay(claim.id(), claim.attempt()));
         }
     }

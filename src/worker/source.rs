@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::handled::Handled;
 use super::job::{AsyncJob, Job, JobCore};
-use crate::{Backoff, Error, IntoOutcome, Result, Tube, TubeInfo};
+use crate::{Error, IntoOutcome, Result, Tube, TubeInfo};
 
 /// A tube and its handler.
 pub(super) struct Registered {
@@ -16,9 +16,8 @@ pub(super) struct Registered {
     pub(super) handler: Handler,
     /// Its driver has delays. Known once the worker has begun.
     pub(super) is_timed: bool,
-    /// The delays of its tube between attempts.
-    pub(super) backoff: Backoff,
-    /// How long a job may run, as the worker and the tube say when the worker begins.
+    /// How long a job may run, as the worker says, and for a handler that is a future also the tube when the
+    /// worker begins.
     pub(super) limit: Option<Duration>,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
@@ -73,30 +72,35 @@ impl Registered {
 
     fn new<T>(tube: &Tube<T>, handler: Handler) -> Registered {
         let is_dropped = AtomicBool::new(false);
-        Registered {
-            tube: tube.to_bytes(),
-            handler,
-            is_timed: false,
-            backoff: Backoff::none(),
-            limit: None,
-            is_dropped,
-        }
+        Registered { tube: tube.to_bytes(), handler, is_timed: false, limit: None, is_dropped }
     }
 
     /// Notes what its tube is. Refuses a `max_runtime` for claims that do not expire.
-    pub(super) fn begin(
+    pub(super) fn set_timed(
         &mut self,
         is_timed: bool,
-        info: &TubeInfo,
         max_runtime: Option<Duration>,
     ) -> Result<()> {
-        self.is_timed = is_timed;
-        self.backoff = info.backoff;
-        self.limit = max_runtime.into_iter().chain(info.max_runtime).min();
+        (self.is_timed, self.limit) = (is_timed, max_runtime);
         if is_timed || max_runtime.is_none() {
             return Ok(());
         }
         Err(Error::Unsupported { what: "max_runtime".into(), driver: self.tube.driver().into() })
+    }
+
+    /// Whether its jobs are dropped when their time has elapsed, so that the limit of the tube is asked for.
+    pub(super) fn needs_limit(&self) -> bool {
+        self.is_timed && matches!(self.handler, Handler::Async(_))
+    }
+
+    /// Notes the limit of its tube.
+    pub(super) fn add_limit(&mut self, of_tube: Option<Duration>) {
+        self.limit = self.limit.into_iter().chain(of_tube).min();
+    }
+
+    /// What its tube is now.
+    pub(super) async fn info(&self, is_blocking: bool) -> Result<TubeInfo> {
+        if is_blocking { self.tube.info() } else { self.tube.to_async().info().await }
     }
 
     pub(super) fn is_dropped(&self) -> bool {

@@ -101,6 +101,11 @@ impl EndCall {
         task.request.end.failure().cloned()
     }
 
+    /// Whether the attempt has failed.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(self, EndCall::End(task) if matches!(task.request.end, TaskEnd::Fail { .. }))
+    }
+
     /// Delays the next attempt of a task that has failed without a delay of its own.
     pub(crate) fn delay_failed(&mut self, by: Duration) {
         if let EndCall::End(task) = self
