@@ -168,8 +168,8 @@ impl End {
 
 /// Ends the claim, with the delay and the limit of attempts that the worker has for the task.
 async fn settle(pool: &Pool, job: &JobCore, end: &mut End) -> Result<TaskState> {
-    if let End::Call(call) = end {
-        pool.retries.apply(pool, job, call).await;
+    if let (Some(registered), End::Call(call)) = (pool.tubes.get(job.place()), &mut *end) {
+        pool.retries.apply(registered, pool.is_blocking, job, call).await;
     }
     if let Some(delay) = end.take_delay(job) {
         hold_for(pool, job, delay, end).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::job::JobCore;
-use super::pool::Pool;
+use super::source::Registered;
 use crate::Backoff;
 use crate::handle::outcome::EndCall;
 
@@ -25,7 +25,14 @@ impl Default for Retries {
 
 impl Retries {
     /// Changes the end of an attempt that has failed, if nothing limits the attempts of its task.
-    pub(super) async fn apply(&self, pool: &Pool, job: &JobCore, call: &mut EndCall) {
+    /// `is_blocking`: the calls of the worker may block.
+    pub(super) async fn apply(
+        &self,
+        registered: &Registered,
+        is_blocking: bool,
+        job: &JobCore,
+        call: &mut EndCall,
+    ) {
         let claim = job.claim();
         if !call.is_failure() || claim.attempts_left().is_some() {
             return;
@@ -33,8 +40,10 @@ impl Retries {
         if claim.attempt() >= self.max_attempts {
             return call.bury_failed();
         }
-        let Some(registered) = pool.tubes.get(job.place()).filter(|it| it.is_timed) else { return };
-        let info = registered.info(pool.is_blocking).await;
+        if !registered.is_timed {
+            return;
+        }
+        let info = registered.info(is_blocking).await;
         if info.is_ok_and(|info| info.backoff == Backoff::none()) {
             call.delay_failed(self.backoff.delay(claim.id(), claim.attempt()));
         }
