@@ -155,8 +155,8 @@
 //!
 //! A [`Worker`] takes tasks, calls a function for each of them, and ends them as it
 //! returns: an error or a panic fails the attempt. The task is retried after a backoff, or buried
-//! after its last attempt, as its tube or else the worker says. It runs on threads or as a future, stops gracefully, and needs no
-//! heartbeat. A step that has finished does not run again in the next attempt.
+//! after its last attempt, as its tube or else the worker says. A worker runs on threads or as a future, stops
+//! gracefully, and needs no heartbeat. A step that has finished does not run again in the next attempt.
 //!
 //! ```
 //! use std::time::Duration;

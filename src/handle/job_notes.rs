@@ -1,4 +1,4 @@
-//! What the worker of a job must know of the calls that its handler has made on the claim.
+//! Notes for the worker of a job, about the calls that the handler makes on the claim.
 
 use crate::base::sync::Mutex;
 use crate::core::verb::Verb;
@@ -20,7 +20,7 @@ pub(crate) struct JobNotes {
 #[cfg(feature = "redb")]
 #[derive(Clone, Debug)]
 pub(crate) struct EndedInTransaction {
-    /// What the outcome was.
+    /// The kind of the outcome.
     pub(crate) kind: EventKind,
     /// The state of the task then.
     pub(crate) state: TaskState,

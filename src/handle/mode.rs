@@ -46,7 +46,7 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
         A: Send + 'static,
         R: 'static;
 
-    /// The same answer. `notes` notes it once it is known.
+    /// The same answer, which `notes` gets once it is known.
     #[doc(hidden)]
     fn noted<V: Verb>(
         answer: Self::Answer<V::Answer>,

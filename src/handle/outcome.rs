@@ -211,9 +211,8 @@ impl Outcome {
     }
 
     /// The worker leaves the claim alone: the session of the worker keeps it. Use it if the handler has
-    /// [parked](crate::worker::Job::park) the claim, or
-    /// if another caller will end the task: with the claim that [`Tube::claimed`] returns, or with
-    /// [`Tube::delete`]. When the worker ends, its session ends, and the tasks that the session still has are
+    /// [parked](crate::worker::Job::park) the claim, or if another caller will end the task: with the claim that
+    /// [`Tube::claimed`] returns, or with [`Tube::delete`]. When the worker ends, its session ends, and the tasks that the session still has are
     /// released.
     pub fn detach() -> Outcome {
         Outcome::of(End::Detach)

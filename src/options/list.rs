@@ -102,8 +102,8 @@ macro_rules! tube_options {
     }
     /// How often a task is attempted. When its last attempt has failed or was lost, it is buried.
     /// Default: without a limit, except for failures in a worker
-    /// ([`Worker::max_attempts`](crate::Worker::max_attempts)). Above zero. [`Put::max_attempts`](crate::Put::max_attempts)
-    /// overrides it for a task.
+    /// ([`Worker::max_attempts`](crate::Worker::max_attempts)). Above zero.
+    /// [`Put::max_attempts`](crate::Put::max_attempts) overrides it for a task.
     ///
     /// Each take is an attempt, however its claim ends: by [`fail`](crate::Claim::fail), by
     /// [`release`](crate::Claim::release), because the handle was dropped, the ttr elapsed, or the
@@ -141,7 +141,8 @@ macro_rules! tube_options {
         stored 2,
     }
     /// How long a task is delayed after an attempt that has failed or was lost. Default: no delay, except
-    /// where [a worker has one](crate::Worker::backoff), in a tube without a limit of attempts. Timed drivers only. The delay is added to the ttl, which stands still meanwhile.
+    /// where [a worker has one](crate::Worker::backoff), in a tube without a limit of attempts. Timed drivers
+    /// only. The delay is added to the ttl, which stands still meanwhile.
     #[doc(alias = "retry")]
     backoff(backoff: Backoff) -> Backoff {
         /// How long a task is delayed before its next attempt.

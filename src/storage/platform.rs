@@ -224,15 +224,15 @@ pub(super) fn look_up(path: &Path) -> io::Result<(Identity, u64)> {
             Ok(((device, found.stx_ino), found.stx_size))
         }
         // Before Linux 4.11, and in sandboxes that do not know it.
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
-            std::fs::metadata(path).map(|found| (identity(&found), found.len()))
-        }
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => look_up_with_times(path),
         Err(error) => Err(error.into()),
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn look_up(path: &Path) -> io::Result<(Identity, u64)> {
+pub(super) use look_up_with_times as look_up;
+
+pub(super) fn look_up_with_times(path: &Path) -> io::Result<(Identity, u64)> {
     std::fs::metadata(path).map(|found| (identity(&found), found.len()))
 }
 

@@ -16,6 +16,7 @@ use super::report::{Report, Tally};
 use super::retries::Retries;
 use super::source::{Handler, Registered};
 use super::stopper::Stopper;
+use crate::base::park::block_on;
 use crate::base::signal::unless_raised;
 use crate::handle::call::CallFuture;
 use crate::{Backoff, Error, IntoOutcome, Result, Session, Store, Tube};
@@ -406,11 +407,7 @@ impl Worker {
     fn into_pool(self, ends_when_idle: bool) -> Result<Pool> {
         let mut parts = self.into_parts(true, ends_when_idle)?;
         for registered in &mut parts.tubes {
-            let is_timed = registered.tube.is_timed()?;
-            registered.set_timed(is_timed, parts.max_runtime)?;
-            if registered.needs_limit() {
-                registered.add_limit(registered.tube.info()?.max_runtime);
-            }
+            block_on(registered.begin(true, parts.max_runtime))?;
         }
         Ok(Pool::new(parts))
     }
@@ -420,13 +417,10 @@ impl Worker {
         let mut parts = self.into_parts(false, false)?;
         Ok(CallFuture::new(async move {
             for registered in &mut parts.tubes {
-                let tube = registered.tube.to_async();
-                let about = async { Ok::<_, Error>((tube.is_timed().await?, tube.info().await?)) };
+                let begins = registered.begin(false, parts.max_runtime);
                 // A worker that stops takes no task any more.
-                let Some(about) = unless_raised(&parts.stop, about).await else { break };
-                let (is_timed, info) = about?;
-                registered.set_timed(is_timed, parts.max_runtime)?;
-                registered.add_limit(info.max_runtime);
+                let Some(begun) = unless_raised(&parts.stop, begins).await else { break };
+                begun?;
             }
             Ok(Pool::new(parts))
         }))

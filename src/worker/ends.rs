@@ -47,10 +47,6 @@ pub(super) async fn end_job(
         end_with_transaction(pool, lane, job, ended);
         return true;
     }
-    if matches!((&handled, job.interrupted()), (Handled::TimedOut, Interrupt::None)) {
-        end_lost(pool, lane, job).await;
-        return true;
-    }
     let refusal = refusal(job, &handled);
     let (mut ended, end) = if refusal.is_some() {
         let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
@@ -101,7 +97,7 @@ pub(super) async fn end_job(
     }
 }
 
-/// The claim of a job has ended in a transaction of its handler. What the handler has returned has no effect.
+/// Ends a job whose handler has ended the claim in a transaction. The worker ignores what the handler has returned.
 #[cfg(feature = "redb")]
 fn end_with_transaction(pool: &Pool, lane: &Lane, job: &JobCore, ended: EndedInTransaction) {
     let EndedInTransaction { kind, state, failure } = ended;
@@ -110,16 +106,6 @@ fn end_with_transaction(pool: &Pool, lane: &Lane, job: &JobCore, ended: EndedInT
     if lane.end(|tally| tally.count(end)) {
         pool.report(|| ended_report(job, end, state, failure));
     }
-}
-
-/// How long a job may run.
-async fn limit_of(pool: &Pool, job: &JobCore) -> Option<Duration> {
-    let registered = pool.tubes.get(job.place())?;
-    if !registered.is_timed || registered.needs_limit() {
-        return registered.limit;
-    }
-    let of_tube = registered.info(pool.is_blocking).await.ok().and_then(|info| info.max_runtime);
-    registered.limit.into_iter().chain(of_tube).min()
 }
 
 impl Ended {
@@ -226,7 +212,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ende
             let call = EndCall::bury(Failure::new(UNDECODABLE, error.to_string()));
             return (Ended::Undecodable, Ok(End::Call(call)));
         }
-        (_, Handled::Dropped | Handled::TimedOut) => Outcome::release(),
+        (_, Handled::Dropped) => Outcome::release(),
     };
     match outcome.into_call(handle) {
         Ok(Some(call)) => (Ended::by(&call), Ok(End::Call(call))),
@@ -331,10 +317,16 @@ fn ended_report(job: &JobCore, end: Ended, state: TaskState, failure: Option<Fai
     Report::Ended { tube, id, attempt, end, state, failure, ran: job.ran() }
 }
 
-/// The claim of a job has ended before the job.
+/// Ends a job whose claim has ended before. The worker ignores what the handler has returned.
 async fn end_lost(pool: &Pool, lane: &Lane, job: &JobCore) {
     job.keep();
-    let has_timed_out = has_timed_out(job, limit_of(pool, job).await);
+    let has_timed_out = match pool.tubes.get(job.place()) {
+        Some(registered) => {
+            let now = registered.limit_now(pool.is_blocking).await;
+            has_timed_out(job, now.unwrap_or(registered.limit))
+        }
+        None => false,
+    };
     let count = |tally: &mut Tally| {
         *(if has_timed_out { &mut tally.timed_out } else { &mut tally.lost }) += 1;
     };

@@ -18,8 +18,6 @@ pub enum Handled {
     Undecodable(Error),
     /// The future of the handler was dropped before it had ended.
     Dropped,
-    /// The future of the handler was dropped: its time has elapsed, and its claim has ended.
-    TimedOut,
 }
 
 impl Handled {

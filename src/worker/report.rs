@@ -29,8 +29,8 @@ pub enum Report {
         ran: Duration,
     },
     /// A job has returned after the claim on its task had ended: the claim or the task has expired,
-    /// or a caller has deleted, moved or revoked it. What the job returned is ignored. A job that has run for
-    /// as long as it may is reported as [`TimedOut`](Report::TimedOut) instead.
+    /// or a caller has deleted, moved or revoked it. The worker ignores what the job returned. The report of
+    /// a job that has run for as long as it may is [`TimedOut`](Report::TimedOut).
     #[non_exhaustive]
     Lost {
         /// The tube of the task.

@@ -1,5 +1,5 @@
-//! What a worker does about failed attempts that nothing limits: a handler that always fails must not be called
-//! thousands of times a second, and for ever.
+//! The worker's own limit and delay for failed attempts that nothing else limits. Without them a worker would call a
+//! handler that always fails thousands of times a second, for ever.
 
 use std::time::Duration;
 

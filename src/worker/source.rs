@@ -16,8 +16,8 @@ pub(super) struct Registered {
     pub(super) handler: Handler,
     /// Its driver has delays. Known once the worker has begun.
     pub(super) is_timed: bool,
-    /// How long a job may run, as the worker says, and for a handler that is a future also the tube when the
-    /// worker begins.
+    /// How long a job may run, as the worker says; for a handler that is a future also as the tube has said when
+    /// the worker began.
     pub(super) limit: Option<Duration>,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
@@ -75,30 +75,39 @@ impl Registered {
         Registered { tube: tube.to_bytes(), handler, is_timed: false, limit: None, is_dropped }
     }
 
-    /// Notes what its tube is. Refuses a `max_runtime` for claims that do not expire.
-    pub(super) fn set_timed(
+    /// Asks the store what the tube is. Refuses a `max_runtime` for claims that do not expire. `is_blocking`: the
+    /// calls may block, and the future is ready at once.
+    pub(super) async fn begin(
         &mut self,
-        is_timed: bool,
+        is_blocking: bool,
         max_runtime: Option<Duration>,
     ) -> Result<()> {
-        (self.is_timed, self.limit) = (is_timed, max_runtime);
-        if is_timed || max_runtime.is_none() {
-            return Ok(());
+        self.is_timed = if is_blocking {
+            self.tube.is_timed()?
+        } else {
+            self.tube.to_async().is_timed().await?
+        };
+        if max_runtime.is_some() && !self.is_timed {
+            let driver = self.tube.driver().into();
+            return Err(Error::Unsupported { what: "max_runtime".into(), driver });
         }
-        Err(Error::Unsupported { what: "max_runtime".into(), driver: self.tube.driver().into() })
+        self.limit = max_runtime;
+        if matches!(self.handler, Handler::Async(_)) {
+            self.limit = self.limit_now(is_blocking).await?;
+        }
+        Ok(())
     }
 
-    /// Whether its jobs are dropped when their time has elapsed, so that the limit of the tube is asked for.
-    pub(super) fn needs_limit(&self) -> bool {
-        self.is_timed && matches!(self.handler, Handler::Async(_))
+    /// How long a job may run, as the worker and the tube say now.
+    pub(super) async fn limit_now(&self, is_blocking: bool) -> Result<Option<Duration>> {
+        if !self.is_timed {
+            return Ok(None);
+        }
+        let of_tube = self.info(is_blocking).await?.max_runtime;
+        Ok(self.limit.into_iter().chain(of_tube).min())
     }
 
-    /// Notes the limit of its tube.
-    pub(super) fn add_limit(&mut self, of_tube: Option<Duration>) {
-        self.limit = self.limit.into_iter().chain(of_tube).min();
-    }
-
-    /// What its tube is now.
+    /// Asks the store for the options of the tube.
     pub(super) async fn info(&self, is_blocking: bool) -> Result<TubeInfo> {
         if is_blocking { self.tube.info() } else { self.tube.to_async().info().await }
     }

@@ -55,7 +55,7 @@ async fn until_ended(
         }
         // That of a task that was deleted is for the handler to see, as without a limit.
         ended = None;
-        if has_timed_out(job, limit) { Poll::Ready(Handled::TimedOut) } else { Poll::Pending }
+        if has_timed_out(job, limit) { Poll::Ready(Handled::Dropped) } else { Poll::Pending }
     })
     .await
 }

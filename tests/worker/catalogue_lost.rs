@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::worker::{Job, Report, Tally, Worker};
+use tubewell::worker::{Job, Report, Worker};
 use tubewell::{Error, FIFOTTL, Outcome, Put, TaskState, TubeOptions};
 
 use super::executor::{wait_until, with_timeout};
@@ -45,11 +45,6 @@ fn only_the_job_whose_claim_has_ended_is_lost() {
         lost.sort_unstable();
         assert_eq!(lost, [ids[0], ids[2]]);
     });
-}
-
-/// Jobs whose claims have ended. Whether they have timed out is known by the clock of their own process.
-fn lost(tally: Tally) -> u64 {
-    tally.lost + tally.timed_out
 }
 
 fn lost_id(report: &Report) -> Option<u64> {

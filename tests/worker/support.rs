@@ -23,6 +23,11 @@ pub fn timed<T>(call: impl FnOnce() -> T) -> (Duration, T) {
     (begun.elapsed(), result)
 }
 
+/// Jobs whose claims have ended. The process of a worker knows by its own clock which of them have timed out.
+pub fn lost(tally: Tally) -> u64 {
+    tally.lost + tally.timed_out
+}
+
 /// A store with a clock that the test moves, and a tube.
 pub struct Case {
     pub store: Store,

@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use tubewell::worker::{AsyncJob, Job, Tally, Worker};
+use tubewell::worker::{AsyncJob, Job, Worker};
 use tubewell::{FIFO, FIFOTTL, Result, Store, Tube, TubeOptions};
 
 use super::executor::{block_on, poll_pending, wait_until, with_timeout};
@@ -182,9 +182,4 @@ fn overdue_claim_wakes_its_job_when_the_reclaim_delay_has_elapsed() {
         assert_eq!(told.recv(), Ok(true));
         assert_eq!(lost(worker.wait().unwrap()), 1);
     });
-}
-
-/// Jobs whose claims have ended. Whether they have timed out is known by the clock of their own process.
-fn lost(tally: Tally) -> u64 {
-    tally.lost + tally.timed_out
 }

@@ -35,7 +35,7 @@ pub fn run(store: &Store, args: &Work, output: &mut Output) -> CommandResult {
     }
     let policy = Policy::of(args, store)?;
     check(&policy, &tubes)?;
-    // What becomes of a command that fails is the policy's.
+    // The policy decides what becomes of the task of a command that fails.
     let worker = Worker::new(store).backoff(Backoff::none()).max_attempts(u32::MAX);
     let mut worker = worker.session(&session).concurrency(args.jobs.into());
     worker = worker.order(match args.order {

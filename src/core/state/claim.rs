@@ -140,7 +140,7 @@ pub(crate) struct ClaimKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Grant(Arc<Granted>);
 
-/// What is granted with a claim.
+/// The parts of a [`Grant`].
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     pub(crate) tube: TubeNo,
