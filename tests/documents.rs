@@ -141,7 +141,9 @@ fn documents_for_contributors_name_only_what_is_in_the_sources() {
             && name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c))
     };
     let mut gone = Vec::new();
-    let is_for_contributors = |name: &&str| *name == "ARCHITECTURE.md" || name.starts_with("src/");
+    let is_for_contributors = |name: &&str| {
+        ["ARCHITECTURE.md", "docs/decisions.md"].contains(name) || name.starts_with("src/")
+    };
     for document in DOCUMENTS.into_iter().filter(is_for_contributors) {
         let own = root.join(document).parent().unwrap().to_owned();
         for name in quoted(document) {
@@ -160,6 +162,26 @@ fn documents_for_contributors_name_only_what_is_in_the_sources() {
         }
     }
     assert!(gone.is_empty(), "these are not in the sources:\n{}", gone.join("\n"));
+}
+
+/// "`name` in `file`": the file has the name.
+#[test]
+fn names_are_in_the_files_that_the_architecture_says() {
+    let text = read("ARCHITECTURE.md").replace('\n', " ");
+    let parts: Vec<&str> = text.split('`').collect();
+    let mut checked = 0;
+    for of in parts.windows(3).filter(|of| of[1].trim() == "in") {
+        let [name, _, file] = of else { continue };
+        let folders = ["src", "drivers/src"].map(|folder| root().join(folder).join(file));
+        let Some(source) = folders.iter().find_map(|path| fs::read_to_string(path).ok()) else {
+            continue;
+        };
+        let word = name.rsplit("::").next().unwrap_or(name);
+        let mut words = source.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        assert!(words.any(|found| found == word), "{name} is not in {file}");
+        checked += 1;
+    }
+    assert!(checked > 10, "the search finds {checked} names");
 }
 
 #[test]

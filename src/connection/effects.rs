@@ -14,7 +14,20 @@ impl Request {
             | Request::BeginSession(..)
             | Request::ResumeSession(_)
             | Request::DropSession(_) => false,
-            _ => true,
+            Request::ResumeClaim(..)
+            | Request::EndSession(_)
+            | Request::Take { .. }
+            | Request::Claim { .. }
+            | Request::WaitReady { .. }
+            | Request::ClaimEnd(_)
+            | Request::Flush
+            | Request::CatchUp
+            | Request::Verify
+            | Request::Counters
+            | Request::Clock
+            | Request::Heartbeat
+            | Request::Subscribe { .. }
+            | Request::Delivered(_) => true,
         }
     }
 

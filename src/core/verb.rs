@@ -29,7 +29,7 @@ pub(crate) struct Limits {
 
 /// A verb.
 pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
-    /// What it is made on: [`InStore`], [`InTube`], [`OfClaim`].
+    /// What it is made on: [`InStore`], [`InTube`], [`OfClaim`], [`OfClaims`].
     type On: Target;
     type Answer: Wire + Send + 'static;
     const NUMBER: u8;

@@ -245,6 +245,19 @@ impl Outcome {
         Outcome { end, puts: Vec::new() }
     }
 
+    /// Whether the task is done with it.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.end, End::Done | End::Result(_))
+    }
+
+    /// The failure that it reports.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match &self.end {
+            End::Fail(_, failure) | End::Bury(Some(failure)) => Some(failure),
+            _ => None,
+        }
+    }
+
     /// Whether the attempt does not count.
     pub(crate) fn forgives(&self) -> bool {
         matches!(self.end, End::Snooze(_))

@@ -68,8 +68,9 @@ use crate::{Async, Blocking, Bytes, Error, Mode, Result, SessionId};
 /// # Calls that block
 /// A call that adds rows blocks while the write buffer is full
 /// ([`max_pending`](crate::StoreOptions::max_pending)), in a tube of any durability, and until its flush
-/// or write is done. Reads, and calls that change memory only, need no space. A take or [`put_timeout`](Tube::put_timeout) also blocks while it waits for a task or for space,
-/// and [`wait_done`](Tube::wait_done) while it waits for the end of a task.
+/// or write is done. Reads, and calls that change memory only, need no space. A take or
+/// [`put_timeout`](Tube::put_timeout) also blocks while it waits for a task or for space, and
+/// [`wait_done`](Tube::wait_done) while it waits for the end of a task.
 ///
 /// # Calls that block no thread
 /// A handle from [`to_async`](Tube::to_async) has the same calls, each of which returns a
@@ -264,6 +265,11 @@ impl<T, M: Mode> Tube<T, M> {
             "tube {:?} belongs to another store; name a tube of the store of the task",
             self.name()
         )))
+    }
+
+    /// Whether both are handles of one tube.
+    pub(crate) fn is_same<U, N: Mode>(&self, other: &Tube<U, N>) -> bool {
+        self.handle.is_same_store(&other.handle) && self.number() == other.number()
     }
 
     pub(crate) fn number(&self) -> TubeNo {

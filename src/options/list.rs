@@ -13,7 +13,7 @@
 //!   [`Unsupported`](crate::Error::Unsupported), and after `unless` a value that every driver has.
 //! * `never altered`: an alter refuses another value.
 //! * `stored`: its number in the rows of the catalog, which is never used again. The options without a
-//!   number are in every row, and 8 is the pause; `stored.rs` has them. The next free number is 15.
+//!   number are in every row, and 8 is the pause (`row.rs`). The next free number is 15.
 //!
 //! The order is that of the fields and of the protocol. What acts on an option reads it from
 //! [`Policies`](super::Policies).

@@ -6,9 +6,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::around::{Around, AroundAsync, AsyncNext, Next};
 use super::future::WorkerFuture;
 use super::groups::{GroupOf, Groups};
 use super::handle::WorkerHandle;
+use super::handled::Handled;
 use super::job::{AsyncJob, Job};
 use super::order::Order;
 use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
@@ -41,6 +43,8 @@ pub struct Worker {
     retries: Retries,
     limit: Option<u64>,
     failure_group: Option<GroupOf>,
+    around: Vec<Around>,
+    around_async: Vec<AroundAsync>,
     watch: Option<Watch>,
     spawn: Option<Spawn>,
     stopper: Stopper,
@@ -60,6 +64,8 @@ impl Worker {
             retries: Retries::default(),
             limit: None,
             failure_group: None,
+            around: Vec::new(),
+            around_async: Vec::new(),
             watch: None,
             spawn: None,
             stopper: Stopper::default(),
@@ -119,12 +125,34 @@ impl Worker {
     /// [`IntoOutcome`]. A panic fails the attempt, in the group `panic`. A task whose body is not a
     /// value of the type of the tube is buried, in the group `undecodable`. The handler may block.
     /// It may be called on several threads at a time.
+    ///
+    /// A tube has one handler, or one for each [kind](Tube::typed_as) of its bodies. With kinds, a handler of
+    /// the tube without a kind gets all other tasks; without that, they are buried in the group `unknown kind`.
+    ///
+    /// # Example: kinds that only a newer release knows wait for it
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Job, Outcome, Store, TaskState, Worker};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let (mails, films) = (jobs.typed_as::<String>("mail"), jobs.typed_as::<u32>("film"));
+    /// mails.put("ann")?;
+    /// let film = films.put(90)?.id;
+    ///
+    /// let send = |job: &Job<String>| println!("to {}", job.value());
+    /// let wait = |_: &Job| Outcome::snooze(Duration::from_secs(60)); // the attempt does not count
+    /// let tally = Worker::new(&store).on(&mails, send).on(&jobs, wait).run_until_idle()?;
+    /// assert_eq!((tally.done, tally.snoozed), (1, 1));
+    /// assert_eq!(jobs.query().task(film)?.info.state, TaskState::Delayed);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     pub fn on<T: Send + Sync + 'static, R: IntoOutcome>(
         mut self,
         tube: &Tube<T>,
         handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
     ) -> Worker {
-        self.tubes.push(Registered::blocking(tube, handler));
+        self.add(tube, Handler::blocking(tube.coder().clone(), handler));
         self
     }
 
@@ -143,7 +171,7 @@ impl Worker {
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
     {
-        self.tubes.push(Registered::future(tube, handler));
+        self.add(tube, Handler::future(tube.coder().clone(), handler));
         self
     }
 
@@ -290,6 +318,98 @@ impl Worker {
         self
     }
 
+    /// A function around the handlers on threads of all tubes, from which it is called: for what all jobs have
+    /// in common, such as a span of a trace, a connection of a pool, or a check before the work. (Middleware, in
+    /// other job systems.)
+    ///
+    /// The function gets the job, with its body as bytes, and goes on with [`Next::run`], which returns how the
+    /// handler has ended. It returns that, or another end ([`Handled::of`]), and need not run the handler. Of
+    /// several functions, the first one is the outermost. A panic in the function fails the attempt, as one in a handler.
+    ///
+    /// To report ends, use [`watch`](Worker::watch), which knows what became of the task.
+    ///
+    /// # Example: work that waits while a service is down
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    /// use std::time::Duration;
+    /// use tubewell::worker::{Handled, Job, Worker};
+    /// use tubewell::{Outcome, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.tube("mails")?;
+    /// mails.put_many(["ann", "bob"])?;
+    /// let is_down = Arc::new(AtomicBool::new(false));
+    /// let down = is_down.clone();
+    /// let send = move |job: &Job| match job.body() {
+    ///     b"ann" => Err("the server is down"),
+    ///     _ => Ok(()),
+    /// };
+    /// let worker = Worker::new(&store).on(&mails, send).around(move |_, next| {
+    ///     if down.load(Relaxed) {
+    ///         return Handled::of(Outcome::snooze(Duration::from_secs(60)));
+    ///     }
+    ///     let handled = next.run();
+    ///     down.store(handled.failure().is_some(), Relaxed);
+    ///     handled
+    /// });
+    /// let tally = worker.run_until_idle()?;
+    /// assert_eq!((tally.failed, tally.snoozed), (1, 1));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "middleware")]
+    #[doc(alias = "layer")]
+    pub fn around(
+        mut self,
+        function: impl Fn(&Job, Next<'_>) -> Handled + Send + Sync + 'static,
+    ) -> Worker {
+        self.around.push(Box::new(function));
+        self
+    }
+
+    /// As [`around`](Worker::around), around the handlers of [`on_async`](Worker::on_async).
+    ///
+    /// The time limit of a job ([`max_runtime`](Worker::max_runtime)) drops the future of the function with that
+    /// of the handler.
+    ///
+    /// # Example: how long handlers run
+    /// ```
+    /// use std::sync::Mutex;
+    /// use std::time::{Duration, Instant};
+    /// use tubewell::worker::{AsyncJob, Worker};
+    /// use tubewell::Store;
+    ///
+    /// static TIMES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = Store::in_memory()?;
+    /// let pages = store.tube("pages")?;
+    /// pages.put("/")?;
+    /// let worker = Worker::new(&store).on_async(&pages, |_: AsyncJob| async {}).limit(1);
+    /// let worker = worker.around_async(|_, next| async {
+    ///     let begun = Instant::now();
+    ///     let handled = next.run().await;
+    ///     TIMES.lock().unwrap().push(begun.elapsed());
+    ///     handled
+    /// });
+    /// worker.run_async().await?;
+    /// assert_eq!(TIMES.lock().unwrap().len(), 1);
+    /// # Ok::<(), tubewell::Error>(()) }).unwrap();
+    /// ```
+    pub fn around_async<F>(
+        mut self,
+        function: impl Fn(AsyncJob, AsyncNext) -> F + Send + Sync + 'static,
+    ) -> Worker
+    where
+        F: Future<Output = Handled> + Send + 'static,
+    {
+        self.around_async.push(Box::new(move |job, next| {
+            let handled = function(job, next);
+            Box::pin(async move { handled.await.0 })
+        }));
+        self
+    }
+
     /// The function that is called after each end of a job and each error of a take. Default: none.
     ///
     /// It is called on the threads of the worker, after the end of a job on the thread that ran the
@@ -390,17 +510,26 @@ impl Worker {
     /// [`spawn_with`](Worker::spawn_with). It needs no timer, and wakes only for tasks and
     /// handlers. Its session begins with this call.
     pub fn run_async(self) -> WorkerFuture {
-        let is_blocking = |registered: &Registered| match registered.handler {
-            Handler::Blocking(_) => Some(registered.tube.name().to_owned()),
-            Handler::Async(_) => None,
-        };
-        WorkerFuture::new(match self.tubes.iter().find_map(is_blocking) {
+        WorkerFuture::new(match self.tubes.iter().find(|registered| registered.has_blocking()) {
             None => self.into_pool_async(),
-            Some(tube) => Err(Error::invalid(format!(
-                "the handler of tube {tube:?} blocks, and run_async polls handlers that do not; add \
-                 it with on_async, or start the worker on threads"
+            Some(registered) => Err(Error::invalid(format!(
+                "a handler of tube {:?} blocks, and run_async polls handlers that do not; add it with \
+                 on_async, or start the worker on threads",
+                registered.tube.name()
             ))),
         })
+    }
+
+    fn add<T>(&mut self, tube: &Tube<T>, handler: Handler) {
+        let is_it = |registered: &&mut Registered| registered.tube.is_same(tube);
+        let kind = tube.coder().kind().cloned();
+        if let Some(registered) = self.tubes.iter_mut().find(is_it) {
+            registered.add(kind, handler);
+        } else {
+            let mut registered = Registered::new(tube.to_bytes());
+            registered.add(kind, handler);
+            self.tubes.push(registered);
+        }
     }
 
     /// The pool of a worker whose calls may block.
@@ -440,6 +569,8 @@ impl Worker {
             max_runtime: self.max_runtime,
             retries: self.retries,
             groups: Arc::new(Groups::new(self.failure_group)),
+            around: self.around,
+            around_async: self.around_async.into(),
             watch: self.watch,
             limit: self.limit,
             stop: self.stopper.signal().clone(),
@@ -480,15 +611,9 @@ impl Worker {
                 "the session belongs to another store; give one of the store of the worker",
             ));
         }
-        for (place, registered) in self.tubes.iter().enumerate() {
-            let tube = &registered.tube;
-            tube.check_store(&self.store.handle)?;
-            if self.tubes[..place].iter().any(|other| other.tube.number() == tube.number()) {
-                return Err(Error::invalid(format!(
-                    "tube {:?} has two handlers in one worker; leave one out",
-                    tube.name()
-                )));
-            }
+        for registered in &self.tubes {
+            registered.tube.check_store(&self.store.handle)?;
+            registered.check_handlers()?;
         }
         Ok(())
     }

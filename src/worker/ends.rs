@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::handled::Handled;
+use super::handled::How;
 use super::job::{Interrupt, JobCore};
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report, Tally};
@@ -14,7 +14,6 @@ use super::timeout::has_timed_out;
 use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
 use crate::core::verb::{Begin, OfClaim};
-use crate::handle::claim::UNDECODABLE;
 #[cfg(feature = "redb")]
 use crate::handle::job_notes::EndedInTransaction;
 use crate::handle::job_notes::is_of_store;
@@ -35,12 +34,7 @@ enum End {
 }
 
 /// Ends a job whose handler has ended like this. Returns whether the store works.
-pub(super) async fn end_job(
-    pool: &Pool,
-    lane: &Lane,
-    job: &Arc<JobCore>,
-    handled: Handled,
-) -> bool {
+pub(super) async fn end_job(pool: &Pool, lane: &Lane, job: &Arc<JobCore>, handled: How) -> bool {
     job.begin_end();
     #[cfg(feature = "redb")]
     if let Some(ended) = job.ended_in_transaction() {
@@ -127,7 +121,10 @@ impl Ended {
             EventKind::Snooze => Ended::Snoozed,
             EventKind::Fail => Ended::Failed,
             EventKind::Bury => Ended::Buried,
-            _ => Ended::Done,
+            done => {
+                debug_assert_eq!(done, EventKind::Ack, "it ends a claim");
+                Ended::Done
+            }
         }
     }
 }
@@ -181,38 +178,38 @@ async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
 
 /// The error of the store that a handler has failed with, if that is none of the job: the attempt
 /// does not count.
-fn refusal(job: &JobCore, handled: &Handled) -> Option<Error> {
+fn refusal(job: &JobCore, handled: &How) -> Option<Error> {
     match handled {
         _ if job.interrupted() != Interrupt::None => None,
-        Handled::DiskFull(error) => Some((**error).clone()),
-        Handled::Failed(_) => job.refusal(),
+        How::DiskFull(error) => Some((**error).clone()),
+        How::Failed(_) => job.refusal(),
         _ => None,
     }
 }
 
 /// The call that ends the claim of a job whose handler has ended like this.
-fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: Handled) -> (Ended, Result<End>) {
+fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: How) -> (Ended, Result<End>) {
     let outcome = match (interrupt, handled) {
         (Interrupt::Parked, _) => return (Ended::Detached, Ok(End::Keep)),
         (Interrupt::Blocked, _) => return (Ended::Suspended, Ok(End::Blocked)),
-        (Interrupt::Asleep(left), Handled::Failed(_) | Handled::DiskFull(_)) => {
+        (Interrupt::Asleep(left), How::Failed(_) | How::DiskFull(_)) => {
             return (Ended::Suspended, Ok(End::Call(EndCall::snooze(left))));
         }
-        (Interrupt::Stopping, Handled::Failed(_)) | (_, Handled::DiskFull(_)) => {
+        (Interrupt::Stopping, How::Failed(_)) | (_, How::DiskFull(_)) => {
             Outcome::snooze(Duration::ZERO)
         }
-        (_, Handled::Done) => Outcome::done(),
-        (_, Handled::Outcome(outcome)) => *outcome,
-        (_, Handled::Failed(failure)) => Outcome::fail(failure),
-        (_, Handled::Panicked(why)) => {
-            let call = EndCall::fail(Failure::new("panic", why));
+        (_, How::Done) => Outcome::done(),
+        (_, How::Outcome(outcome)) => *outcome,
+        (_, How::Failed(failure)) => Outcome::fail(failure),
+        (_, How::Panicked(failure)) => {
+            let call = EndCall::fail(failure);
             return (Ended::Panicked, Ok(End::Call(call)));
         }
-        (_, Handled::Undecodable(error)) => {
-            let call = EndCall::bury(Failure::new(UNDECODABLE, error.to_string()));
+        (_, How::Undecodable(failure)) => {
+            let call = EndCall::bury(failure);
             return (Ended::Undecodable, Ok(End::Call(call)));
         }
-        (_, Handled::Dropped) => Outcome::release(),
+        (_, How::Dropped) => Outcome::release(),
     };
     match outcome.into_call(handle) {
         Ok(Some(call)) => (Ended::by(&call), Ok(End::Call(call))),

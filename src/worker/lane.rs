@@ -7,24 +7,25 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use tubewell_drivers::NEVER;
 
+use super::around::{Caught, Next, begin};
 use super::ends::end_job;
-use super::handled::Handled;
+use super::handled::How;
 use super::job::JobCore;
 use super::order::TakeOrder;
 use super::pool::{Lane, Pool};
 use super::report::Report;
-use super::source::{Handler, HandlerFuture};
+use super::source::Handler;
 use super::spawned;
 use super::stop::Taking;
 use super::timeout::until_timeout;
 use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
-use crate::base::user_code::{catch_panic, panic_to_error};
+use crate::base::user_code::panic_to_error;
 use crate::core::TubeHead;
 use crate::handle::take::{TakeFrom, take};
 use crate::{Claim, Error, Result};
@@ -188,17 +189,18 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
     let release = ReleaseOnDrop(&job);
     pool.note_tube(job.place());
     hold(pool, &job).await;
-    let handled = match &registered.handler {
-        Handler::Blocking(handler) => {
-            panic_to_error(|| handler(job.clone())).unwrap_or_else(Handled::Panicked)
-        }
-        Handler::Async(handler) => match panic_to_error(|| handler(job.clone())) {
-            Ok(future) => {
-                let future = until_timeout(job.clone(), registered.limit, catch_panics(future));
-                handle_async(pool, lane, future).await
+    let handled = match registered.handler(job.claim().body()) {
+        Err(unhandled) => unhandled,
+        Ok(Handler::Blocking(handler)) => Next::new(&job, &pool.around, &**handler).run().0,
+        Ok(Handler::Async(handler)) => {
+            match panic_to_error(|| begin(&job, &pool.around_async, handler)) {
+                Ok(future) => {
+                    let future = until_timeout(job.clone(), registered.limit, Caught(Some(future)));
+                    handle_async(pool, lane, future).await
+                }
+                Err(why) => How::panicked(why),
             }
-            Err(why) => Handled::Panicked(why),
-        },
+        }
     };
     if end_job(pool, lane, &job, handled).await {
         pool.pause.reset();
@@ -224,37 +226,11 @@ async fn hold(pool: &Pool, job: &JobCore) {
 async fn handle_async(
     pool: &Pool,
     lane: &Lane,
-    future: impl Future<Output = Handled> + Send + 'static,
-) -> Handled {
+    future: impl Future<Output = How> + Send + 'static,
+) -> How {
     match &pool.spawn {
         None => future.await,
         Some(spawn) => spawned::run(spawn, lane.handler_thread.clone(), future).await,
-    }
-}
-
-/// The future with its panics as values. Its drop is caught too.
-async fn catch_panics(future: HandlerFuture) -> Handled {
-    let mut future = Caught(Some(future));
-    poll_fn(|context| future.poll(context)).await
-}
-
-struct Caught(Option<HandlerFuture>);
-
-impl Caught {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Handled> {
-        let Some(future) = &mut self.0 else { return Poll::Ready(Handled::Dropped) };
-        match panic_to_error(|| future.as_mut().poll(context)) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(handled)) => Poll::Ready(handled),
-            Err(why) => Poll::Ready(Handled::Panicked(why)),
-        }
-    }
-}
-
-impl Drop for Caught {
-    fn drop(&mut self) {
-        let future = self.0.take();
-        catch_panic(|| drop(future));
     }
 }
 

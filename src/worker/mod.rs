@@ -125,6 +125,7 @@
 //! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work
 //! must be idempotent. docs/semantics.md has the details.
 
+mod around;
 mod builder;
 mod ending;
 mod ends;
@@ -146,9 +147,11 @@ mod stop;
 mod stopper;
 mod timeout;
 
+pub use around::{AsyncNext, Next};
 pub use builder::Worker;
 pub use future::WorkerFuture;
 pub use handle::WorkerHandle;
+pub use handled::Handled;
 pub use job::{AsyncJob, Cancelled, Job};
 pub use order::Order;
 pub use report::{Ended, Left, Report, Tally};

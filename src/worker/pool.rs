@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::around::{Around, AroundAsync};
 use super::ending::Ending;
 use super::groups::Groups;
 use super::idle::Idle;
@@ -43,6 +44,8 @@ pub(super) struct Pool {
     pub(super) max_runtime: Option<Duration>,
     pub(super) retries: Retries,
     pub(super) groups: Arc<Groups>,
+    pub(super) around: Vec<Around>,
+    pub(super) around_async: Arc<[AroundAsync]>,
     pub(super) watch: Option<Watch>,
     /// How many further jobs may begin; `None` without a limit.
     permits: Option<AtomicU64>,
@@ -69,6 +72,8 @@ pub(super) struct Parts {
     pub(super) max_runtime: Option<Duration>,
     pub(super) retries: Retries,
     pub(super) groups: Arc<Groups>,
+    pub(super) around: Vec<Around>,
+    pub(super) around_async: Arc<[AroundAsync]>,
     pub(super) watch: Option<Watch>,
     pub(super) limit: Option<u64>,
     pub(super) stop: Arc<Signal>,
@@ -109,6 +114,8 @@ impl Pool {
             max_runtime: parts.max_runtime,
             retries: parts.retries,
             groups: parts.groups,
+            around: parts.around,
+            around_async: parts.around_async,
             watch: parts.watch,
             permits: parts.limit.map(AtomicU64::new),
             pause: Pause::new(&parts.stop),

@@ -98,8 +98,8 @@ pub enum Ended {
     Panicked,
     /// The handler has buried the task.
     Buried,
-    /// The body is not a value of the type of its tube. The handler was not called, and the task is
-    /// buried.
+    /// The body is not a value of the type of its tube, or no handler is for its
+    /// [kind](crate::Tube::typed_as). No handler was called, and the task is buried.
     Undecodable,
     /// The claim was left to the session of the worker, or was parked. The task is still taken.
     Detached,
@@ -125,7 +125,7 @@ pub struct Tally {
     pub panicked: u64,
     /// Tasks that their handler has buried.
     pub buried: u64,
-    /// Tasks that were buried because their bodies are not values of the type of their tube.
+    /// Tasks that were buried because no handler could get their bodies.
     pub undecodable: u64,
     /// Tasks whose claim was left to the session, or was parked.
     pub detached: u64,

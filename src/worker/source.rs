@@ -6,73 +6,121 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::handled::Handled;
+use super::handled::How;
 use super::job::{AsyncJob, Job, JobCore};
+use crate::values::body::{Coder, kind_of};
 use crate::{Error, IntoOutcome, Result, Tube, TubeInfo};
 
-/// A tube and its handler.
+/// A tube and its handlers.
 pub(super) struct Registered {
     pub(super) tube: Tube,
-    pub(super) handler: Handler,
+    /// The handlers, each with the kind of its tasks. One without a kind gets the tasks that no other one gets.
+    handlers: Vec<(Option<Arc<str>>, Handler)>,
     /// Its driver has delays. Known once the worker has begun.
     pub(super) is_timed: bool,
-    /// How long a job may run, as the worker says; for a handler that is a future also as the tube has said when
+    /// How long a job may run, as the worker says; with a handler that is a future also as the tube has said when
     /// the worker began.
     pub(super) limit: Option<Duration>,
     /// A take has found that the tube was dropped.
     pub(super) is_dropped: AtomicBool,
 }
 
-pub(super) type HandlerFuture = Pin<Box<dyn Future<Output = Handled> + Send>>;
+pub(super) type HandlerFuture = Pin<Box<dyn Future<Output = How> + Send>>;
 
-/// A handler. Both decode the body of the task first.
+/// A handler with the types taken away. It decodes the body of the task first.
 pub(super) enum Handler {
-    Blocking(Box<dyn Fn(Arc<JobCore>) -> Handled + Send + Sync>),
-    Async(Box<dyn Fn(Arc<JobCore>) -> HandlerFuture + Send + Sync>),
+    Blocking(Box<BlockingHandler>),
+    Async(Arc<AsyncHandler>),
 }
 
-impl Registered {
+pub(super) type BlockingHandler = dyn Fn(Arc<JobCore>) -> How + Send + Sync;
+pub(super) type AsyncHandler = dyn Fn(Arc<JobCore>) -> HandlerFuture + Send + Sync;
+
+impl Handler {
+    /// A handler on a thread, for values that this coder decodes.
     pub(super) fn blocking<T: Send + Sync + 'static, R: IntoOutcome>(
-        tube: &Tube<T>,
+        coder: Coder<T>,
         handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
-    ) -> Registered {
-        let coder = tube.coder().clone();
+    ) -> Handler {
         let handle = move |core: Arc<JobCore>| match core.decode(&coder) {
             Ok(decoded) => {
                 let groups = core.groups().clone();
                 let outcome = handler(&Job::new(core, decoded, coder.clone()));
-                Handled::returned(outcome, &groups)
+                How::returned(outcome, &groups)
             }
-            Err(error) => Handled::Undecodable(error),
+            Err(error) => How::undecodable(&error),
         };
-        Registered::new(tube, Handler::Blocking(Box::new(handle)))
+        Handler::Blocking(Box::new(handle))
     }
 
+    /// A handler that is a future.
     pub(super) fn future<T: Send + Sync + 'static, F>(
-        tube: &Tube<T>,
+        coder: Coder<T>,
         handler: impl Fn(AsyncJob<T>) -> F + Send + Sync + 'static,
-    ) -> Registered
+    ) -> Handler
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
     {
-        let (handler, coder) = (Arc::new(handler), tube.coder().clone());
+        let handler = Arc::new(handler);
         let handle = move |core: Arc<JobCore>| -> HandlerFuture {
             let (handler, coder) = (handler.clone(), coder.clone());
             Box::pin(async move {
                 let groups = core.groups().clone();
                 let future = match core.decode(&coder) {
                     Ok(decoded) => handler(Job::new(core, decoded, coder)),
-                    Err(error) => return Handled::Undecodable(error),
+                    Err(error) => return How::undecodable(&error),
                 };
-                Handled::returned(future.await, &groups)
+                How::returned(future.await, &groups)
             })
         };
-        Registered::new(tube, Handler::Async(Box::new(handle)))
+        Handler::Async(Arc::new(handle))
     }
 
-    fn new<T>(tube: &Tube<T>, handler: Handler) -> Registered {
+    fn is_async(&self) -> bool {
+        matches!(self, Handler::Async(_))
+    }
+}
+
+impl Registered {
+    pub(super) fn new(tube: Tube) -> Registered {
         let is_dropped = AtomicBool::new(false);
-        Registered { tube: tube.to_bytes(), handler, is_timed: false, limit: None, is_dropped }
+        Registered { tube, handlers: Vec::new(), is_timed: false, limit: None, is_dropped }
+    }
+
+    pub(super) fn add(&mut self, kind: Option<Arc<str>>, handler: Handler) {
+        self.handlers.push((kind, handler));
+    }
+
+    /// Refuses two handlers for the same tasks.
+    pub(super) fn check_handlers(&self) -> Result<()> {
+        for (place, (kind, _)) in self.handlers.iter().enumerate() {
+            if self.handlers[..place].iter().any(|(other, _)| other == kind) {
+                let of_kind =
+                    kind.as_ref().map_or(String::new(), |kind| format!(" for the kind {kind:?}"));
+                return Err(Error::invalid(format!(
+                    "tube {:?} has two handlers{of_kind} in one worker; leave one out",
+                    self.tube.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The handler of a task with this body, or how a job without a handler ends.
+    pub(super) fn handler(&self, body: &[u8]) -> Result<&Handler, How> {
+        if let [(None, handler)] = &self.handlers[..] {
+            return Ok(handler);
+        }
+        let kind = kind_of(body);
+        let of =
+            |wanted: Option<&str>| self.handlers.iter().find(|(kind, _)| kind.as_deref() == wanted);
+        let found = kind.as_deref().and_then(|kind| of(Some(kind))).or_else(|| of(None));
+        found.map(|(_, handler)| handler).ok_or_else(|| How::of_unknown_kind(kind.as_deref()))
+    }
+
+    /// Whether one of the handlers blocks.
+    pub(super) fn has_blocking(&self) -> bool {
+        self.handlers.iter().any(|(_, handler)| !handler.is_async())
     }
 
     /// Asks the store what the tube is. Refuses a `max_runtime` for claims that do not expire. `is_blocking`: the
@@ -92,7 +140,7 @@ impl Registered {
             return Err(Error::Unsupported { what: "max_runtime".into(), driver });
         }
         self.limit = max_runtime;
-        if matches!(self.handler, Handler::Async(_)) {
+        if self.handlers.iter().any(|(_, handler)| handler.is_async()) {
             self.limit = self.limit_now(is_blocking).await?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Context;
 
-use super::handled::Handled;
+use super::handled::How;
 use super::pool::Spawn;
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
@@ -18,10 +18,10 @@ use crate::core::WaitSlot;
 pub(super) async fn run(
     spawn: &Spawn,
     polled_by: Arc<Mutex<Option<ThreadId>>>,
-    future: impl Future<Output = Handled> + Send + 'static,
-) -> Handled {
+    future: impl Future<Output = How> + Send + 'static,
+) -> How {
     let slot = Arc::new(WaitSlot::new());
-    let mut answer = Answer { slot: slot.clone(), handled: Handled::Dropped };
+    let mut answer = Answer { slot: slot.clone(), handled: How::Dropped };
     let spawned = Box::pin(async move {
         let mut future = pin!(future);
         let poll = |context: &mut Context<'_>| {
@@ -34,26 +34,26 @@ pub(super) async fn run(
         answer.set(handled);
     });
     if let Err(why) = panic_to_error(|| spawn(spawned)) {
-        return Handled::Panicked(why);
+        return How::panicked(why);
     }
     poll_fn(|context| slot.poll(context.waker())).await
 }
 
 /// Answers the wait of the worker when it is dropped: at the end of the future, or with it.
 struct Answer {
-    slot: Arc<WaitSlot<Handled>>,
-    handled: Handled,
+    slot: Arc<WaitSlot<How>>,
+    handled: How,
 }
 
 impl Answer {
-    fn set(&mut self, handled: Handled) {
+    fn set(&mut self, handled: How) {
         self.handled = handled;
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.slot.fill(replace(&mut self.handled, Handled::Dropped));
+        self.slot.fill(replace(&mut self.handled, How::Dropped));
         self.slot.wake();
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::handled::Handled;
+use super::handled::How;
 use super::job::JobCore;
 use crate::base::signal::SignalWait;
 
@@ -26,8 +26,8 @@ pub(super) fn has_timed_out(job: &JobCore, limit: Option<Duration>) -> bool {
 pub(super) fn until_timeout(
     job: Arc<JobCore>,
     limit: Option<Duration>,
-    handler: impl Future<Output = Handled>,
-) -> impl Future<Output = Handled> {
+    handler: impl Future<Output = How>,
+) -> impl Future<Output = How> {
     let ended = limit.and_then(|_| job.claim_end());
     async move {
         match ended {
@@ -41,8 +41,8 @@ async fn until_ended(
     job: &JobCore,
     limit: Option<Duration>,
     ended: SignalWait,
-    handler: impl Future<Output = Handled>,
-) -> Handled {
+    handler: impl Future<Output = How>,
+) -> How {
     let mut handler = pin!(handler);
     let mut ended = Some(ended);
     poll_fn(|context| {
@@ -55,7 +55,7 @@ async fn until_ended(
         }
         // That of a task that was deleted is for the handler to see, as without a limit.
         ended = None;
-        if has_timed_out(job, limit) { Poll::Ready(Handled::Dropped) } else { Poll::Pending }
+        if has_timed_out(job, limit) { Poll::Ready(How::Dropped) } else { Poll::Pending }
     })
     .await
 }

@@ -16,6 +16,7 @@ use crate::executor;
 use crate::process;
 use crate::rng;
 
+mod around;
 mod catalogue_ends;
 mod catalogue_lost;
 mod catalogue_orders;
@@ -29,6 +30,7 @@ mod idle;
 mod invariants;
 #[cfg(unix)]
 pub mod killed;
+mod kinds;
 mod limits;
 mod order;
 mod refused;

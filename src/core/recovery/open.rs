@@ -1,5 +1,4 @@
-//! Opening a store: reads the header and the catalog into a new core. Also adds the header and
-//! the counts to each commit.
+//! Opening a store: reads the header and the catalog into a new core.
 //!
 //! Ids are never used again: after a run that was killed, the next one skips its reserved ids.
 

@@ -14,7 +14,7 @@ pub(crate) struct Decided<T> {
 /// What a decided call waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Wait {
-    /// The flush of a commit, of the write buffer with this index.
+    /// The flush of a commit of this write buffer.
     Flush(Buffer, Arc<Batch>),
     /// The write of a commit of the file to the journal. A call that does not block waits for the
     /// batch.

@@ -1,4 +1,5 @@
-//! The state of an open store in memory. The other folders of `core` change it.
+//! The state of an open store in memory. The other folders of `core` change it, and `src/runtime` what it knows of
+//! commits and threads.
 
 mod all_gates;
 mod bucket;

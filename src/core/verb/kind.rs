@@ -5,10 +5,9 @@ use crate::core::state::Buffer;
 /// What a call does, and so whether it needs space in its write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It reads what is visible, and waits for nothing.
+    /// It reads what is visible. It waits for no flush and no space.
     Look,
-    /// It changes nothing that its caller can see: a task that it takes is released if it does not
-    /// arrive. It needs no space, and may wait for the flush of what it reads.
+    /// It changes nothing that its caller can see. It needs no space, and may wait for the flush of what it reads.
     Read,
     /// It changes memory, and removes or adds a few rows at most. It needs no space: a process that
     /// goes must not wait.

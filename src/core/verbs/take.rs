@@ -1,7 +1,6 @@
 //! Takes: the next task of a tube, and the claim on it.
 //!
-//! A take reads a window in memory. It edits rows only if the attempts of its task are limited (one row
-//! before the task is handed out), or if it meets tasks that have expired or have no attempt left.
+//! A take reads a window in memory. docs/semantics.md says when it edits rows.
 
 use std::sync::Arc;
 

@@ -23,9 +23,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// without a limit.
     ///
     /// Waiting takers are served first come, first served; [`close`](crate::Store::close) ends every wait. A
-    /// take writes nothing, unless its tube [counts](crate::Counting) takes or it meets tasks that have expired.
-    /// The claim lives in memory: if the process dies, the task is ready again. The body is read from the file. [`take_timeout`](Tube::take_timeout) waits for a
-    /// time, and [`try_take`](Tube::try_take) not at all.
+    /// take writes nothing, unless its tube [counts](crate::Counting) takes or it meets tasks that have expired,
+    /// are due or have no attempt left. The claim lives in memory: if the process dies, the task is ready again. The
+    /// body is read from the file. [`take_timeout`](Tube::take_timeout) waits for a time, and
+    /// [`try_take`](Tube::try_take) not at all.
     ///
     /// # Errors
     /// [`SessionEnded`](crate::Error::SessionEnded);

@@ -72,6 +72,51 @@ impl<M: Mode> Tube<Bytes, M> {
     }
 }
 
+impl<M: Mode> Tube<Bytes, M> {
+    /// A handle of the same tube whose bodies are values of `T` and of this kind: one tube has jobs of several
+    /// kinds, which have a priority, limits and workers in common.
+    ///
+    /// A body is a JSON object with one member, which is named after its kind, such as `{"mail":{"to":"ann"}}`. It
+    /// is what serde makes of an enum that has a variant of this name with one value.
+    /// [`Worker::on`](crate::worker::Worker::on) with such a handle calls the handler for the tasks of its kind.
+    ///
+    /// Only a worker tells kinds apart. A take through the handle takes every task of the tube, and buries one of
+    /// another kind, as [`read`](Tube::read) does: use the handle for puts, and [`Tube::claim`] for a chosen task.
+    ///
+    /// # Example
+    /// ```
+    /// use serde::{Deserialize, Serialize};
+    /// use tubewell::{Job, Store, Worker};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Mail {
+    ///     to: String,
+    /// }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Film {
+    ///     seconds: u32,
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// let mails = jobs.typed_as::<Mail>("mail");
+    /// let films = jobs.typed_as::<Film>("film");
+    /// mails.put(Mail { to: "ann".into() })?;
+    /// films.put(Film { seconds: 90 })?;
+    ///
+    /// let send = |job: &Job<Mail>| assert_eq!(job.value().to, "ann");
+    /// let encode = |job: &Job<Film>| assert_eq!(job.value().seconds, 90);
+    /// assert_eq!(Worker::new(&store).on(&mails, send).on(&films, encode).run_until_idle()?.done, 2);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "kind")]
+    #[must_use]
+    pub fn typed_as<T: Serialize + DeserializeOwned>(&self, kind: &str) -> Tube<T, M> {
+        self.with_coder(Coder::of_kind(kind.into()))
+    }
+}
+
 impl<T, M: Mode> Tube<T, M> {
     /// A handle of the same tube with bytes as bodies.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::kind::{JsonOfKind, OfKind};
 use super::{Bytes, Codec, Json};
 use crate::{Error, Result};
 use serde::Serialize;
@@ -14,6 +15,8 @@ pub enum Coder<T: 'static> {
     /// A codec without fields: cloning it counts no reference.
     Static(&'static dyn Codec<T>),
     Shared(Arc<dyn Codec<T>>),
+    /// The bodies of one kind, in JSON.
+    Kind(Arc<str>, &'static dyn OfKind<T>),
 }
 
 /// The identity, for `T` = `Bytes`.
@@ -35,6 +38,10 @@ impl<T: Serialize + DeserializeOwned> Coder<T> {
     pub(crate) fn json() -> Coder<T> {
         Coder::Static(&Json)
     }
+
+    pub(crate) fn of_kind(kind: Arc<str>) -> Coder<T> {
+        Coder::Kind(kind, &JsonOfKind)
+    }
 }
 
 impl<T> Coder<T> {
@@ -48,11 +55,20 @@ impl<T> Coder<T> {
         matches!(self, Coder::Same(_))
     }
 
+    /// The kind of its bodies, if it has one kind only.
+    pub(crate) fn kind(&self) -> Option<&Arc<str>> {
+        match self {
+            Coder::Kind(kind, _) => Some(kind),
+            Coder::Same(_) | Coder::Static(_) | Coder::Shared(_) => None,
+        }
+    }
+
     pub(crate) fn encode(&self, value: &T) -> Result<Vec<u8>> {
         let encoded = match self {
             Coder::Same(same) => return Ok((same.bytes)(value).to_vec()),
             Coder::Static(codec) => codec.encode(value),
             Coder::Shared(codec) => codec.encode(value),
+            Coder::Kind(kind, codec) => codec.encode(kind, value),
         };
         encoded.map_err(|error| self.error(&*error))
     }
@@ -64,6 +80,7 @@ impl<T> Coder<T> {
             Coder::Same(same) => return Ok(((same.value)(body), None)),
             Coder::Static(codec) => codec.decode(&body),
             Coder::Shared(codec) => codec.decode(&body),
+            Coder::Kind(kind, codec) => codec.decode(kind, &body),
         };
         match decoded {
             Ok(value) => Ok((value, Some(body))),
@@ -78,7 +95,7 @@ impl<T> Coder<T> {
     pub(crate) fn bytes<'a>(&self, value: &'a T) -> Option<&'a Bytes> {
         match self {
             Coder::Same(same) => Some((same.bytes)(value)),
-            Coder::Static(_) | Coder::Shared(_) => None,
+            Coder::Static(_) | Coder::Shared(_) | Coder::Kind(..) => None,
         }
     }
 
@@ -87,6 +104,7 @@ impl<T> Coder<T> {
             Coder::Same(_) => "bytes",
             Coder::Static(codec) => codec.name(),
             Coder::Shared(codec) => codec.name(),
+            Coder::Kind(..) => "json",
         };
         Error::Codec { what: format!("{name}: {error}") }
     }
@@ -98,6 +116,7 @@ impl<T> Clone for Coder<T> {
             Coder::Same(same) => Coder::Same(same),
             Coder::Static(codec) => Coder::Static(*codec),
             Coder::Shared(codec) => Coder::Shared(codec.clone()),
+            Coder::Kind(kind, codec) => Coder::Kind(kind.clone(), *codec),
         }
     }
 }

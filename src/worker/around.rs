@@ -1,0 +1,119 @@
+//! Functions around the handlers of a worker, and what they go on with.
+//!
+//! The first function is the outermost one. A panic is caught before it reaches the function around.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::handled::{Handled, How};
+use super::job::{AsyncJob, Job, JobCore};
+use super::source::{AsyncHandler, BlockingHandler, HandlerFuture};
+use crate::base::user_code::{catch_panic, panic_to_error};
+use crate::values::body::Coder;
+use crate::{Bytes, Mode};
+
+/// A function around handlers on threads.
+pub(super) type Around = Box<dyn Fn(&Job, Next<'_>) -> Handled + Send + Sync>;
+
+/// A function around handlers that are futures.
+pub(super) type AroundAsync = Box<dyn Fn(AsyncJob, AsyncNext) -> HandlerFuture + Send + Sync>;
+
+/// What a function around a handler goes on with: the next function, or the handler. See
+/// [`Worker::around`](super::Worker::around).
+#[must_use = "the handler does not run unless the function goes on with it"]
+pub struct Next<'a> {
+    job: &'a Arc<JobCore>,
+    around: &'a [Around],
+    handler: &'a BlockingHandler,
+}
+
+impl<'a> Next<'a> {
+    pub(super) fn new(
+        job: &'a Arc<JobCore>,
+        around: &'a [Around],
+        handler: &'a BlockingHandler,
+    ) -> Next<'a> {
+        Next { job, around, handler }
+    }
+
+    /// Runs the handler, and returns how it has ended. A panic has failed the attempt, and does not reach the
+    /// function.
+    pub fn run(self) -> Handled {
+        let run = || match self.around.split_first() {
+            Some((function, around)) => function(&view(self.job), Next { around, ..self }).0,
+            None => (self.handler)(self.job.clone()),
+        };
+        Handled(panic_to_error(run).unwrap_or_else(How::panicked))
+    }
+}
+
+/// As [`Next`], for [`Worker::around_async`](super::Worker::around_async).
+#[must_use = "the handler does not run unless the function goes on with it"]
+pub struct AsyncNext {
+    job: Arc<JobCore>,
+    around: Arc<[AroundAsync]>,
+    /// How many of the functions have begun.
+    begun: usize,
+    handler: Arc<AsyncHandler>,
+}
+
+/// The future of a handler, within these functions.
+pub(super) fn begin(
+    job: &Arc<JobCore>,
+    around: &Arc<[AroundAsync]>,
+    handler: &Arc<AsyncHandler>,
+) -> HandlerFuture {
+    if around.is_empty() {
+        return handler(job.clone());
+    }
+    let (job, around, handler) = (job.clone(), around.clone(), handler.clone());
+    let next = AsyncNext { job, around, begun: 0, handler };
+    Box::pin(async move { next.run().await.0 })
+}
+
+impl AsyncNext {
+    /// Runs the handler, and returns how it has ended. A panic has failed the attempt, and does not reach the
+    /// function. The handler is dropped with this future.
+    pub async fn run(mut self) -> Handled {
+        let begin = || {
+            let around = self.around.clone();
+            let Some(function) = around.get(self.begun) else { return (self.handler)(self.job) };
+            self.begun += 1;
+            function(view(&self.job), self)
+        };
+        Handled(match panic_to_error(begin) {
+            Ok(future) => Caught(Some(future)).await,
+            Err(why) => How::panicked(why),
+        })
+    }
+}
+
+/// The job as a function around its handler sees it: with its body as bytes.
+fn view<M: Mode>(job: &Arc<JobCore>) -> Job<Bytes, M> {
+    Job::new(job.clone(), (job.claim().value().clone(), None), Coder::BYTES)
+}
+
+/// The future of a handler with its panics as values. Its drop is caught too.
+pub(super) struct Caught(pub(super) Option<HandlerFuture>);
+
+impl Future for Caught {
+    type Output = How;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<How> {
+        let Some(future) = &mut self.0 else { return Poll::Ready(How::Dropped) };
+        match panic_to_error(|| future.as_mut().poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(how)) => Poll::Ready(how),
+            Err(why) => Poll::Ready(How::panicked(why)),
+        }
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        catch_panic(|| drop(future));
+    }
+}
