@@ -5,6 +5,7 @@ mod create;
 mod days;
 mod edits;
 mod events;
+mod help_groups;
 mod history;
 mod kept;
 mod keys;
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 
 use crate::help_text as help;
@@ -87,6 +88,15 @@ pub struct Cli {
     pub trust_wall_clock: bool,
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Parses a command line, the name of the program first.
+    pub fn parse_line(line: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        let mut command = help_groups::grouped(Cli::command());
+        let matches = command.try_get_matches_from_mut(line)?;
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -193,7 +203,7 @@ pub enum Command {
     /// Bury tasks: set them aside until they are kicked
     #[command(after_help = help::BURY, override_usage = help::BURY_USAGE)]
     Bury(Bury),
-    /// Make buried tasks ready again
+    /// Make buried tasks ready again, or delayed ones ready now
     #[command(after_help = help::KICK, override_usage = help::KICK_USAGE)]
     Kick(Kick),
     /// Change the priority, the delay, the moment, the body or the tags of tasks
@@ -470,7 +480,7 @@ pub struct Kick {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
-    /// The buried tasks to kick
+    /// The buried tasks to kick; a delayed one is made ready
     #[arg(value_name = "ID", value_parser = number, allow_negative_numbers = true)]
     pub ids: Vec<u64>,
     /// Kick up to this many buried tasks, by priority and then by age

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io::BufRead;
 use std::time::Duration;
 
-use clap::Parser;
 use tubewell::Put;
 
 use crate::args::{Cli, PutOptions};
@@ -17,7 +16,7 @@ use crate::import::{self, Input};
 /// # Errors
 /// The message for the user; also the help, if it is asked for.
 pub fn arguments(arguments: impl IntoIterator<Item = OsString>) -> Result<(), String> {
-    Cli::try_parse_from(arguments).map(drop).map_err(|error| error.render().to_string())
+    Cli::parse_line(arguments).map(drop).map_err(|error| error.render().to_string())
 }
 
 /// Parses a duration such as `250ms` or `1h30m`.

@@ -38,7 +38,6 @@ mod work;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextValue, ErrorKind};
 use failure::Failure;
 
@@ -51,7 +50,7 @@ pub fn run() -> ExitCode {
         Ok(false) => {}
         Err(failure) => return failed(&failure, false),
     }
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::Cli::parse_line(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(error),
     };

@@ -133,6 +133,27 @@ impl Output {
         Ok(())
     }
 
+    /// As `table_part`, without the columns that have nothing in these rows and had nothing in the parts before.
+    /// `shown`: the columns so far, none before the first part. The head comes again with a column that is new.
+    pub fn sparse_table_part(
+        &mut self,
+        head: &[&str],
+        rows: Vec<Vec<Cell>>,
+        shown: &mut Vec<usize>,
+    ) -> CommandResult {
+        let before = shown.len();
+        shown.extend((0..head.len()).filter(|at| rows.iter().any(|row| row[*at].has_content())));
+        shown.sort_unstable();
+        shown.dedup();
+        let head: Vec<&str> = shown.iter().map(|at| head[*at]).collect();
+        let keep = |row: Vec<Cell>| {
+            let cells = row.into_iter().enumerate();
+            cells.filter(|(at, _)| shown.contains(at)).map(|(_, cell)| cell).collect()
+        };
+        let rows: Vec<Vec<Cell>> = rows.into_iter().map(keep).collect();
+        self.table_part(&head, &rows, shown.len() > before)
+    }
+
     fn write(&mut self, bytes: &[u8]) -> CommandResult {
         self.to.write_all(bytes).map_err(|error| Failure::output(&error))
     }
@@ -191,6 +212,10 @@ pub struct Cell {
 impl Cell {
     pub fn text(text: impl Into<String>) -> Cell {
         Cell { text: printable::on_one_line(&text.into()), right: false, style: Style::Plain }
+    }
+
+    fn has_content(&self) -> bool {
+        !["", "-"].contains(&&*self.text)
     }
 
     pub fn number(number: impl ToString) -> Cell {

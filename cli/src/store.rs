@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::{
-    Claim, Error, FIFOTTL, LIMFIFOTTL, Statistics, Store, StoreOptions, Tube, TubeInfo, UTUBETTL,
+    Claim, Error, FIFOTTL, LIMFIFOTTL, Receipt, Statistics, Store, StoreOptions, TaskState, Tube,
+    TubeInfo, UTUBETTL, Update,
 };
 
 use crate::args::Cli;
@@ -330,6 +331,16 @@ pub fn tube(store: &Store, name: &str) -> CommandResult<Tube> {
         Error::TubeNotFound { .. } => unknown_tube(store, name),
         error => error.into(),
     })
+}
+
+/// Makes a buried task ready again, or a delayed one ready now.
+pub fn kick(tube: &Tube, id: u64) -> tubewell::Result<Receipt> {
+    match tube.kick(id) {
+        Err(Error::NotBuried { .. }) if tube.query().task(id)?.info.state == TaskState::Delayed => {
+            tube.update(id, Update::new().delay(Duration::ZERO).not_before(None))
+        }
+        kicked => kicked,
+    }
 }
 
 /// Opens a tube to put tasks into. A temporary tube is refused if its tasks would end with the

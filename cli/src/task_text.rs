@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use tubewell::expert::LastFailure;
-use tubewell::{Task, TaskInfo, TaskState, Tube};
+use tubewell::{Owner, Task, TaskInfo, TaskState, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, size};
@@ -14,7 +14,7 @@ use crate::{columns, duration, moment, printable};
 const PREVIEW: usize = 50;
 
 /// The columns of a table of tasks.
-pub const COLUMNS: [&str; 13] = [
+pub const COLUMNS: [&str; 16] = [
     "ID",
     "STATE",
     "AGE",
@@ -24,15 +24,42 @@ pub const COLUMNS: [&str; 13] = [
     "PARENTS",
     "SIZE",
     "TIMES",
+    "OWNER",
+    "PROGRESS",
+    "KEY",
     "TAGS",
     "SUB-QUEUE",
     "FAILURE",
     "BODY",
 ];
 
+/// The owner of a task, if it is taken.
+pub fn owner(tube: &Tube, info: &TaskInfo) -> tubewell::Result<Option<Owner>> {
+    match info.state {
+        TaskState::Taken => tube.query().owner(info.id),
+        _ => Ok(None),
+    }
+}
+
+/// The label of the session, or the beginning of its id.
+pub fn owner_name(owner: &Owner) -> String {
+    let session = owner.session.to_string();
+    let name = match &owner.label {
+        Some(label) => label.to_string(),
+        None => session.chars().take(8).collect(),
+    };
+    if owner.is_parked { format!("{name} (parked)") } else { name }
+}
+
+/// The owner of a task, and for how long it has had it, some time after that was read.
+pub fn held_by(owner: &Owner, ago: Duration) -> String {
+    format!("{}, for {}", owner_name(owner), duration::show(owner.held.saturating_add(ago)))
+}
+
 /// A task as a row of a table. `now`: by the clock of the store, as in the other functions.
-pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
+pub fn row(task: &Task, owner: Option<&Owner>, now: SystemTime) -> Vec<Cell> {
     let info = &task.info;
+    let or_dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".into()));
     vec![
         Cell::number(info.id),
         Cell::text(info.state.as_str()).style(colour(info.state)),
@@ -43,16 +70,22 @@ pub fn row(task: &Task, now: SystemTime) -> Vec<Cell> {
         Cell::number(parents(info)),
         Cell::number(size(info.size)),
         Cell::text(times(info)).style(Style::Dim),
-        Cell::text(if info.tags.is_empty() { "-".into() } else { info.tags.join(", ") }),
-        Cell::text(info.sub_queue.as_deref().unwrap_or("-")),
-        Cell::text(info.failure.as_ref().map_or_else(|| "-".into(), summary)),
+        or_dash(owner.map(owner_name)),
+        or_dash(info.progress.as_ref().map(ToString::to_string)),
+        or_dash(info.key.clone()),
+        or_dash((!info.tags.is_empty()).then(|| info.tags.join(", "))),
+        or_dash(info.sub_queue.clone()),
+        or_dash(info.failure.as_ref().map(summary)),
         Cell::text(preview(&task.body)),
     ]
 }
 
 /// Prints a task of this tube with its whole body, one field per line.
 pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> CommandResult {
-    print_fields(&fields(&task.info, count_steps(tube, &task.info)?, now), output)?;
+    let mut fields = fields(&task.info, count_steps(tube, &task.info)?, now);
+    let owner = owner(tube, &task.info)?;
+    fields.extend(owner.map(|owner| ("owner", held_by(&owner, Duration::ZERO))));
+    print_fields(&fields, output)?;
     output.line("")?;
     output.lines(&task.body)
 }

@@ -59,7 +59,7 @@ fn print_counts(tags: &[TagCount], skipped: u64, output: &mut Output) -> Command
 pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
     let limit = args.shown.limit();
     let (mut skip, mut shown, mut damaged, mut place) = (args.shown.skip, 0, 0, None);
-    let now = store::now(store)?;
+    let (mut columns, now) = (Vec::new(), store::now(store)?);
     loop {
         let page = store.list(Filter::new().tag(&args.tag), place, PAGE)?;
         damaged += page.damaged;
@@ -70,7 +70,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 continue;
             }
             if shown == limit {
-                print_rows(&rows, shown, output)?;
+                print_rows(rows, &mut columns, output)?;
                 output.flush()?;
                 let end = args.shown.skip.saturating_add(shown);
                 note(&format!(
@@ -95,12 +95,13 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 task_text::print_fields(&[("tube", found.tube.clone())], output)?;
                 task_text::print(&tube, &task, now, output)?;
             } else {
-                let mut row = task_text::row(&task, now);
+                let owner = task_text::owner(&tube, &task.info)?;
+                let mut row = task_text::row(&task, owner.as_ref(), now);
                 row.insert(1, Cell::text(&found.tube));
                 rows.push(row);
             }
         }
-        print_rows(&rows, shown, output)?;
+        print_rows(rows, &mut columns, output)?;
         place = page.next;
         if place.is_none() {
             break;
@@ -113,14 +114,18 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
     check_damaged(damaged)
 }
 
-/// Prints some of the rows of a table, of which this many are shown with them.
-fn print_rows(rows: &[Vec<Cell>], shown: u64, output: &mut Output) -> CommandResult {
+/// Prints some of the rows of a table that has these columns so far.
+fn print_rows(
+    rows: Vec<Vec<Cell>>,
+    columns: &mut Vec<usize>,
+    output: &mut Output,
+) -> CommandResult {
     if rows.is_empty() {
         return Ok(());
     }
-    let mut columns = task_text::COLUMNS.to_vec();
-    columns.insert(1, "TUBE");
-    output.table_part(&columns, rows, shown == rows.len() as u64)
+    let mut head = task_text::COLUMNS.to_vec();
+    head.insert(1, "TUBE");
+    output.sparse_table_part(&head, rows, columns)
 }
 
 fn check_damaged(damaged: u64) -> CommandResult {

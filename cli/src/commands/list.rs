@@ -173,6 +173,8 @@ struct Printer<'a> {
     /// Tasks whose records cannot be read.
     damaged: u64,
     rows: Vec<Vec<Cell>>,
+    /// The columns that the table has so far.
+    columns: Vec<usize>,
     printed: bool,
 }
 
@@ -193,6 +195,7 @@ impl<'a> Printer<'a> {
             shown: 0,
             damaged: 0,
             rows: Vec::new(),
+            columns: Vec::new(),
             printed: false,
         }
     }
@@ -234,7 +237,8 @@ impl<'a> Printer<'a> {
             }
             return task_text::print(self.tube, task, self.now, self.output);
         }
-        self.rows.push(task_text::row(task, self.now));
+        let owner = task_text::owner(self.tube, &task.info)?;
+        self.rows.push(task_text::row(task, owner.as_ref(), self.now));
         if self.rows.len() >= PAGE { self.print_rows() } else { Ok(()) }
     }
 
@@ -256,7 +260,8 @@ impl<'a> Printer<'a> {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let with_head = !std::mem::replace(&mut self.printed, true);
-        self.output.table_part(&task_text::COLUMNS, &std::mem::take(&mut self.rows), with_head)
+        self.printed = true;
+        let rows = std::mem::take(&mut self.rows);
+        self.output.sparse_table_part(&task_text::COLUMNS, rows, &mut self.columns)
     }
 }

@@ -63,7 +63,7 @@ pub fn check_kick(args: &Kick) -> CommandResult {
 
 pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
     if !args.ids.is_empty() {
-        return each(store, &args.tube, &args.ids, ("kicked", Tube::kick), output);
+        return each(store, &args.tube, &args.ids, ("kicked", store::kick), output);
     }
     let tube = store::tube(store, &args.tube)?;
     let kicked =

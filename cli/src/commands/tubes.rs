@@ -128,13 +128,28 @@ pub fn stats(
                 dim_zero(tasks.buried, Style::Red),
                 dim_zero(tasks.total, Style::Bold),
                 dim_zero(tasks.kept, Style::Plain),
+                Cell::number(if tasks.recurring == 0 {
+                    String::new()
+                } else {
+                    tasks.recurring.to_string()
+                }),
+                Cell::text(pause(tube).unwrap_or_default()).style(Style::Yellow),
             ]
         })
         .collect();
-    output.table(
-        &["TUBE", "READY", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "TOTAL", "KEPT"],
-        &rows,
-    )?;
+    let head = [
+        "TUBE",
+        "READY",
+        "TAKEN",
+        "DELAYED",
+        "BLOCKED",
+        "BURIED",
+        "TOTAL",
+        "KEPT",
+        "SCHEDULES",
+        "PAUSE",
+    ];
+    output.sparse_table_part(&head, rows, &mut Vec::new())?;
     if only.is_none() {
         let size = match bytes {
             Some(bytes) => format!("{place}, {}", store_size(bytes)),
@@ -173,9 +188,13 @@ pub fn describe(tube: &TubeInfo) -> String {
         parts.push("its driver is registered by an application only".to_owned());
     }
     parts.extend(phrases(tube));
-    parts.extend(match tube.resumes_in {
+    parts.extend(pause(tube));
+    parts.join(", ")
+}
+
+fn pause(tube: &TubeInfo) -> Option<String> {
+    match tube.resumes_in {
         Some(left) => Some(format!("paused for {}", duration::show(left))),
         None => tube.paused.then(|| "paused".to_owned()),
-    });
-    parts.join(", ")
+    }
 }

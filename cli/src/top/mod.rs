@@ -230,7 +230,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> CommandResult {
 fn act(store: &Store, action: &Action) -> tubewell::Result<String> {
     let done = action.verb("kicked", "deleted", "paused", "resumed");
     match action {
-        Action::Kick { tube, id } => store.find_tube(tube)?.kick(*id).map(|_| done),
+        Action::Kick { tube, id } => store::kick(&store.find_tube(tube)?, *id).map(|_| done),
         Action::KickGroup { tube, group } => {
             let kicked = store.find_tube(tube)?.admin().kick(Filter::new().group(group))?;
             Ok(format!("kicked {} of {tube}", count(kicked, "task")))

@@ -6,16 +6,16 @@ use tubewell::{Owner, Statistics, TaskInfo, TubeInfo};
 
 use super::model::{List, Model};
 use super::reading::{Detail, Want, aged};
-use super::task_view;
 use super::view::{Cell, Item, Row, Tone};
 use crate::output::size;
 use crate::printable;
 use crate::task_text;
 use crate::{duration, moment};
 
+/// What people look for first comes first: a terminal of 80 columns may not show the last ones.
 pub const TUBES: &[&str] = &[
-    "TUBE", "READY", "AGE", "TAKEN", "DELAYED", "BLOCKED", "BURIED", "PAUSED", "PUT/S", "TAKE/S",
-    "ACK/S", "FAIL/S", "WAITING", "KEPT",
+    "TUBE", "READY", "AGE", "TAKEN", "DELAYED", "BURIED", "FAIL/S", "PAUSED", "PUT/S", "TAKE/S",
+    "ACK/S", "BLOCKED", "WAITING", "KEPT",
 ];
 pub const RUNNING: &[&str] = &["TUBE", "ID", "OWNER", "FOR", "EXPIRES", "PROGRESS"];
 pub const GROUPS: &[&str] = &["TUBE", "BURIED", "GROUP"];
@@ -84,19 +84,23 @@ impl Model {
             _ => None,
         };
         let age = next.zip(self.clock()).map(|(put_at, now)| moment::age(*put_at, now));
-        let mut cells = vec![
+        let [puts, takes, acks, fails] = self.rates.of(&tube.name).map(Cell::rate);
+        let cells = vec![
             Cell::text(&tube.name).tone(Tone::Bold),
             Cell::count(tasks.ready, Tone::Good),
             Cell::number(age.map(duration::show).unwrap_or_default()),
             Cell::count(tasks.taken, Tone::Plain),
             Cell::count(tasks.delayed, Tone::Warn),
-            Cell::count(tasks.blocked, Tone::Warn),
             Cell::count(tasks.buried, Tone::Bad),
+            fails,
             Cell { right: true, ..Cell::text(paused).tone(Tone::Warn) },
+            puts,
+            takes,
+            acks,
+            Cell::count(tasks.blocked, Tone::Warn),
+            Cell::count(tube.waiting.saturating_add(tube.waiting_puts), Tone::Plain),
+            Cell::count(tasks.kept, Tone::Plain),
         ];
-        cells.extend(self.rates.of(&tube.name).map(Cell::rate));
-        cells.push(Cell::count(tube.waiting.saturating_add(tube.waiting_puts), Tone::Plain));
-        cells.push(Cell::count(tasks.kept, Tone::Plain));
         Row { item: Item::Tube(tube.name.clone()), cells }
     }
 
@@ -157,7 +161,7 @@ fn running_cells(tube: &str, info: &TaskInfo, owner: Option<&Owner>, by: Duratio
     vec![
         Cell::text(tube),
         Cell::number(info.id),
-        Cell::text(owner.map(task_view::owner_name).unwrap_or_default()),
+        Cell::text(owner.map(task_text::owner_name).unwrap_or_default()),
         Cell::number(held.unwrap_or_default()),
         Cell::number(expires.unwrap_or_default()).tone(Tone::Dim),
         Cell::text(info.progress.as_ref().map(ToString::to_string).unwrap_or_default()),

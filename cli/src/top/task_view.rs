@@ -2,15 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use tubewell::Owner;
 use tubewell::expert::HistoryEntry;
 
 use super::reading::{TaskDetail, aged};
 use super::view::Tone;
+use crate::moment;
 use crate::output::size;
 use crate::printable;
 use crate::task_text;
-use crate::{duration, moment};
 
 /// How many bytes of a body are shown.
 const BODY: usize = 64 * 1024;
@@ -19,8 +18,7 @@ const BODY: usize = 64 * 1024;
 pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String, Tone)> {
     let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps, now);
     if let Some(owner) = &detail.owner {
-        let held = duration::show(owner.held.saturating_add(ago));
-        fields.push(("owner", format!("{}, for {held}", owner_name(owner))));
+        fields.push(("owner", task_text::held_by(owner, ago)));
     }
     let field = |(name, value): (&str, String)| {
         (format!("{name:<10}{}", printable::on_one_line(&value)), Tone::Plain)
@@ -35,16 +33,6 @@ pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String
     lines.push(("body".into(), Tone::Bold));
     lines.extend(body(&detail.task.body));
     lines
-}
-
-/// The label of the session, or the beginning of its id.
-pub fn owner_name(owner: &Owner) -> String {
-    let session = owner.session.to_string();
-    let name = match &owner.label {
-        Some(label) => label.to_string(),
-        None => session.chars().take(8).collect(),
-    };
-    if owner.is_parked { format!("{name} (parked)") } else { name }
 }
 
 fn entry_line(entry: &HistoryEntry) -> String {

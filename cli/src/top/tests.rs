@@ -264,6 +264,15 @@ fn kick_of_a_task_kicks_immediately_and_of_many_asks_first() {
 }
 
 #[test]
+fn kick_of_a_delayed_task_makes_it_ready() {
+    let (mut desk, _worker) = busy();
+    assert_eq!(desk.states("mail"), (1, 2, 1));
+    desk.press([Key::Enter, Key::Right, Key::Right]);
+    desk.write("k");
+    assert_eq!((desk.footer().as_str(), desk.states("mail")), ("kicked task 4 of mail", (2, 2, 1)));
+}
+
+#[test]
 fn kick_of_a_failure_group_kicks_its_tasks() {
     let (mut desk, _worker) = busy();
     desk.press([Key::Tab, Key::Tab]);
@@ -512,7 +521,9 @@ fn rates_are_those_of_the_last_seconds() {
     desk.change();
     // The first reading is two seconds old.
     assert_eq!(rates(&desk), ["5.0", "1.0", "0.5", "0.5"]);
-    assert!(desk.shown(100, 5).contains("5.0     1.0    0.5     0.5"), "{}", desk.shown(100, 5));
+    let shown = desk.shown(80, 5);
+    assert!(shown.contains("FAIL/S  PAUSED  PUT/S  TAKE/S"), "{shown}");
+    assert!(shown.contains("0.5            5.0     1.0"), "{shown}");
     (0..3).for_each(|_| desk.pass(1));
     assert_eq!(rates(&desk), ["2.0", "0.4", "0.2", "0.2"]);
     (0..3).for_each(|_| desk.pass(1));

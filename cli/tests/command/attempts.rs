@@ -159,7 +159,8 @@ fn list_and_peek_show_attempts_and_the_last_failure() {
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].contains("TAKES  ATTEMPTS"), "{table}");
     assert!(
-        lines[0].ends_with("SUB-QUEUE  FAILURE                                              BODY")
+        lines[0].ends_with("  SIZE  FAILURE                                              BODY"),
+        "{table}"
     );
     assert!(lines[1].contains("    1    1 of 5  "), "{table}");
     assert!(lines[1].contains("  timeout: no answer [31m xxx"), "{table}");
@@ -180,7 +181,7 @@ fn list_and_peek_show_attempts_and_the_last_failure() {
     fail(&sandbox, &[]).expect(0);
     let shown = sandbox.ok("peek jobs 0");
     assert!(!shown.contains("attempts") && shown.contains("failure   timeout in attempt 1"));
-    assert!(sandbox.ok("list jobs").lines().nth(1).unwrap().ends_with("-          timeout  work"));
+    assert!(sandbox.ok("list jobs").lines().nth(1).unwrap().ends_with("  timeout  work"));
 }
 
 #[test]

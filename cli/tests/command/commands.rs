@@ -395,6 +395,17 @@ fn kick_reports_tasks_that_are_missing_or_not_buried() {
 }
 
 #[test]
+fn kick_of_a_delayed_task_makes_it_ready_now() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create mail");
+    sandbox.ok("put mail later --delay 1h");
+    sandbox.ok("put mail moment --not-before 2999-01-01T00:00:00Z");
+    assert_eq!(sandbox.ok("kick mail 0 1"), "kicked task 0\nkicked task 1\n");
+    assert_eq!(sandbox.ok("pop mail"), "later");
+    assert_eq!(sandbox.ok("pop mail"), "moment");
+}
+
+#[test]
 fn kick_with_count_or_all_kicks_by_priority_and_age() {
     let sandbox = Sandbox::with(&[]);
     for priority in [5, 1, 5, 1, 9] {

@@ -140,3 +140,58 @@ fn list_prints_all_tasks_but_those_with_damaged_records() {
     assert!(done.err.contains("1 record of mail cannot be read"), "{}", done.err);
     assert!(done.err.contains("`tubewell verify`") && !done.err.contains("--skip"), "{}", done.err);
 }
+
+/// An empty column says nothing, and takes the space of the body.
+#[test]
+fn list_has_the_columns_that_have_content() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create mail --driver utubettl");
+    sandbox.ok("put mail ann");
+    let head = |list: &str| -> Vec<String> {
+        let shown = sandbox.ok(list);
+        shown.lines().next().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    };
+    let plain = ["ID", "STATE", "AGE", "PRI", "TAKES", "ATTEMPTS", "SIZE", "BODY"];
+    assert_eq!(head("list mail"), plain);
+    sandbox.ok("put mail bob --key k7 --tag letter --sub-queue host");
+    let more = [
+        "ID",
+        "STATE",
+        "AGE",
+        "PRI",
+        "TAKES",
+        "ATTEMPTS",
+        "SIZE",
+        "KEY",
+        "TAGS",
+        "SUB-QUEUE",
+        "BODY",
+    ];
+    assert_eq!(head("list mail"), more);
+    sandbox.ok("claim mail 0 --for 1h");
+    let taken = sandbox.ok("list mail --state taken");
+    assert!(taken.contains("OWNER") && taken.contains("(parked)"), "{taken}");
+    assert!(!taken.contains("KEY"), "{taken}");
+}
+
+#[test]
+fn list_shows_its_head_again_with_a_column_that_later_tasks_need() {
+    let bodies: Vec<String> = (0..600).map(|n| format!("task {n}")).collect();
+    let sandbox = Sandbox::with(&bodies.iter().map(String::as_str).collect::<Vec<_>>());
+    sandbox.ok("put mail last --key k7");
+    let shown = sandbox.ok("list mail --all");
+    let heads: Vec<&str> =
+        shown.lines().filter(|line| line.trim_start().starts_with("ID ")).collect();
+    assert_eq!(heads.len(), 2, "{heads:?}");
+    assert!(!heads[0].contains("KEY") && heads[1].contains("KEY"), "{heads:?}");
+}
+
+#[test]
+fn stats_show_schedules_and_pauses_where_there_are_some() {
+    let sandbox = Sandbox::with(&["first"]);
+    assert!(!sandbox.ok("stats").contains("SCHEDULES"));
+    sandbox.ok("schedule mail hourly report --every 1h");
+    sandbox.ok("pause mail --for 1h");
+    let shown = sandbox.ok("stats");
+    assert!(shown.contains("SCHEDULES") && shown.contains("paused for 59m"), "{shown}");
+}

@@ -16,9 +16,9 @@ fn overview_lists_tubes_running_tasks_failure_groups_and_schedules() {
     assert_shows(&desk, 105, 20, "\
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   tubes ──────────────────────────────────────────────────────────────────────────────────────────────────
- TUBE  READY  AGE  TAKEN  DELAYED  BLOCKED  BURIED  PAUSED  PUT/S  TAKE/S  ACK/S  FAIL/S  WAITING  KEPT
->mail      1  0ms      2        1        0       1              0       0      0       0        0     0
- news      0           0        0        0       0      1m      0       0      0       0        0     0
+ TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  WAITING  KEPT
+>mail      1  0ms      2        1       1       0              0       0      0        0        0     0
+ news      0           0        0       0       0      1m      0       0      0        0        0     0
   running tasks ──────────────────────────────────────────────────────────────────────────────────────────
  TUBE  ID  OWNER     FOR  EXPIRES  PROGRESS
  mail   0  worker-3  0ms           3 of 10
@@ -42,7 +42,7 @@ fn overview_of_an_empty_store_says_so() {
     assert_shows(&Desk::at(clock, store), 105, 6, "\
  jobs.tubewell  0 tubes: 0 ready, 0 taken, 0 buried
   no tubes: `tubewell create` creates one ────────────────────────────────────────────────────────────────
- TUBE  READY  AGE  TAKEN  DELAYED  BLOCKED  BURIED  PAUSED  PUT/S  TAKE/S  ACK/S  FAIL/S  WAITING  KEPT
+ TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  WAITING  KEPT
 
 
  Enter open  Tab next list  k kick  p pause  / filter  ? help  q quit");
@@ -168,24 +168,24 @@ fn help_lists_the_keys_until_the_next_key() {
         "\
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   tubes ───────────────────────────────────────────────────────────────────────────────────
- TUBE  READY  AGE  TAKEN  DELAYED  BLOCKED  BURIED  PAUSED  PUT/S  TAKE/S  ACK/S  FAIL/S  W
->m┌ keys ───────────────────────────────────────────────────────────────────────────────┐
- n│ Up, Down          select the row before, or the next one                            │
-  │ PageUp, PageDown  move by a page                                                    │──
- T│ Home, End         move to the first row, or to the last one                         │
- m│ Tab, Shift-Tab    move to the next list, or to the one before                       │
- m│ Enter             open the tube, the failure group, the task or the schedule        │
-  │ Left, Right       in a tube: show the tasks in another state                        │──
- T│ Esc               go back; remove the filter                                        │
- m│ k                 kick the task, the failure group, or all buried tasks of the tube │
-  │ d                 delete the task; asks first                                       │──
- T│ p                 pause the tube, or resume it                                      │
- n│ /                 show only the rows with a text                                    │
-  │ r                 read the store anew                                               │
-  │ ?                 show this help                                                    │
-  │ q                 quit                                                              │
-  │ Ctrl-C            quit                                                              │
-  └─────────────────────────────────────────────────────────────────────────────────────┘
+ TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  W
+>mail ┌ keys ────────────────────────────────────────────────────────────────────────┐ 0
+ news │ Up, Down          select the row before, or the next one                     │ 0
+  runn│ PageUp, PageDown  move by a page                                             │─────
+ TUBE │ Home, End         move to the first row, or to the last one                  │
+ mail │ Tab, Shift-Tab    move to the next list, or to the one before                │
+ mail │ Enter             open the tube, the failure group, the task or the schedule │
+  fail│ Left, Right       in a tube: show the tasks in another state                 │─────
+ TUBE │ Esc               go back; remove the filter                                 │
+ mail │ k                 make a buried or delayed task ready, or all buried ones    │
+  sche│ d                 delete the task; asks first                                │─────
+ TUBE │ p                 pause the tube, or resume it                               │
+ news │ /                 show only the rows with a text                             │
+      │ r                 read the store anew                                        │
+      │ ?                 show this help                                             │
+      │ q                 quit                                                       │
+      │ Ctrl-C            quit                                                       │
+      └──────────────────────────────────────────────────────────────────────────────┘
 
 
 
