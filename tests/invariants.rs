@@ -201,10 +201,9 @@ fn the_core_knows_no_threads_and_no_clock() {
 }
 
 #[test]
-fn only_handle_call_and_serve_give_verbs_to_the_core() {
+fn only_the_ways_of_calls_give_verbs_to_the_core() {
     let callers = [
         "src/core",
-        "src/handle/store_handle.rs",
         "src/runtime/open_store.rs",
         "src/runtime/inner.rs",
         "src/runtime/line.rs",

@@ -142,7 +142,7 @@ impl Output {
         shown: &mut Vec<usize>,
     ) -> CommandResult {
         let before = shown.len();
-        shown.extend((0..head.len()).filter(|at| rows.iter().any(|row| row[*at].has_content())));
+        shown.extend((0..head.len()).filter(|at| rows.iter().any(|row| !row[*at].is_none)));
         shown.sort_unstable();
         shown.dedup();
         let head: Vec<&str> = shown.iter().map(|at| head[*at]).collect();
@@ -207,15 +207,28 @@ pub struct Cell {
     text: String,
     right: bool,
     style: Style,
+    is_none: bool,
 }
 
 impl Cell {
     pub fn text(text: impl Into<String>) -> Cell {
-        Cell { text: printable::on_one_line(&text.into()), right: false, style: Style::Plain }
+        Cell {
+            text: printable::on_one_line(&text.into()),
+            right: false,
+            style: Style::Plain,
+            is_none: false,
+        }
     }
 
-    fn has_content(&self) -> bool {
-        !["", "-"].contains(&&*self.text)
+    /// A field without content.
+    pub fn none() -> Cell {
+        Cell { is_none: true, ..Cell::text("-") }
+    }
+
+    /// The same, aligned to the right.
+    #[must_use]
+    pub fn right(self) -> Cell {
+        Cell { right: true, ..self }
     }
 
     pub fn number(number: impl ToString) -> Cell {

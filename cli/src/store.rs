@@ -337,7 +337,11 @@ pub fn tube(store: &Store, name: &str) -> CommandResult<Tube> {
 pub fn kick(tube: &Tube, id: u64) -> tubewell::Result<Receipt> {
     match tube.kick(id) {
         Err(Error::NotBuried { .. }) if tube.query().task(id)?.info.state == TaskState::Delayed => {
-            tube.update(id, Update::new().delay(Duration::ZERO).not_before(None))
+            match tube.update(id, Update::new().delay(Duration::ZERO).not_before(None)) {
+                // It was taken or buried meanwhile.
+                Err(Error::NotReady { .. }) => tube.kick(id),
+                updated => updated,
+            }
         }
         kicked => kicked,
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use tubewell::expert::LastFailure;
-use tubewell::{Owner, Task, TaskInfo, TaskState, Tube};
+use tubewell::{Error, Owner, Task, TaskInfo, TaskState, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, size};
@@ -35,9 +35,13 @@ pub const COLUMNS: [&str; 16] = [
 
 /// The owner of a task, if it is taken.
 pub fn owner(tube: &Tube, info: &TaskInfo) -> tubewell::Result<Option<Owner>> {
-    match info.state {
-        TaskState::Taken => tube.query().owner(info.id),
-        _ => Ok(None),
+    if info.state != TaskState::Taken {
+        return Ok(None);
+    }
+    match tube.query().owner(info.id) {
+        // It has ended after it was read.
+        Err(Error::NotFound { .. }) => Ok(None),
+        owner => owner,
     }
 }
 
@@ -59,7 +63,6 @@ pub fn held_by(owner: &Owner, ago: Duration) -> String {
 /// A task as a row of a table. `now`: by the clock of the store, as in the other functions.
 pub fn row(task: &Task, owner: Option<&Owner>, now: SystemTime) -> Vec<Cell> {
     let info = &task.info;
-    let or_dash = |text: Option<String>| Cell::text(text.unwrap_or_else(|| "-".into()));
     vec![
         Cell::number(info.id),
         Cell::text(info.state.as_str()).style(colour(info.state)),
@@ -67,15 +70,15 @@ pub fn row(task: &Task, owner: Option<&Owner>, now: SystemTime) -> Vec<Cell> {
         Cell::number(info.priority),
         Cell::number(info.takes),
         Cell::number(attempts(info)),
-        Cell::number(parents(info)),
+        or_none((info.open_parents > 0).then(|| info.open_parents.to_string())).right(),
         Cell::number(size(info.size)),
-        Cell::text(times(info)).style(Style::Dim),
-        or_dash(owner.map(owner_name)),
-        or_dash(info.progress.as_ref().map(ToString::to_string)),
-        or_dash(info.key.clone()),
-        or_dash((!info.tags.is_empty()).then(|| info.tags.join(", "))),
-        or_dash(info.sub_queue.clone()),
-        or_dash(info.failure.as_ref().map(summary)),
+        or_none(times(info)).style(Style::Dim),
+        or_none(owner.map(owner_name)),
+        or_none(info.progress.as_ref().map(ToString::to_string)),
+        or_none(info.key.clone()),
+        or_none((!info.tags.is_empty()).then(|| info.tags.join(", "))),
+        or_none(info.sub_queue.clone()),
+        or_none(info.failure.as_ref().map(summary)),
         Cell::text(preview(&task.body)),
     ]
 }
@@ -158,13 +161,13 @@ pub fn colour(state: TaskState) -> Style {
     }
 }
 
-/// When a task is ready or its claim expires, and when its ttl elapses.
-pub fn times(info: &TaskInfo) -> String {
+/// When a task is ready or its claim expires, and when its ttl elapses, if it is or does.
+pub fn times(info: &TaskInfo) -> Option<String> {
     let due = info.due_in.map(|time| format!("{} {}", due_verb(info.state), due(time)));
     let ttl = if info.state == TaskState::Done { "kept" } else { "ttl" };
     let ttl = info.ttl_left.map(|time| format!("{ttl} {}", duration::show(time)));
     let parts: Vec<String> = due.into_iter().chain(ttl).collect();
-    if parts.is_empty() { "-".into() } else { parts.join(", ") }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// What happens to a task in this state when it is due: the claim of a taken one expires.
@@ -186,9 +189,8 @@ pub fn attempts(info: &TaskInfo) -> String {
     }
 }
 
-/// How many tasks it waits for, now or when it is kicked.
-fn parents(info: &TaskInfo) -> String {
-    if info.open_parents == 0 { "-".into() } else { info.open_parents.to_string() }
+fn or_none(text: Option<String>) -> Cell {
+    text.map_or_else(Cell::none, Cell::text)
 }
 
 /// The group of a failure and the first line of its message, cut to the width of a column.

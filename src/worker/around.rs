@@ -2,6 +2,7 @@
 //!
 //! The first function is the outermost one. A panic is caught before it reaches the function around.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,14 +39,14 @@ impl<'a> Next<'a> {
         Next { job, around, handler }
     }
 
-    /// Runs the handler, and returns how it has ended. A panic has failed the attempt, and does not reach the
-    /// function.
+    /// Runs the handler, and returns how it has ended. A panic of the handler is a failure in the group `panic`
+    /// then.
     pub fn run(self) -> Handled {
         let run = || match self.around.split_first() {
-            Some((function, around)) => function(&view(self.job), Next { around, ..self }).0,
+            Some((function, around)) => function(&view(self.job), Next { around, ..self }).how,
             None => (self.handler)(self.job.clone()),
         };
-        Handled(panic_to_error(run).unwrap_or_else(How::panicked))
+        Handled::by(panic_to_error(run).unwrap_or_else(How::panicked), self.job)
     }
 }
 
@@ -70,23 +71,37 @@ pub(super) fn begin(
     }
     let (job, around, handler) = (job.clone(), around.clone(), handler.clone());
     let next = AsyncNext { job, around, begun: 0, handler };
-    Box::pin(async move { next.run().await.0 })
+    Box::pin(async move { next.run().await.how })
 }
 
 impl AsyncNext {
-    /// Runs the handler, and returns how it has ended. A panic has failed the attempt, and does not reach the
-    /// function. The handler is dropped with this future.
+    /// Runs the handler, and returns how it has ended. A panic of the handler is a failure in the group `panic`
+    /// then. The handler is dropped with this future.
     pub async fn run(mut self) -> Handled {
+        let job = self.job.clone();
         let begin = || {
             let around = self.around.clone();
             let Some(function) = around.get(self.begun) else { return (self.handler)(self.job) };
             self.begun += 1;
             function(view(&self.job), self)
         };
-        Handled(match panic_to_error(begin) {
+        let how = match panic_to_error(begin) {
             Ok(future) => Caught(Some(future)).await,
             Err(why) => How::panicked(why),
-        })
+        };
+        Handled::by(how, &job)
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AsyncNext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncNext").finish_non_exhaustive()
     }
 }
 

@@ -127,7 +127,8 @@ impl Worker {
     /// It may be called on several threads at a time.
     ///
     /// A tube has one handler, or one for each [kind](Tube::typed_as) of its bodies. With kinds, a handler of
-    /// the tube without a kind gets all other tasks; without that, they are buried in the group `unknown kind`.
+    /// the tube without a kind gets all other tasks. Without such a handler, tasks of another kind are buried in the
+    /// group `unknown kind`, and those without a kind in the group `undecodable`.
     ///
     /// # Example: kinds that only a newer release knows wait for it
     /// ```
@@ -318,13 +319,13 @@ impl Worker {
         self
     }
 
-    /// A function around the handlers on threads of all tubes, from which it is called: for what all jobs have
-    /// in common, such as a span of a trace, a connection of a pool, or a check before the work. (Middleware, in
-    /// other job systems.)
+    /// A function around the handlers on threads, for the work that all jobs share: a span of a trace, a connection
+    /// of a pool, a check before the work. Other job systems call it middleware.
     ///
     /// The function gets the job, with its body as bytes, and goes on with [`Next::run`], which returns how the
-    /// handler has ended. It returns that, or another end ([`Handled::of`]), and need not run the handler. Of
-    /// several functions, the first one is the outermost. A panic in the function fails the attempt, as one in a handler.
+    /// handler has ended. The function returns the same, or another end ([`Handled::of`]). The function need not run
+    /// the handler. Of several functions, the first one is the outermost. A panic of a function fails the attempt, as
+    /// a panic of a handler does.
     ///
     /// To report ends, use [`watch`](Worker::watch), which knows what became of the task.
     ///
@@ -345,9 +346,9 @@ impl Worker {
     ///     b"ann" => Err("the server is down"),
     ///     _ => Ok(()),
     /// };
-    /// let worker = Worker::new(&store).on(&mails, send).around(move |_, next| {
+    /// let worker = Worker::new(&store).on(&mails, send).around(move |job, next| {
     ///     if down.load(Relaxed) {
-    ///         return Handled::of(Outcome::snooze(Duration::from_secs(60)));
+    ///         return Handled::of(job, Outcome::snooze(Duration::from_secs(60)));
     ///     }
     ///     let handled = next.run();
     ///     down.store(handled.failure().is_some(), Relaxed);
@@ -405,7 +406,7 @@ impl Worker {
     {
         self.around_async.push(Box::new(move |job, next| {
             let handled = function(job, next);
-            Box::pin(async move { handled.await.0 })
+            Box::pin(async move { handled.await.how })
         }));
         self
     }
@@ -458,7 +459,8 @@ impl Worker {
     /// tasks without polling, and cost nothing while there are none.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid): the worker has no tube, a tube twice, a tube or a session of
+    /// [`Invalid`](Error::Invalid): the worker has no tube, two handlers for the same tasks, functions
+    /// [around](Worker::around) handlers that it does not have, a tube or a session of
     /// another store, a concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime) or
     /// [`max_attempts`](Worker::max_attempts) of zero, a [`backoff`](Worker::backoff) that a tube refuses, or
     /// too long a name. [`Unsupported`](Error::Unsupported): [`max_runtime`](Worker::max_runtime) and a tube
@@ -610,6 +612,18 @@ impl Worker {
             return Err(Error::invalid(
                 "the session belongs to another store; give one of the store of the worker",
             ));
+        }
+        let has_blocking = self.tubes.iter().any(Registered::has_blocking);
+        let has_async = self.tubes.iter().any(Registered::has_async);
+        for (is_idle, what, on) in [
+            (!self.around.is_empty() && !has_blocking, "around", "on"),
+            (!self.around_async.is_empty() && !has_async, "around_async", "on_async"),
+        ] {
+            if is_idle {
+                return Err(Error::invalid(format!(
+                    "the worker has functions of {what}, and no handler of {on}, so they would never be called"
+                )));
+            }
         }
         for registered in &self.tubes {
             registered.tube.check_store(&self.store.handle)?;

@@ -1,44 +1,51 @@
 //! How handlers end.
 
 use super::groups::Groups;
-use super::job::disk_full;
+use super::job::{Job, JobCore, disk_full};
 use crate::handle::claim::UNDECODABLE;
 use crate::handle::outcome::HandlerError;
-use crate::{Error, Failure, IntoOutcome, Outcome};
+use crate::{Error, Failure, IntoOutcome, Mode, Outcome};
 
 /// How a handler has ended, before the worker ends its job: for the functions
 /// [around](super::Worker::around) the handlers.
 #[derive(Debug)]
 #[must_use = "the worker ends the job with what the function returns"]
-pub struct Handled(pub(super) How);
+pub struct Handled {
+    pub(super) how: How,
+    /// The attempt does not count, or its end is decided, whatever the handler has returned.
+    is_settled: bool,
+}
 
 impl Handled {
     /// The end of a job as if its handler had returned this value: for a function that does not run the
-    /// handler, or that replaces what it has returned. An error gets the group of
-    /// [`Failure::of`](crate::Failure::of).
-    pub fn of(value: impl IntoOutcome) -> Handled {
-        Handled(How::Outcome(Box::new(Outcome::from_value(value))))
+    /// handler, or that replaces what the handler has returned.
+    pub fn of<T, M: Mode>(job: &Job<T, M>, value: impl IntoOutcome) -> Handled {
+        Handled::by(How::returned(value, job.core().groups()), job.core())
+    }
+
+    pub(super) fn by(how: How, job: &JobCore) -> Handled {
+        Handled { how, is_settled: job.is_settled() }
     }
 
     /// Whether the handler has done the task, with or without a result.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        match &self.0 {
+        match &self.how {
             How::Done => true,
             How::Outcome(outcome) => outcome.is_done(),
             _ => false,
         }
     }
 
-    /// Why the attempt fails, or why the task is buried, if it does or is.
+    /// The failure of the attempt, or the reason for the burial of the task. `None` for other ends, and for an
+    /// attempt that does not count because the job sleeps, waits or stops, or because the store could not serve it.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
-        match &self.0 {
+        match &self.how {
             How::Outcome(outcome) => outcome.failure(),
-            How::Failed(failure) | How::Panicked(failure) | How::Undecodable(failure) => {
-                Some(failure)
-            }
-            How::Done | How::DiskFull(_) | How::Dropped => None,
+            How::Failed(failure) if !self.is_settled => Some(failure),
+            How::Panicked(failure) | How::Undecodable(failure) => Some(failure),
+            How::Failed(_) | How::Done | How::DiskFull(_) | How::Dropped => None,
         }
     }
 }

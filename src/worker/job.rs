@@ -85,6 +85,10 @@ impl<T, M: Mode> Job<T, M> {
         Job { core, claim }
     }
 
+    pub(super) fn core(&self) -> &JobCore {
+        &self.core
+    }
+
     /// Stores a new body of the task, for the next attempt if this one is lost. As
     /// [`Claim::checkpoint`], and the call blocks as that does; but
     /// [`body`](Claim::body) and [`value`](Claim::value) stay as they are.
@@ -296,6 +300,15 @@ impl JobCore {
 
     pub(super) fn interrupted(&self) -> Interrupt {
         *self.interrupt.lock()
+    }
+
+    /// Whether an error of its handler does not fail the attempt, or what the handler returns has no effect.
+    pub(super) fn is_settled(&self) -> bool {
+        #[cfg(feature = "redb")]
+        if self.ended_in_transaction().is_some() {
+            return true;
+        }
+        self.interrupted() != Interrupt::None || self.refusal().is_some()
     }
 
     /// A later interrupt replaces an earlier one, unless the claim has gone with that.

@@ -118,6 +118,11 @@ impl Registered {
         found.map(|(_, handler)| handler).ok_or_else(|| How::of_unknown_kind(kind.as_deref()))
     }
 
+    /// Whether one of the handlers is a future.
+    pub(super) fn has_async(&self) -> bool {
+        self.handlers.iter().any(|(_, handler)| handler.is_async())
+    }
+
     /// Whether one of the handlers blocks.
     pub(super) fn has_blocking(&self) -> bool {
         self.handlers.iter().any(|(_, handler)| !handler.is_async())
@@ -140,7 +145,7 @@ impl Registered {
             return Err(Error::Unsupported { what: "max_runtime".into(), driver });
         }
         self.limit = max_runtime;
-        if self.handlers.iter().any(|(_, handler)| handler.is_async()) {
+        if self.has_async() {
             self.limit = self.limit_now(is_blocking).await?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tubewell::worker::{AsyncJob, Ended, Job, Worker};
 use tubewell::{Backoff, Error, Outcome, TaskState, Tube};
 
-use super::executor::with_timeout;
+use super::executor::{block_on, with_timeout};
 use super::support::*;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,18 @@ fn task_of_an_unknown_kind_is_buried_in_a_group_of_its_own() {
 
 #[test]
 fn body_without_a_kind_is_buried_if_all_handlers_have_one() {
-    for body in ["", "7", "[]", "{}", "{", "\"mail\"", "{\"mail", "{7:1}", "\u{feff}{\"mail\":7}"] {
+    for body in [
+        "",
+        "7",
+        "[]",
+        "{}",
+        "{",
+        "\"mail\"",
+        "{\"mail",
+        "{7:1}",
+        "\u{feff}{\"mail\":7}",
+        r#"{"a":1,"b":2}"#,
+    ] {
         let case = Case::new();
         case.put(body);
         let ends = run(Form::Threads, &case, 1, |worker| {
@@ -183,4 +194,41 @@ fn checkpoint_of_a_kind_keeps_the_kind() {
     let ends = run(Form::Threads, &case, 1, |worker| worker.on(&films(&case.tube), store_half));
     assert_eq!(ends.len(), 1);
     assert_eq!(case.tube.query().task(id).unwrap().body, br#"{"film":45}"#);
+}
+
+/// An object with several members is a body of its own, whatever they are called.
+#[test]
+fn object_with_several_members_has_no_kind() {
+    let case = Case::new();
+    case.put(r#"{"film":7,"total":8}"#);
+    case.put(r#" {"film":7}"#);
+    let ends = run(Form::Threads, &case, 2, |worker| {
+        let other = |job: &Job| assert!(job.body().ends_with(b"8}"));
+        worker
+            .on(&films(&case.tube), |job: &Job<u32>| assert_eq!(*job.value(), 7))
+            .on(&case.tube, other)
+    });
+    assert_eq!((ends[0].1, ends[1].1), (Ended::Done, Ended::Done));
+}
+
+#[test]
+fn task_of_an_unknown_kind_meets_no_function() {
+    let case = Case::new();
+    films(&case.tube).put(90).unwrap();
+    let ends = run(Form::Threads, &case, 1, |worker| {
+        worker
+            .on(&mails(&case.tube), |_: &Job<Mail>| ())
+            .around(|_, _| panic!("there is a handler"))
+    });
+    assert_eq!(ends[0].1, Ended::Undecodable);
+}
+
+#[test]
+fn future_refuses_a_kind_whose_handler_blocks() {
+    let case = Case::new();
+    let worker = Worker::new(&case.store)
+        .on_async(&mails(&case.tube), |_: AsyncJob<Mail>| async {})
+        .on(&films(&case.tube), |_: &Job<u32>| ());
+    let refused = block_on(worker.run_async());
+    assert!(matches!(&refused, Err(Error::Invalid { what }) if what.contains("on_async")));
 }

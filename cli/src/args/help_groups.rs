@@ -1,4 +1,4 @@
-//! The help of the command itself: its commands, by what people want to do.
+//! The help of the program: its commands in groups.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use clap::Command;
 
 use crate::columns::wrap;
 
-/// The commands of a group come in the order in which people meet them.
+/// The groups, each with its commands. The usual ones come first.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Put tasks",

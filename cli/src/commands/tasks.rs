@@ -147,11 +147,15 @@ pub(super) fn each_in_state(
         }
     }
     let mut refused = Vec::new();
-    for (ids, state) in [(not_buried, "buried"), (not_taken, "taken"), (not_done, "done")] {
+    for (ids, state) in [
+        (not_buried, "neither buried nor delayed"),
+        (not_taken, "not taken"),
+        (not_done, "not done"),
+    ] {
         match ids.as_slice() {
             [] => {}
-            [id] => refused.push(format!("task {id} of {name} is not {state}")),
-            ids => refused.push(format!("tasks {} of {name} are not {state}", ids.join(", "))),
+            [id] => refused.push(format!("task {id} of {name} is {state}")),
+            ids => refused.push(format!("tasks {} of {name} are {state}", ids.join(", "))),
         }
     }
     // The state of a task is a conflict, unless other tasks are refused for another reason.

@@ -128,12 +128,11 @@ pub fn stats(
                 dim_zero(tasks.buried, Style::Red),
                 dim_zero(tasks.total, Style::Bold),
                 dim_zero(tasks.kept, Style::Plain),
-                Cell::number(if tasks.recurring == 0 {
-                    String::new()
-                } else {
-                    tasks.recurring.to_string()
-                }),
-                Cell::text(pause(tube).unwrap_or_default()).style(Style::Yellow),
+                match tasks.recurring {
+                    0 => Cell::none().right(),
+                    number => Cell::number(number),
+                },
+                pause(tube).map_or_else(Cell::none, |text| Cell::text(text).style(Style::Yellow)),
             ]
         })
         .collect();

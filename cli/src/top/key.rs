@@ -31,7 +31,7 @@ pub const HELP: [(&str, &str); 15] = [
     ("Enter", "open the tube, the failure group, the task or the schedule"),
     ("Left, Right", "in a tube: show the tasks in another state"),
     ("Esc", "go back; remove the filter"),
-    ("k", "make a buried or delayed task ready, or all buried ones"),
+    ("k", "make the buried or delayed task, or the group, ready"),
     ("d", "delete the task; asks first"),
     ("p", "pause the tube, or resume it"),
     ("/", "show only the rows with a text"),

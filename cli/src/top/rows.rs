@@ -12,7 +12,7 @@ use crate::printable;
 use crate::task_text;
 use crate::{duration, moment};
 
-/// What people look for first comes first: a terminal of 80 columns may not show the last ones.
+/// A terminal of 80 columns shows the first eleven, with names of tubes of six.
 pub const TUBES: &[&str] = &[
     "TUBE", "READY", "AGE", "TAKEN", "DELAYED", "BURIED", "FAIL/S", "PAUSED", "PUT/S", "TAKE/S",
     "ACK/S", "BLOCKED", "WAITING", "KEPT",
@@ -176,7 +176,7 @@ fn task_cells(info: &TaskInfo) -> Vec<Cell> {
         Cell::number(info.takes),
         Cell::number(task_text::attempts(info)),
         Cell::number(size(info.size)),
-        Cell::text(task_text::times(info)).tone(Tone::Dim),
+        Cell::text(task_text::times(info).unwrap_or_else(|| "-".into())).tone(Tone::Dim),
         Cell::text(info.key.as_deref().unwrap_or_default()),
         Cell::text(info.tags.join(", ")),
         Cell::text(failure).tone(Tone::Bad),

@@ -385,12 +385,18 @@ fn kick_reports_tasks_that_are_missing_or_not_buried() {
     sandbox.ok("bury mail 0 1");
     let partly = sandbox.run("kick mail 0 2 77 1").expect(3);
     assert_eq!(partly.text(), "kicked task 0\nkicked task 1\n");
-    assert_eq!(partly.err, "tubewell: task 2 of mail is not buried; mail has no task 77\n");
+    assert_eq!(
+        partly.err,
+        "tubewell: task 2 of mail is neither buried nor delayed; mail has no task 77\n"
+    );
     let refused = sandbox.run("kick mail 1 2 78 79 --json").expect(3);
     assert!(refused.text().is_empty());
     let error: Value = serde_json::from_str(&refused.err).unwrap();
     assert_eq!(error["error"], "no_task");
-    assert_eq!(error["message"], "tasks 1, 2 of mail are not buried; mail has no tasks 78, 79");
+    assert_eq!(
+        error["message"],
+        "tasks 1, 2 of mail are neither buried nor delayed; mail has no tasks 78, 79"
+    );
     assert_eq!(sandbox.counts(), (3, 0, 0));
 }
 

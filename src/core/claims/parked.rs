@@ -8,7 +8,6 @@ use tubewell_drivers::{NEVER, Shelf};
 
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
-use crate::base::micros::micros_ceil;
 use crate::base::tube_no::TubeNo;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
 use crate::core::verb::{Decide, verb};
@@ -160,7 +159,6 @@ impl Core {
     ) {
         header.takes = row.takes.max(header.takes);
         let Some(tube) = self.tubes.get_mut(number) else { return };
-        let reclaim_delay = tube.definition.policies.reclaim_delay.map_or(0, micros_ceil);
         tube.taken.insert((header.order, id));
         let sub_queued = tube.definition.sub_queued;
         tube.visible.tasks.ready = tube.visible.tasks.ready.saturating_sub(1);
@@ -168,22 +166,12 @@ impl Core {
         if sub_queued {
             self.add_holder(number, &header.sub, id);
         }
+        let holder = (SessionId::from_bytes(row.session), row.epoch);
+        let policies = self.tubes.get(number).map(|tube| &tube.definition.policies);
         let claim = ClaimState {
-            tube: number,
-            session: SessionId::from_bytes(row.session),
-            epoch: row.epoch,
-            taken_at: 0,
             taken_on: row.taken_on.0.unwrap_or(self.now.timeline),
-            deadline: NEVER,
-            latest: NEVER,
-            reclaim_delay,
-            is_overdue: false,
-            is_counted: false,
             parked: Some(Box::new(Parked { until: None, label: row.label })),
-            progress: None,
-            end_signal: None,
-            steps: None,
-            header,
+            ..ClaimState::new(number, holder, policies, header)
         };
         self.claims.insert(id, claim);
         self.set_parked_until(id, Some(row.until));

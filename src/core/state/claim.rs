@@ -9,8 +9,10 @@ use tubewell_drivers::{Header, NEVER, Table, Value};
 use super::buffers::Buffer;
 use super::decided::Wait;
 use crate::SessionId;
+use crate::base::micros::micros_ceil;
 use crate::base::signal::Signal;
 use crate::base::tube_no::TubeNo;
+use crate::options::Policies;
 use crate::values::task::Progress;
 
 /// A claim: one take of one task. It is kept in memory and ends with the process, unless it was
@@ -86,6 +88,34 @@ pub(in crate::core) struct ReportedProgress {
 }
 
 impl ClaimState {
+    /// A claim without a deadline, on a task of a tube with these policies, which nothing was reported of.
+    #[inline]
+    pub(in crate::core) fn new(
+        tube: TubeNo,
+        (session, epoch): (SessionId, u64),
+        policies: Option<&Policies>,
+        header: Header,
+    ) -> ClaimState {
+        let reclaim_delay = policies.and_then(|policies| policies.reclaim_delay);
+        ClaimState {
+            tube,
+            session,
+            epoch,
+            taken_at: 0,
+            taken_on: 0,
+            deadline: NEVER,
+            latest: NEVER,
+            reclaim_delay: reclaim_delay.map_or(0, micros_ceil),
+            is_overdue: false,
+            is_counted: false,
+            parked: None,
+            progress: None,
+            end_signal: None,
+            steps: None,
+            header,
+        }
+    }
+
     /// Whether it is the claim of this take and session. A session that resumes a parked claim gets the same epoch.
     #[inline]
     pub(crate) fn is(&self, key: ClaimKey) -> bool {

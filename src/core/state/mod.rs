@@ -1,4 +1,4 @@
-//! The state of an open store in memory. The other folders of `core` change it, and `src/runtime` what it knows of
+//! The state of an open store in memory. The other folders of `core` change it. `src/runtime` changes the parts about
 //! commits and threads.
 
 mod all_gates;

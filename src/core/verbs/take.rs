@@ -297,23 +297,11 @@ impl Core {
         let latest = after(policies.and_then(|policies| policies.max_runtime).map(micros_ceil));
         let deadline = after(Some(header.ttr).filter(|ttr| *ttr != NEVER)).min(latest);
         let claim = ClaimState {
-            tube: number,
-            session,
-            epoch,
             taken_at: self.now.running,
             taken_on: self.now.timeline,
             deadline,
             latest,
-            reclaim_delay: policies
-                .and_then(|policies| policies.reclaim_delay)
-                .map_or(0, micros_ceil),
-            is_overdue: false,
-            is_counted: false,
-            parked: None,
-            progress: None,
-            end_signal: None,
-            steps: None,
-            header: header.clone(),
+            ..ClaimState::new(number, (session, epoch), policies, header.clone())
         };
         self.claims.insert(id, claim);
         if deadline != NEVER {

@@ -23,8 +23,8 @@ impl<T, M: Mode> Tube<T, M> {
     /// without a limit.
     ///
     /// Waiting takers are served first come, first served; [`close`](crate::Store::close) ends every wait. A
-    /// take writes nothing, unless its tube [counts](crate::Counting) takes or it meets tasks that have expired,
-    /// are due or have no attempt left. The claim lives in memory: if the process dies, the task is ready again. The
+    /// take writes nothing, unless the attempts of its task are limited ([`Counting`](crate::Counting)), or it meets
+    /// tasks that have expired, are due or have no attempt left. The claim lives in memory: if the process dies, the task is ready again. The
     /// body is read from the file. [`take_timeout`](Tube::take_timeout) waits for a time, and
     /// [`try_take`](Tube::try_take) not at all.
     ///

@@ -70,9 +70,7 @@ impl<M: Mode> Tube<Bytes, M> {
     pub fn typed_with<T>(&self, codec: impl Codec<T>) -> Tube<T, M> {
         self.with_coder(Coder::new(codec))
     }
-}
 
-impl<M: Mode> Tube<Bytes, M> {
     /// A handle of the same tube whose bodies are values of `T` and of this kind: one tube has jobs of several
     /// kinds, which have a priority, limits and workers in common.
     ///

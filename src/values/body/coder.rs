@@ -16,7 +16,7 @@ pub enum Coder<T: 'static> {
     Static(&'static dyn Codec<T>),
     Shared(Arc<dyn Codec<T>>),
     /// The bodies of one kind, in JSON.
-    Kind(Arc<str>, &'static dyn OfKind<T>),
+    Kind(Arc<dyn OfKind<T>>),
 }
 
 /// The identity, for `T` = `Bytes`.
@@ -40,7 +40,7 @@ impl<T: Serialize + DeserializeOwned> Coder<T> {
     }
 
     pub(crate) fn of_kind(kind: Arc<str>) -> Coder<T> {
-        Coder::Kind(kind, &JsonOfKind)
+        Coder::Kind(Arc::new(JsonOfKind(kind)))
     }
 }
 
@@ -58,7 +58,7 @@ impl<T> Coder<T> {
     /// The kind of its bodies, if it has one kind only.
     pub(crate) fn kind(&self) -> Option<&Arc<str>> {
         match self {
-            Coder::Kind(kind, _) => Some(kind),
+            Coder::Kind(codec) => Some(codec.kind()),
             Coder::Same(_) | Coder::Static(_) | Coder::Shared(_) => None,
         }
     }
@@ -68,7 +68,7 @@ impl<T> Coder<T> {
             Coder::Same(same) => return Ok((same.bytes)(value).to_vec()),
             Coder::Static(codec) => codec.encode(value),
             Coder::Shared(codec) => codec.encode(value),
-            Coder::Kind(kind, codec) => codec.encode(kind, value),
+            Coder::Kind(codec) => codec.encode(value),
         };
         encoded.map_err(|error| self.error(&*error))
     }
@@ -80,7 +80,7 @@ impl<T> Coder<T> {
             Coder::Same(same) => return Ok(((same.value)(body), None)),
             Coder::Static(codec) => codec.decode(&body),
             Coder::Shared(codec) => codec.decode(&body),
-            Coder::Kind(kind, codec) => codec.decode(kind, &body),
+            Coder::Kind(codec) => codec.decode(&body),
         };
         match decoded {
             Ok(value) => Ok((value, Some(body))),
@@ -95,7 +95,7 @@ impl<T> Coder<T> {
     pub(crate) fn bytes<'a>(&self, value: &'a T) -> Option<&'a Bytes> {
         match self {
             Coder::Same(same) => Some((same.bytes)(value)),
-            Coder::Static(_) | Coder::Shared(_) | Coder::Kind(..) => None,
+            Coder::Static(_) | Coder::Shared(_) | Coder::Kind(_) => None,
         }
     }
 
@@ -104,7 +104,7 @@ impl<T> Coder<T> {
             Coder::Same(_) => "bytes",
             Coder::Static(codec) => codec.name(),
             Coder::Shared(codec) => codec.name(),
-            Coder::Kind(..) => "json",
+            Coder::Kind(codec) => codec.name(),
         };
         Error::Codec { what: format!("{name}: {error}") }
     }
@@ -116,7 +116,7 @@ impl<T> Clone for Coder<T> {
             Coder::Same(same) => Coder::Same(same),
             Coder::Static(codec) => Coder::Static(*codec),
             Coder::Shared(codec) => Coder::Shared(codec.clone()),
-            Coder::Kind(kind, codec) => Coder::Kind(kind.clone(), *codec),
+            Coder::Kind(codec) => Coder::Kind(codec.clone()),
         }
     }
 }

@@ -2,43 +2,53 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserializer, Serialize, Serializer};
 
-use super::BoxError;
+use super::{BoxError, Codec, Json};
 
-/// The codec of a kind, with the name of its type taken away.
-pub trait OfKind<T>: Send + Sync {
-    fn encode(&self, kind: &str, value: &T) -> Result<Vec<u8>, BoxError>;
-    fn decode(&self, kind: &str, body: &[u8]) -> Result<T, BoxError>;
+/// The codec of the bodies of one kind.
+pub trait OfKind<T>: Codec<T> {
+    fn kind(&self) -> &Arc<str>;
 }
 
-/// JSON, for every type.
-pub(super) struct JsonOfKind;
+/// JSON objects with one member, which has this name.
+pub(super) struct JsonOfKind(pub(super) Arc<str>);
 
 impl<T: Serialize + DeserializeOwned> OfKind<T> for JsonOfKind {
-    fn encode(&self, kind: &str, value: &T) -> Result<Vec<u8>, BoxError> {
+    fn kind(&self) -> &Arc<str> {
+        &self.0
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Codec<T> for JsonOfKind {
+    fn name(&self) -> &str {
+        Codec::<T>::name(&Json)
+    }
+
+    fn encode(&self, value: &T) -> Result<Vec<u8>, BoxError> {
         let mut body = Vec::new();
-        serde_json::Serializer::new(&mut body).collect_map([(kind, value)])?;
+        serde_json::Serializer::new(&mut body).collect_map([(&*self.0, value)])?;
         Ok(body)
     }
 
-    fn decode(&self, kind: &str, body: &[u8]) -> Result<T, BoxError> {
+    fn decode(&self, body: &[u8]) -> Result<T, BoxError> {
         let mut json = serde_json::Deserializer::from_slice(body);
-        let value = json.deserialize_map(ValueOf(kind, PhantomData))?;
+        let value = json.deserialize_map(ValueOf(&self.0, PhantomData))?;
         json.end()?;
         Ok(value)
     }
 }
 
-/// The kind of a body; `None` if its beginning is not that of an object with a member. Reads no further than its
-/// name.
+/// The kind of a body; `None` if the body is not an object with one member.
 pub(crate) fn kind_of(body: &[u8]) -> Option<String> {
-    let mut kind = None;
-    // The visitor leaves the rest of the object, which is an error.
-    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(FirstName(&mut kind));
-    kind
+    // An error about another value would have a copy of the value.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    serde_json::Deserializer::from_slice(body).deserialize_map(OnlyName).ok()?
 }
 
 /// Visits an object whose only member has this name.
@@ -70,18 +80,22 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for ValueOf<'_, T> {
     }
 }
 
-/// Stores the name of the first member of an object.
-struct FirstName<'a>(&'a mut Option<String>);
+/// Returns the name of the only member of an object; `None` if there are others.
+struct OnlyName;
 
-impl<'de> Visitor<'de> for FirstName<'_> {
-    type Value = ();
+impl<'de> Visitor<'de> for OnlyName {
+    type Value = Option<String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        f.write_str("an object with one member")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        *self.0 = map.next_key()?;
-        Ok(())
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<String>, A::Error> {
+        let first = map.next_entry::<String, IgnoredAny>()?;
+        let mut has_more = false;
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            has_more = true;
+        }
+        Ok(first.map(|(name, _)| name).filter(|_| !has_more))
     }
 }

@@ -177,7 +177,7 @@ fn help_lists_the_keys_until_the_next_key() {
  mail │ Enter             open the tube, the failure group, the task or the schedule │
   fail│ Left, Right       in a tube: show the tasks in another state                 │─────
  TUBE │ Esc               go back; remove the filter                                 │
- mail │ k                 make a buried or delayed task ready, or all buried ones    │
+ mail │ k                 make the buried or delayed task, or the group, ready       │
   sche│ d                 delete the task; asks first                                │─────
  TUBE │ p                 pause the tube, or resume it                               │
  news │ /                 show only the rows with a text                             │
