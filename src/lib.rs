@@ -270,6 +270,8 @@
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
+//! The module [`testing`] has assertions about the tasks of a tube.
+//!
 //! # Features
 //!
 //! No feature is on by default.
@@ -310,6 +312,7 @@ mod options;
 mod runtime;
 mod serve;
 mod storage;
+pub mod testing;
 mod text;
 mod values;
 pub mod worker;

@@ -1,9 +1,10 @@
-//! The text of a date: that of ISO 8601.
+//! The texts of dates and moments: those of ISO 8601.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use super::quoted;
+use crate::base::moment::Moment;
 use crate::values::date::Date;
 use crate::{Error, Result};
 
@@ -25,6 +26,13 @@ impl FromStr for Date {
             Error::invalid(format!("{text} is not a date; write it as 2026-11-23"))
         })
     }
+}
+
+/// A moment in UTC, such as `2026-11-23T09:00:00Z`.
+pub(crate) fn moment(moment: Moment) -> String {
+    // One after the year 9999 is not in the calendar.
+    jiff::Timestamp::try_from(moment)
+        .map_or_else(|_| format!("{moment:?}"), |timestamp| timestamp.to_string())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 #[cfg(feature = "serde")]
 mod by_text;
-mod dates;
+pub(crate) mod dates;
 pub(crate) mod durations;
 mod escaped;
 mod names;

@@ -30,6 +30,7 @@ pub(crate) const IDS_MAX: usize = 10_000;
 /// | [`Store::list`](crate::Store::list) | the same, and `tube`; needs a `tube` or a `tag`, and a `tube` with `soonest_first` |
 /// | [`Admin::delete`](crate::Admin::delete), [`Admin::kick`](crate::Admin::kick), [`Admin::move_to`](crate::Admin::move_to) | `ids`, `state`, `tag`, `group`, `limit` |
 /// | [`Admin::release`](crate::Admin::release), [`Admin::revoke`](crate::Admin::revoke) | `ids`, `state`, `tag`, `owner`, `limit` |
+/// | [`testing::expect`](crate::testing::expect) | those of [`Query::list`](crate::Query::list), `ids`, `key` |
 /// | [`Store::events`](crate::Store::events) | `tube`, `key`, `owner`, `tag`, `kinds`, each with several values |
 ///
 /// # Filters of events
@@ -194,7 +195,8 @@ impl Filter {
         self
     }
 
-    /// Of the task with this key: for events. [`Store::by_key`](crate::Store::by_key) finds the task.
+    /// Of the task with this key: for events, and for the [assertions](crate::testing) of tests.
+    /// [`Store::by_key`](crate::Store::by_key) finds the task.
     pub fn key(mut self, key: impl AsRef<str>) -> Filter {
         add(&mut self.keys, key.as_ref());
         self

@@ -1,4 +1,5 @@
-//! The behaviour of tubes, claims, sessions and workers: suites of calls on stores.
+//! The behaviour of tubes, claims, sessions and workers, and of the assertions about them: suites of calls on
+//! stores.
 //!
 //! A suite opens no store itself, but takes it from [`stores`]: one that is open in this process, or a
 //! connection to one. The variable `TUBEWELL_STORES` says which, so that the suites are built once.
@@ -49,6 +50,8 @@ mod parity;
 #[cfg(unix)]
 #[path = "../remote/mod.rs"]
 mod remote;
+#[path = "../testing/mod.rs"]
+mod testing;
 #[path = "../threads/mod.rs"]
 mod threads;
 #[path = "../worker/mod.rs"]
@@ -72,12 +75,13 @@ fn child_process_entry() {
 
 /// The suites that take their stores from [`stores`].
 #[cfg(unix)]
-const SUITES: [&str; 7] = [
+const SUITES: [&str; 8] = [
     "catalogue::",
     "conformance::",
     "jobs::",
     "model::random_steps::",
     "parity::",
+    "testing::",
     "threads::",
     "worker::",
 ];

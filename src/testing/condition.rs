@@ -1,0 +1,38 @@
+//! A condition of an expectation.
+
+use crate::{Result, Task};
+
+/// A condition that a task meets or not.
+pub(super) struct Condition<'a, T: 'static> {
+    /// The condition as the predicate of a sentence about a task.
+    pub(super) words: String,
+    difference: Box<Difference<'a, T>>,
+}
+
+type Difference<'a, T> = dyn Fn(&Task<T>) -> Result<Option<String>> + 'a;
+
+impl<'a, T> Condition<'a, T> {
+    /// A condition whose difference is what a task has instead; `None` if the task meets it.
+    pub(super) fn new(
+        words: String,
+        difference: impl Fn(&Task<T>) -> Result<Option<String>> + 'a,
+    ) -> Condition<'a, T> {
+        Condition { words, difference: Box::new(difference) }
+    }
+
+    /// A condition whose words are a verb and the rest, of which a difference is the negation.
+    pub(super) fn of_verb(
+        verb: &str,
+        rest: String,
+        is_met: impl Fn(&Task<T>) -> bool + 'a,
+    ) -> Condition<'a, T> {
+        Condition::new(format!("{verb} {rest}"), move |task| {
+            Ok((!is_met(task)).then(|| format!("not {rest}")))
+        })
+    }
+
+    /// What a task has instead; `None` if it meets the condition.
+    pub(super) fn difference(&self, task: &Task<T>) -> Result<Option<String>> {
+        (self.difference)(task)
+    }
+}
