@@ -57,6 +57,7 @@ const TESTS: &[(&str, &str)] = &[
     ),
     ("threads::delivery::close_under_load_loses_no_acknowledged_call", LAST),
     ("threads::deferred::changes_stand_in_line_or_are_refused_when_write_buffer_is_full", FULL),
+    ("worker::around::function_is_dropped_with_its_handler_when_their_time_has_elapsed", AGE),
     ("worker::catalogue_lost::worker_shows_the_jobs_that_run_and_none_while_it_is_idle", AGE),
     (
         "worker::errors::worker_ends_when_the_store_is_closed",
