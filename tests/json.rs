@@ -102,7 +102,7 @@ fn tubes_and_statistics_are_json_objects() {
             r#""durability":"write(50ms)","capacity":5,"ttl":null,"ttr":{"secs":1,"nanos":500000000},"priority":3,"max_runtime":null,"#,
             r#""max_attempts":null,"count_takes":"written","backoff":"none","reclaim_delay":null,"#,
             r#""keep_done":null,"keep_buried":null,"max_taken":null,"sub_queue_limit":null,"#,
-            r#""shared_limits":false,"sub_queue_rate":null,"rate":null,"history":0,"#,
+            r#""shared_limits":false,"sub_queue_rate":null,"sub_queue_cooldown":null,"rate":null,"history":0,"#,
             r#""metrics":0,"paused":false,"resumes_in":null,"waiting":0,"waiting_puts":0}"#
         ),
     );
@@ -196,7 +196,7 @@ fn policies_of_tubes_are_json_texts() {
     let options = options.keep_buried(Keep::new().age(second));
     let options = options.max_taken(8).rate(Rate::per(5, second)).metrics(30);
     let options = options.sub_queue_limit(3).shared_limits(true);
-    let options = options.sub_queue_rate(Rate::per(1, second / 2));
+    let options = options.sub_queue_rate(Rate::per(1, second / 2)).sub_queue_cooldown(second * 2);
     store.create_tube("jobs", options.driver(UTUBETTL)).unwrap().admin().pause_for(second).unwrap();
     let info = &store.tubes().unwrap()[0];
     let text = to_string(info).unwrap();
@@ -204,6 +204,7 @@ fn policies_of_tubes_are_json_texts() {
         r#""max_attempts":5,"count_takes":"flushed","backoff":"1s,factor=2,cap=1h","#,
         r#""reclaim_delay":{"secs":1,"nanos":0},"keep_done":"count=9","keep_buried":"age=1s","#,
         r#""max_taken":8,"sub_queue_limit":3,"shared_limits":true,"sub_queue_rate":"1/500ms","#,
+        r#""sub_queue_cooldown":{"secs":2,"nanos":0},"#,
         r#""rate":"5/1s","history":0,"metrics":30,"paused":true,"resumes_in":{"secs":1,"nanos":0}"#,
     );
     assert!(text.contains(policies), "{text}");
@@ -228,6 +229,7 @@ fn texts_without_later_fields_are_read() {
         r#""sub_queue_limit":null,"#,
         r#""shared_limits":false,"#,
         r#""sub_queue_rate":null,"#,
+        r#""sub_queue_cooldown":null,"#,
         r#""rate":null,"#,
         r#""metrics":0,"#,
         r#""history":0,"#,

@@ -333,6 +333,7 @@ fn limits_and_pauses_of_sub_queues_are_salvaged() {
     let store = Store::options().clock(&clock).open(&path).unwrap();
     let options = TubeOptions::new().sub_queue_limit(3).shared_limits(true);
     let options = options.sub_queue_rate(Rate::per(2, Duration::from_secs(1)));
+    let options = options.sub_queue_cooldown(Duration::from_secs(3));
     let tube = store.create_tube("pages", options.driver(UTUBETTL)).unwrap();
     store.create_tube("plain", TubeOptions::new().driver(UTUBETTL)).unwrap();
     store.admin().set_limit("database", 2).unwrap();
@@ -367,6 +368,7 @@ fn limits_and_pauses_of_sub_queues_are_salvaged() {
     let info = &tubes[0].info;
     assert_eq!((info.sub_queue_limit, info.shared_limits), (Some(3), true));
     assert_eq!(info.sub_queue_rate.map(|rate| rate.to_string()).as_deref(), Some("2/1s"));
+    assert_eq!(info.sub_queue_cooldown, Some(Duration::from_secs(3)));
 }
 
 #[test]

@@ -58,9 +58,11 @@ Gates: with --max-taken 8 at most eight tasks are taken at a time. With --rate
 A rate begins anew with each open of the store, with no takes saved up.
 
 Sub-queues: with --sub-queue-limit 2 two tasks of each may be taken at a time,
-and with --sub-queue-rate 1/1s one a second. With --shared-limits the tasks of
-all such tubes count together, up to the limit that `tubewell set-limit` gives
-to the name of the sub-queue.
+and with --sub-queue-rate 1/1s one a second. With --sub-queue-cooldown 2s none is
+taken for two seconds after the last one has ended, however long it took, and for
+two seconds after each open of the store. With --shared-limits the tasks of all
+such tubes count together, up to the limit that `tubewell set-limit` gives to the
+name of the sub-queue.
 
 Metrics: with --metrics 30 the tube counts what happens on each day, and keeps
 the last 30 days. `tubewell days` shows them.
@@ -77,6 +79,7 @@ Examples:
   tubewell create thumbnails --durability 'write(50ms)'
   tubewell create pages --max-taken 8 --rate 10/1s --if-not-exists
   tubewell create hosts --driver utube --sub-queue-rate 1/1s
+  tubewell create polite --driver utube --sub-queue-cooldown 2s
   tubewell create orders --metrics 90";
 
 pub const SET_LIMIT: &str = "\

@@ -22,7 +22,7 @@ impl TubeState {
         self.pause_ends_at(now).is_some()
             || self.is_at_limit()
             || self.token_comes_at(now).is_some()
-            || self.limits.as_ref().is_some_and(|limits| limits.first_token_at > now.running)
+            || self.limits.as_ref().is_some_and(|limits| limits.all_shut_until > now.running)
     }
 
     /// The gate that is shut, as a clause.
@@ -111,15 +111,15 @@ impl Decide for PauseUntil {
 }
 
 impl Core {
-    /// The buckets of the rates are empty now: a run that has just begun does not know the takes of
-    /// the one before.
-    pub(crate) fn empty_buckets(&mut self) {
+    /// The buckets of the rates are empty now, and the cooldowns of sub-queues begin: a run that has just
+    /// begun does not know the takes of the one before, and the ends of its claims.
+    pub(crate) fn begin_gates(&mut self) {
         let now = self.now.running;
         for tube in self.tubes.values_mut() {
             let rate = tube.definition.policies.rate;
             tube.gates.rate = rate.map(|rate| Box::new(TakeRate::new(rate, Some(now))));
             if let Some(limits) = &mut tube.limits {
-                limits.empty_buckets(now);
+                limits.begin_run(now);
             }
         }
     }

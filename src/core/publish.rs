@@ -137,10 +137,7 @@ impl Core {
         let rank = (header.order, change.id);
         if tube.definition.sub_queued {
             let sub = header.sub.clone();
-            let frees_shared = tube.remove_holder(&sub, rank) && tube.has_shared_limits();
-            if frees_shared {
-                self.gates.limits.remove_holders(&sub, 1);
-            }
+            let frees_shared = self.free_holder(change.tube, &sub, rank);
             let entry = WindowEntry { header, row: change.row.take() };
             // The task may be another one after the change that follows.
             let known = (!change.is_intermediate).then_some((rank, entry));

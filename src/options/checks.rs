@@ -1,9 +1,14 @@
 //! Which values of options are refused.
 
+use std::time::Duration;
+
 use crate::{Error, Result};
 
 /// The most days that a tube keeps its numbers. A truncate copies their rows with one commit.
 pub(super) const METRICS_MAX: u32 = 1000;
+
+/// The longest cooldown of a sub-queue, which is the longest period of a rate.
+const COOLDOWN_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// Refuses a limit with which no task could be taken.
 pub(super) fn above_zero<T: Default + PartialEq>(
@@ -20,6 +25,16 @@ pub(super) fn above_zero<T: Default + PartialEq>(
 pub(super) fn at_most(number: u32, most: u32, what: &str, unit: &str) -> Result<()> {
     if number > most {
         return Err(Error::invalid(format!("{what} at most {most} {unit}, not {number}")));
+    }
+    Ok(())
+}
+
+/// Refuses a cooldown that is as good as a pause.
+pub(super) fn check_cooldown(time: Duration) -> Result<()> {
+    if time > COOLDOWN_MAX {
+        return Err(Error::invalid(
+            "the cooldown of a sub-queue must be at most 365 days; pause the sub-queue to stop its takes",
+        ));
     }
     Ok(())
 }

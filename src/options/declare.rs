@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tubewell_drivers::{HISTORY_MAX, Traits};
 
-use super::checks::{METRICS_MAX, above_zero, at_most, check_max_attempts};
+use super::checks::{METRICS_MAX, above_zero, at_most, check_cooldown, check_max_attempts};
 use super::list::tube_options;
 use super::stored::{self, PAUSED};
 use super::times::{limited, whole};

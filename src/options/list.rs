@@ -13,7 +13,7 @@
 //!   [`Unsupported`](crate::Error::Unsupported), and after `unless` a value that every driver has.
 //! * `never altered`: an alter refuses another value.
 //! * `stored`: its number in the rows of the catalog, which is never used again. The options without a
-//!   number are in every row, and 8 is the pause (`row.rs`). The next free number is 15.
+//!   number are in every row, and 8 is the pause (`row.rs`). The next free number is 16.
 //!
 //! The order is that of the fields and of the protocol. What acts on an option reads it from
 //! [`Policies`](super::Policies).
@@ -318,6 +318,47 @@ macro_rules! tube_options {
         check rate.check(),
         needs sub_queued "a sub_queue_rate",
         stored 12,
+    }
+    /// How long no task of a sub-queue may be taken after the end of a claim on one of its tasks, such as
+    /// the politeness delay of a crawler. Default: no time. At most 365 days of running time. Drivers with
+    /// sub-queues only.
+    ///
+    /// Each end of a claim begins the cooldown, whatever the reason: an ack, a release, a failure, an expired
+    /// ttr, the end of a session. The cooldown begins when the end of the claim is visible. A take passes over
+    /// the sub-queues that are in their cooldown, and a take that waits gets a task when a cooldown ends.
+    /// The [limit of taken tasks](TubeOptions::sub_queue_limit) and the [rate](TubeOptions::sub_queue_rate)
+    /// hold as well. A rate counts from one take to the next, and a cooldown from the end of a task to the
+    /// next take. After an open all sub-queues are in their cooldown.
+    ///
+    /// # Example: a second of silence between two requests to a host, however long they take
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{ManualClock, Put, Store, TubeOptions, UTUBE};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let second = Duration::from_secs(1);
+    /// let options = TubeOptions::new().sub_queue_cooldown(second);
+    /// let pages = store.open_tube("pages", options.driver(UTUBE))?;
+    /// pages.put_many(["/a", "/b"].map(|page| Put::new(page).sub_queue("example.org")))?;
+    /// let page = pages.try_take()?.unwrap();
+    /// clock.advance(second * 9); // a slow host
+    /// page.ack()?;
+    /// assert!(pages.try_take()?.is_none());
+    /// clock.advance(second);
+    /// assert_eq!(pages.try_take()?.unwrap().body(), b"/b");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "throttle")]
+    #[doc(alias = "politeness")]
+    #[doc(alias = "crawl delay")]
+    sub_queue_cooldown(time: Duration) -> Option<Duration> {
+        /// How long no task of a sub-queue may be taken after the end of a claim; `None` for no time.
+        or Without("none"),
+        in_effect Some(whole(time)).filter(|time| !time.is_zero()),
+        check check_cooldown(time),
+        needs sub_queued "a sub_queue_cooldown" unless Duration::ZERO,
+        stored 15,
     }
     /// How many of its tasks may be taken in a time (rate limit). Default: without a limit. A take
     /// beyond it finds no task, or waits for its turn.

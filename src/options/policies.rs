@@ -99,6 +99,7 @@ mod tests {
             options().sub_queue_limit(2),
             options().shared_limits(true),
             options().sub_queue_rate(Rate::per(2, second)),
+            options().sub_queue_cooldown(second),
             options().rate(Rate::per(3, second)),
             options().history(9),
             options().metrics(30),
@@ -131,6 +132,7 @@ mod tests {
             (options().sub_queue_limit(3), "sub_queue_limit: 3, not 1"),
             (options().shared_limits(true), "option shared_limits: true, not false"),
             (options().sub_queue_rate(Rate::per(3, second)), "sub_queue_rate: 3/1s, not unlimited"),
+            (options().sub_queue_cooldown(second), "sub_queue_cooldown: 1s, not none"),
             (options().rate(Rate::per(5, second)), "rate: 5/1s, not unlimited"),
             (options().history(9), "history: 9, not 0"),
             (options().metrics(30), "metrics: 30, not 0"),
@@ -166,6 +168,8 @@ mod tests {
         assert_eq!(number(TubeOptions::new().sub_queue_rate(rate)), [1, 12, 7, 9]);
         assert_eq!(number(TubeOptions::new().history(9)), [1, 13, 9]);
         assert_eq!(number(TubeOptions::new().metrics(30)), [1, 14, 30]);
+        let cooldown = Duration::from_micros(9);
+        assert_eq!(number(TubeOptions::new().sub_queue_cooldown(cooldown)), [1, 15, 9]);
         let paused = Policies { paused: Some(6), ..of(&TubeOptions::new().metrics(30)) };
         assert_eq!(numbered(&paused), [2, 8, 6, 14, 30]);
     }
@@ -177,7 +181,7 @@ mod tests {
             decode_row::<Policies>(&encode_row(&(fixed, vec![(number, value)])))
         };
         assert_eq!(row(14, 30), Some(of(&TubeOptions::new().metrics(30))));
-        assert_eq!(row(15, 30), None);
+        assert_eq!(row(16, 30), None);
         assert_eq!(row(7, 0), None);
     }
 
@@ -202,6 +206,8 @@ mod tests {
             options().sub_queue_limit(1),
             options().shared_limits(true).sub_queue_limit(u32::MAX),
             options().sub_queue_rate(Rate::per(7, minute / 7)).max_taken(2),
+            options().sub_queue_cooldown(minute / 7).max_taken(2),
+            options().sub_queue_cooldown(Duration::ZERO),
             options().rate(Rate::per(5, minute)).max_taken(2),
             options().history(1).max_taken(2),
             options().history(1000),
@@ -249,10 +255,12 @@ mod tests {
             "sub_queue_limit",
             "shared_limits",
             "sub_queue_rate",
+            "sub_queue_cooldown",
         ];
         assert_eq!(names, expected);
         let options = TubeOptions::new().max_runtime(Duration::MAX).backoff(Backoff::none());
         let options = options.reclaim_delay(Duration::ZERO).shared_limits(false);
+        let options = options.sub_queue_cooldown(Duration::ZERO);
         assert_eq!(Policies::new(&options, "no", NONE).unwrap(), Policies::default());
         for options in [TubeOptions::new().priority(0), TubeOptions::new().sub_queue_limit(1)] {
             let refused = Policies::new(&options, "no", NONE);

@@ -64,7 +64,7 @@ impl StoreInner {
         core.wall = Wall::new(WallClock::new(limit, move || wall.wall()));
         core.start_timeline(floor, clock.wall())?;
         core.now.advance(clock.elapsed(), clock.running());
-        core.empty_buckets();
+        core.begin_gates();
         core.end_lost_claims()?;
         let subscribers = Subscribers::new(&core.events.readers);
         Ok(StoreInner {

@@ -475,10 +475,10 @@ impl Worker {
     /// tests, and for programs that work off what there is and exit.
     ///
     /// The worker waits for ready tasks that only the [rate](crate::TubeOptions::rate) of their tube or
-    /// sub-queue holds back. It does not wait for tasks that are delayed, or that wait for other tasks. The
-    /// first handler runs on this thread, and with a [concurrency](Worker::concurrency) of 1 all of
-    /// them do. The call blocks until then, until the [limit](Worker::limit), or until a
-    /// [stop](Worker::stopper).
+    /// sub-queue or the [cooldown](crate::TubeOptions::sub_queue_cooldown) of their sub-queue holds back. It
+    /// does not wait for tasks that are delayed, or that wait for other tasks. The first handler runs on this
+    /// thread, and with a [concurrency](Worker::concurrency) of 1 all of them do. The call blocks until
+    /// then, until the [limit](Worker::limit), or until a [stop](Worker::stopper).
     ///
     /// # Errors
     /// Those of [`start`](Worker::start) and of [`WorkerHandle::wait`].

@@ -165,13 +165,14 @@ impl Pool {
         Ok(false)
     }
 
-    /// How long the rates of the tubes may keep their ready tasks from being taken.
+    /// How long the rates and the cooldowns of the tubes may keep their ready tasks from being taken.
     pub(super) fn longest_gap(&self) -> Result<Duration> {
         let mut longest = Duration::ZERO;
         for registered in self.tubes.iter().filter(|registered| !registered.is_dropped()) {
             let info = registered.tube.info()?;
             let rates = [info.rate, info.sub_queue_rate].into_iter().flatten();
-            if let Some(gap) = rates.map(|rate| rate.period()).max()
+            let gaps = rates.map(|rate| rate.period()).chain(info.sub_queue_cooldown);
+            if let Some(gap) = gaps.max()
                 && !info.paused
                 && registered.tube.statistics()?.tasks.ready > 0
             {

@@ -93,6 +93,7 @@ fn open_tube_gives_every_option_that_is_named() {
         (UTUBETTL, new().sub_queue_limit(5)),
         (UTUBETTL, new().shared_limits(true)),
         (UTUBETTL, new().sub_queue_rate(Rate::per(5, second))),
+        (UTUBETTL, new().sub_queue_cooldown(second)),
         (UTUBETTL, new().rate(Rate::per(5, second))),
         (UTUBETTL, new().history(5)),
         (UTUBETTL, new().metrics(5)),

@@ -138,7 +138,8 @@ fn failed_read_loses_no_sub_queue_with_a_limit() {
     let second = Duration::from_secs(1);
     let limited = TubeOptions::new().sub_queue_limit(3);
     let rated = limited.clone().sub_queue_rate(Rate::per(3, second));
-    for options in [limited, rated, shared()] {
+    let cooled = limited.clone().sub_queue_cooldown(second);
+    for options in [limited, rated, cooled, shared()] {
         let disk = disk_with_tasks(options);
         let step = sampled(23);
         let mut runs = 0;

@@ -34,7 +34,7 @@ struct Gate {
     open: fn(&Case),
 }
 
-const GATES: [Gate; 7] = [
+const GATES: [Gate; 8] = [
     Gate {
         what: "pause of the tube",
         options: || limit(2),
@@ -61,6 +61,18 @@ const GATES: [Gate; 7] = [
         what: "rate of sub-queues",
         options: || limit(2).sub_queue_rate(Rate::per(1, secs(5))),
         shut: |_| {},
+        open: |case| case.advance(5_000),
+    },
+    Gate {
+        what: "cooldown of sub-queues",
+        options: || limit(2).sub_queue_cooldown(secs(5)),
+        shut: |case| {
+            let second = case.tube.take_many(2 * SUB_QUEUES, ZERO).unwrap();
+            assert_eq!(second.len(), SUB_QUEUES);
+            for claim in second {
+                claim.release().unwrap();
+            }
+        },
         open: |case| case.advance(5_000),
     },
     Gate {

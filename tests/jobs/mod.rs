@@ -132,6 +132,7 @@ mod steps;
 mod steps_ends;
 mod steps_listed;
 mod steps_spawn;
+mod sub_queue_cooldowns;
 mod sub_queue_limits;
 mod sub_queue_pauses;
 mod sub_queue_rates;

@@ -178,6 +178,14 @@ fn wait_ready_ends_when_a_sub_queue_opens() {
         assert_sound(&case.store);
         case.advance(1000);
         assert_eq!(wait.answer(), Ok(true));
+
+        let cooldown = TubeOptions::new().sub_queue_cooldown(secs(1)).sub_queue_limit(9);
+        case.tube.admin().alter(only(cooldown)).unwrap();
+        case.tube.try_take().unwrap().unwrap().ack().unwrap();
+        put();
+        let wait = wait_ready(&case.tube);
+        assert_sound(&case.store);
+        assert_ready_after(case, wait, 1000);
     });
 }
 

@@ -230,10 +230,11 @@ fn gates() -> impl Strategy<Value = (Option<u64>, Option<Rate>)> {
 }
 
 /// The limit, the rate, and whether limits are shared.
-fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool)> {
+fn sub_queue_limits() -> impl Strategy<Value = (Option<u64>, Option<Rate>, bool, Option<u64>)> {
     let rate = (1..=3_u64, 1..=9_u64).prop_map(|(count, ms)| Rate { count, period: ms * MS });
     let limit = prop::option::weighted(0.4, 1..=4_u64);
-    (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3))
+    let cooldown = prop::option::weighted(0.15, (1..=6_u64).prop_map(|ms| ms * MS));
+    (limit, prop::option::weighted(0.1, rate), prop::bool::weighted(0.3), cooldown)
 }
 
 pub(super) fn size() -> impl Strategy<Value = usize> {
@@ -287,6 +288,7 @@ fn definition(
                 history: history.unwrap_or(0),
                 sub_queue_limit: limits.0.filter(|_| sub_queued),
                 sub_queue_rate: limits.1.filter(|_| sub_queued),
+                sub_queue_cooldown: limits.3.filter(|_| sub_queued),
                 shared_limits: limits.2 && sub_queued,
                 metrics,
                 temporary,

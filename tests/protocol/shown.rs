@@ -83,7 +83,8 @@ fields! {
     TubeInfo {
         name, driver, usable, temporary, durability, capacity, ttl, ttr, priority, max_runtime, max_attempts,
         count_takes, backoff, reclaim_delay, keep_done, keep_buried, max_taken, sub_queue_limit,
-        shared_limits, sub_queue_rate, rate, history, metrics, paused, resumes_in, waiting, waiting_puts,
+        shared_limits, sub_queue_rate, sub_queue_cooldown, rate, history, metrics, paused, resumes_in, waiting,
+        waiting_puts,
     }
     Limit { name, most, taken }
     PausedSubQueue { name, resumes_in }

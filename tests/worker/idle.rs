@@ -42,6 +42,18 @@ fn run_until_idle_waits_for_rates() {
 }
 
 #[test]
+fn run_until_idle_waits_for_cooldowns_of_sub_queues() {
+    with_timeout(|| {
+        let case = Case::with(UTUBE, TubeOptions::new().sub_queue_cooldown(secs(60)));
+        for body in ["a", "b", "c"] {
+            case.tube.put(Put::new(body).sub_queue("q")).unwrap();
+        }
+        let worker = Worker::new(&case.store).concurrency(2).on(&case.tube, |_: &Job| ());
+        assert_eq!(run_as_the_clock_moves(&case, worker), 3);
+    });
+}
+
+#[test]
 fn run_until_idle_does_not_wait_for_the_rate_of_a_paused_tube() {
     with_timeout(|| {
         let case = Case::with(FIFO, TubeOptions::new().rate(Rate::per(1, secs(60))));

@@ -167,6 +167,10 @@ flags! {
         /// Default: no limit
         #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
         pub sub_queue_rate: Option<Rate>,
+        /// How long no task of a sub-queue may be taken after the end of its last one (utube, utubettl).
+        /// Default: 0
+        #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+        pub sub_queue_cooldown: Option<Duration>,
         /// Whether its sub-queues share the limits of `set-limit` with those of other such tubes, by
         /// name. Default: false
         #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]

@@ -8,7 +8,7 @@ use tubewell::{Claim, Outcome, Store, TaskCounts, TubeInfo};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, json};
 use crate::record::Body;
-use crate::{args, store};
+use crate::{args, duration, store};
 
 /// A popped task.
 #[derive(Serialize)]
@@ -139,6 +139,13 @@ fn shut_gate(tube: &TubeInfo, tasks: TaskCounts) -> Option<String> {
     if tube.max_taken.is_some_and(|limit| tasks.taken >= limit) {
         return Some("as many tasks are taken as its max-taken allows".to_owned());
     }
-    let rate = tube.rate?;
-    Some(format!("its rate is {rate}, and begins anew with each open: wait with --timeout"))
+    if let Some(rate) = tube.rate {
+        return Some(format!(
+            "its rate is {rate}, and begins anew with each open: wait with --timeout"
+        ));
+    }
+    let cooldown = duration::show(tube.sub_queue_cooldown?);
+    Some(format!(
+        "its sub-queues have a cooldown of {cooldown}, also after each open: wait with --timeout"
+    ))
 }

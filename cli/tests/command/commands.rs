@@ -40,7 +40,8 @@ fn create_creates_the_store_and_tubes() {
             "durability": null, "capacity": 0, "ttl": 7200.0, "ttr": 1.5, "priority": 7,
             "max_runtime": null, "max_attempts": null, "count_takes": "written", "backoff": "none",
             "reclaim_delay": null, "keep_done": null, "keep_buried": null, "history": 0, "max_taken": null,
-            "rate": null, "sub_queue_limit": 1, "sub_queue_rate": null, "shared_limits": false, "metrics": 0,
+            "rate": null, "sub_queue_limit": 1, "sub_queue_rate": null, "sub_queue_cooldown": null,
+            "shared_limits": false, "metrics": 0,
             "paused": false, "resumes_in": null, "total": 0, "kept": 0,
         })
     );

@@ -6,8 +6,9 @@ use crate::support::Sandbox;
 
 const CRAWL: &str = "create crawl --driver utube --sub-queue-limit 2 --sub-queue-rate 5/1h";
 
-fn limits(tube: &Value) -> [Value; 3] {
-    ["sub_queue_limit", "sub_queue_rate", "shared_limits"].map(|name| tube[name].clone())
+fn limits(tube: &Value) -> [Value; 4] {
+    ["sub_queue_limit", "sub_queue_rate", "sub_queue_cooldown", "shared_limits"]
+        .map(|name| tube[name].clone())
 }
 
 #[test]
@@ -17,6 +18,7 @@ fn limits_are_set_shown_exported_and_imported() {
     sandbox.ok(&format!("{CRAWL} --if-not-exists"));
     sandbox.ok("create jobs --driver utubettl --shared-limits");
     sandbox.ok("create plain");
+    sandbox.ok("create slow --driver utube --sub-queue-cooldown 1500ms");
     assert_eq!(sandbox.ok("limits"), "no limits, and no paused sub-queues\n");
     assert_eq!(sandbox.ok("set-limit database 2"), "the limit of database is 2\n");
     assert_eq!(sandbox.json("set-limit disk 0"), [json!({"name": "disk", "most": 0})]);
@@ -32,10 +34,12 @@ fn limits_are_set_shown_exported_and_imported() {
     let shown = sandbox.ok("tubes");
     assert!(shown.contains("sub-queue limit 2, sub-queue rate 5/1h"), "{shown}");
     assert!(shown.contains("shared limits"), "{shown}");
+    assert!(shown.contains("sub-queue cooldown 1.5s"), "{shown}");
     let tubes = sandbox.json("tubes");
-    assert_eq!(limits(&tubes[0]), [json!(2), json!("5/1h"), json!(false)]);
-    assert_eq!(limits(&tubes[1]), [json!(1), json!(null), json!(true)]);
-    assert_eq!(limits(&tubes[2]), [json!(1), json!(null), json!(false)]);
+    assert_eq!(limits(&tubes[0]), [json!(2), json!("5/1h"), json!(null), json!(false)]);
+    assert_eq!(limits(&tubes[1]), [json!(1), json!(null), json!(null), json!(true)]);
+    assert_eq!(limits(&tubes[2]), [json!(1), json!(null), json!(null), json!(false)]);
+    assert_eq!(limits(&tubes[3]), [json!(1), json!(null), json!(1.5), json!(false)]);
     let listed = [
         json!({"name": "database", "most": 2, "taken": 1}),
         json!({"name": "disk", "most": 0, "taken": 0}),
@@ -54,7 +58,7 @@ fn limits_are_set_shown_exported_and_imported() {
     assert_eq!(other.run("export -").expect(0).out, lines);
     let text = String::from_utf8(lines).unwrap();
     let plain = text.lines().find(|line| line.contains("\"plain\"")).unwrap();
-    for name in ["sub_queue_limit", "sub_queue_rate", "shared_limits", "paused_sub_queues"] {
+    for name in ["sub_queue", "shared_limits"] {
         assert!(!plain.contains(name), "{plain}");
     }
 }
@@ -86,6 +90,26 @@ fn alter_changes_the_limits_of_sub_queues() {
     assert_eq!(line, "crawl: sub-queue limit 3, shared limits, sub-queue rate 5/1h\n");
     let line = sandbox.ok("alter crawl --shared-limits=false --sub-queue-limit 1");
     assert_eq!(line, "crawl: sub-queue rate 5/1h\n");
+    let line = sandbox.ok("alter crawl --default sub-queue-rate --sub-queue-cooldown 2s");
+    assert_eq!(line, "crawl: sub-queue cooldown 2s\n");
+    let zero = sandbox.ok("alter crawl --sub-queue-cooldown 0s");
+    sandbox.ok("alter crawl --sub-queue-cooldown 2s");
+    assert_eq!(sandbox.ok("alter crawl --default sub-queue-cooldown"), zero);
+    assert!(!zero.contains("cooldown"), "{zero}");
+}
+
+/// Without a process that serves the store each command opens it, and a cooldown begins with the open.
+#[test]
+fn pop_waits_for_the_cooldown_of_a_sub_queue() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create crawl --driver utube --sub-queue-cooldown 1h");
+    sandbox.ok("put crawl a --sub-queue x");
+    let refused = sandbox.fails("claim crawl 0", 6);
+    assert!(refused.contains("the cooldown of its sub-queue \"x\" ends in"), "{refused}");
+    let nothing = sandbox.fails("pop crawl", 3);
+    assert!(nothing.contains("a cooldown of 1h"), "{nothing}");
+    sandbox.ok("alter crawl --sub-queue-cooldown 100ms");
+    assert_eq!(sandbox.ok("pop crawl --timeout 10m"), "a");
 }
 
 #[test]
@@ -95,6 +119,8 @@ fn wrong_limits_are_refused_and_say_what_is_expected() {
         ("create jobs --driver utube --sub-queue-limit 0", "a whole number from 1 on"),
         ("create jobs --sub-queue-limit 2", "--driver utube or utubettl"),
         ("alter mail --sub-queue-rate 1/1s", "--driver utube or utubettl"),
+        ("alter mail --sub-queue-cooldown 1s", "--driver utube or utubettl"),
+        ("create jobs --driver utube --sub-queue-cooldown 366d", "at most 365 days"),
         ("alter mail --shared-limits", "--driver utube or utubettl"),
         ("pause mail --sub-queue x", "--driver utube or utubettl"),
         ("set-limit database many", "a whole number, such as 2, or none"),

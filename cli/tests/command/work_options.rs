@@ -275,3 +275,11 @@ fn once_waits_for_the_rates_of_sub_queues() {
     sandbox.feed("import jobs --sub-queue q", b"a\nb\nc").expect(0);
     assert_eq!(work(&sandbox, "jobs --once --jobs 2", "cat").expect(0).text(), "abc");
 }
+
+#[test]
+fn once_waits_for_the_cooldowns_of_sub_queues() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create jobs --driver utube --sub-queue-cooldown 100ms");
+    sandbox.feed("import jobs --sub-queue q", b"a\nb\nc").expect(0);
+    assert_eq!(work(&sandbox, "jobs --once --jobs 2", "cat").expect(0).text(), "abc");
+}

@@ -1,4 +1,4 @@
-//! Limits, rates and pauses of sub-queues.
+//! Limits, rates, cooldowns and pauses of sub-queues.
 
 use arbitrary::Result;
 
@@ -10,12 +10,14 @@ use crate::model::steps::{Action, Alter, Setup};
 const NAMES: [&str; 4] = ["x", "y", "z", ""];
 
 impl Source<'_> {
-    /// Limits how many tasks of a sub-queue may be taken at a time, and in a period.
+    /// Limits how many tasks of a sub-queue may be taken at a time, in a period, and after an end.
     pub(super) fn limit_sub_queues(&mut self, driver: Driver, options: &mut Options) -> Result<()> {
         if !driver.sub_queued() {
             return Ok(());
         }
-        options.sub_queue_limit = *self.0.choose(&[None, Some(2), Some(1), Some(3)])?;
+        let choice = self.below_or_new(4, [224, 240])?;
+        options.sub_queue_limit = [None, Some(2), Some(1), Some(3), None, Some(3)][choice];
+        options.sub_queue_cooldown = [None, None, None, None, Some(2 * MS), Some(5 * MS)][choice];
         options.shared_limits = self.once_in(2)?;
         if self.once_in(3)? {
             let count = self.0.int_in_range(1..=2)?;

@@ -1,4 +1,4 @@
-//! The limits of sub-queues, their pauses, and the limits that tubes share.
+//! The limits of sub-queues, their cooldowns and pauses, and the limits that tubes share.
 
 mod sub_queues;
 mod verbs;

@@ -1,10 +1,12 @@
-//! The limits of sub-queues: how many tasks are taken at a time, how many in a time, and pauses; and the
-//! limits that tubes share.
+//! The limits of sub-queues: how many tasks are taken at a time, how many in a time, cooldowns after the
+//! ends of claims, and pauses; and the limits that tubes share.
 //!
-//! A sub-queue that is full, paused or without a token has no slot in the window, so a take does not meet
-//! its tasks. It is offered again when a holder is freed, which `publish` does; when its pause ends; or
-//! when it gets a token. Invariant: the last two have an alarm while takes wait in the tube, and
-//! otherwise none: the next take looks whether they have opened.
+//! A sub-queue that is full, paused, without a token or in its cooldown has no slot in the window, so a
+//! take does not meet its tasks. It is offered again when a holder is freed, which `publish` does; when its
+//! pause or its cooldown ends; or when it gets a token. Invariant: the last three have an alarm while
+//! takes wait in the tube, and otherwise none: the next take looks whether they have opened.
+//!
+//! A cooldown begins when the end of a claim is visible: a holder is freed then, and only then.
 //!
 //! A limit that tubes share may be reached by a take in another tube, which looks at no tube but its own:
 //! the slot stays until a take meets it, removes it and notes that the tube was refused. When the limit
@@ -20,7 +22,7 @@ use crate::base::micros::duration;
 use crate::base::tube_no::TubeNo;
 use crate::core::state::holders::Holders;
 use crate::core::state::limits::{Opened, SubQueueLimits};
-use crate::core::state::window::Window;
+use crate::core::state::window::{Rank, Window};
 use crate::core::state::{Core, TubeState};
 
 /// How many sub-queues a call other than a take offers again while it holds the lock.
@@ -79,9 +81,14 @@ impl Core {
                 "{taken} tasks of its sub-queue {sub:?} are taken, and {most} may be"
             ));
         }
-        let at = limits.token_at(sub, self.now)?;
-        let left = duration(at - self.now.running);
-        Some(format!("the rate of its sub-queue {sub:?} allows the next take in {left:?}"))
+        let token = limits.token_at(sub, self.now);
+        let cooldown = limits.cooldown_ends_at(sub, self.now);
+        let left = duration(token.max(cooldown)? - self.now.running);
+        Some(if cooldown > token {
+            format!("the cooldown of its sub-queue {sub:?} ends in {left:?}")
+        } else {
+            format!("the rate of its sub-queue {sub:?} allows the next take in {left:?}")
+        })
     }
 
     /// A task of a tube with limits is taken: it is a holder of its sub-queue, and uses a token.
@@ -109,12 +116,46 @@ impl Core {
         }
     }
 
+    /// A change of the task of this rank is visible. If the task was a holder of its sub-queue, it is none
+    /// now, and the cooldown of the sub-queue begins. Returns whether a limit that tubes share is freed.
+    pub(in crate::core) fn free_holder(
+        &mut self,
+        number: TubeNo,
+        sub: &Arc<str>,
+        rank: Rank,
+    ) -> bool {
+        let Some(tube) = self.tubes.get_mut(number) else { return false };
+        if !tube.remove_holder(sub, rank) {
+            return false;
+        }
+        let Some(limits) = &mut tube.limits else { return false };
+        let is_shared = limits.shared;
+        if limits.begin_cooldown(sub, self.now) {
+            // Another task may be offered, if several of the sub-queue may be taken.
+            if let Some(offered) = tube.window.of_sub(sub) {
+                tube.window.remove(offered);
+            }
+            self.await_sub_queues(number);
+        }
+        if is_shared {
+            self.gates.limits.remove_holders(sub, 1);
+        }
+        is_shared
+    }
+
     /// Removes all holders of a tube that is truncated or dropped. Returns the sub-queues whose limits
     /// other tubes share.
     pub(in crate::core) fn remove_all_holders(&mut self, number: TubeNo) -> Vec<Arc<str>> {
         let Some(tube) = self.tubes.get_mut(number) else { return Vec::new() };
         let removed = std::mem::take(&mut tube.busy);
-        if !tube.has_shared_limits() {
+        if let Some(limits) = &mut tube.limits {
+            for sub in removed.keys() {
+                limits.begin_cooldown(sub, self.now);
+            }
+        }
+        let is_shared = tube.has_shared_limits();
+        self.await_sub_queues(number);
+        if !is_shared {
             return Vec::new();
         }
         for (sub, holders) in &removed {
@@ -177,8 +218,8 @@ impl Core {
         }
     }
 
-    /// Before a take: offers the sub-queues that have got a token or whose pause has elapsed, first
-    /// to the takes that wait. Each costs one unit of `budget`. Returns false if that is used up.
+    /// Before a take: offers the sub-queues that have got a token or whose pause or cooldown has elapsed,
+    /// first to the takes that wait. Each costs one unit of `budget`. Returns false if that is used up.
     pub(in crate::core) fn open_sub_queues(
         &mut self,
         number: TubeNo,
@@ -187,7 +228,8 @@ impl Core {
         let now = self.now;
         let first = |tube: &TubeState| tube.limits.as_ref()?.first_opened(now);
         let is_due = |tube: &TubeState| tube.limits.as_ref().is_some_and(|of| of.alarm_is_due(now));
-        // The buckets that were empty at open may have their first token.
+        // The buckets that were empty at open may have their first token, or all cooldowns may have
+        // ended.
         let mut has_opened = self.tubes.get(number).is_some_and(is_due);
         while let Some(opened) = self.tubes.get(number).and_then(first) {
             if *budget == 0 {
@@ -195,17 +237,17 @@ impl Core {
             }
             *budget -= 1;
             has_opened = true;
-            let (Opened::HasToken(_, sub) | Opened::PauseElapsed(sub)) = &opened;
+            let (Opened::HasToken(_, sub)
+            | Opened::PauseElapsed(sub)
+            | Opened::CooldownElapsed(sub)) = &opened;
             // Offered before it is removed: if the storage fails, the next take offers it again.
             self.offer_sub(number, sub, None)?;
-            match &opened {
-                Opened::PauseElapsed(sub) => self.store_pause(number, sub, None),
-                Opened::HasToken(at, sub) => {
-                    let tube = self.tubes.get_mut(number);
-                    if let Some(limits) = tube.and_then(|tube| tube.limits.as_mut()) {
-                        limits.remove_without_token(*at, sub);
-                    }
-                }
+            let limits = self.tubes.get_mut(number).and_then(|tube| tube.limits.as_mut());
+            match (&opened, limits) {
+                (Opened::PauseElapsed(sub), _) => self.store_pause(number, sub, None),
+                (Opened::HasToken(at, sub), Some(limits)) => limits.remove_without_token(*at, sub),
+                (Opened::CooldownElapsed(sub), Some(limits)) => limits.remove_cooldown(sub),
+                (_, None) => {}
             }
         }
         if has_opened {
@@ -269,7 +311,7 @@ impl Core {
             limits.succeed(*old, now);
         }
         tube.limits = Some(Box::new(limits));
-        // The slots of sub-queues that are full or have no token now must go.
+        // The slots of sub-queues that are full, have no token or are in their cooldown now must go.
         tube.window = Window::default();
         let is_shared = tube.has_shared_limits();
         let held = tube.busy.iter().map(|(sub, holders)| (sub.clone(), holders.len() as u64));
@@ -308,7 +350,12 @@ mod tests {
             tube.admin().alter(options.sub_queue_limit(9)).unwrap();
             tube.try_take().unwrap().unwrap().ack().unwrap();
         };
-        for shut in [&pause as &dyn Fn(&Tube), &rate] {
+        let cooldown = |tube: &Tube| {
+            let options = TubeOptions::new().sub_queue_cooldown(SECOND);
+            tube.admin().alter(options).unwrap();
+            tube.try_take().unwrap().unwrap().ack().unwrap();
+        };
+        for shut in [&pause as &dyn Fn(&Tube), &rate, &cooldown] {
             for later in [|tube: &Tube| tube.try_take().unwrap(), |tube: &Tube| tube.claim(1).ok()]
             {
                 let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
@@ -334,21 +381,30 @@ mod tests {
     /// A take opens no more sub-queues than a bounded number while it holds the lock.
     #[test]
     fn many_sub_queues_that_open_at_once_are_opened_in_slices() {
-        let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
-        let options = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND)).sub_queue_limit(9);
-        let tube = store.create_tube("work", options.driver(UTUBE)).unwrap();
-        let puts = (0..1000).map(|n| Put::new("x").sub_queue((n % 500).to_string()));
-        tube.put_many(puts).unwrap();
-        assert_eq!(tube.take_many(1000, Duration::ZERO).unwrap().len(), 500);
-        store.inner().run(|core| {
-            core.now.running += 1_000_000;
-            let mut budget = 64;
-            let tube = core.find_tube("work").unwrap().number;
-            assert_eq!(core.open_sub_queues(tube, &mut budget), Ok(false));
-            assert_eq!(budget, 0);
-        });
-        let claims = tube.take_many(1000, Duration::ZERO).unwrap();
-        assert_eq!(claims.len(), 500);
-        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
+        let rate = TubeOptions::new().sub_queue_rate(Rate::per(1, SECOND)).sub_queue_limit(9);
+        let cooldown = TubeOptions::new().sub_queue_cooldown(SECOND);
+        for (options, ends) in [(rate, false), (cooldown, true)] {
+            let store = Store::options().clock(ManualClock::new()).open_in_memory().unwrap();
+            let tube = store.create_tube("work", options.driver(UTUBE)).unwrap();
+            let puts = (0..1000).map(|n| Put::new("x").sub_queue((n % 500).to_string()));
+            tube.put_many(puts).unwrap();
+            let claims = tube.take_many(1000, Duration::ZERO).unwrap();
+            assert_eq!(claims.len(), 500);
+            if ends {
+                for claim in claims {
+                    claim.ack().unwrap();
+                }
+            }
+            store.inner().run(|core| {
+                core.now.running += 1_000_000;
+                let mut budget = 64;
+                let tube = core.find_tube("work").unwrap().number;
+                assert_eq!(core.open_sub_queues(tube, &mut budget), Ok(false));
+                assert_eq!(budget, 0);
+            });
+            let claims = tube.take_many(1000, Duration::ZERO).unwrap();
+            assert_eq!(claims.len(), 500);
+            assert_eq!(store.admin().verify().unwrap(), [""; 0]);
+        }
     }
 }

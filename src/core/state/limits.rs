@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tubewell_drivers::NEVER;
 
 use super::bucket::{Bucket, Fill};
+use super::cooldown::Cooldowns;
 use super::gates::Alarm;
 use super::now::Now;
 use crate::Rate;
@@ -23,32 +25,39 @@ pub(crate) struct SubQueueLimits {
     rate: Option<Rate>,
     /// When the buckets were empty and began to fill; `None` if they were full.
     since: Option<u64>,
-    /// Until when no sub-queue has a token, on running time: the buckets were empty at open.
-    pub(crate) first_token_at: u64,
+    /// Until when all sub-queues are shut, on running time: at open the buckets were empty, and all
+    /// cooldowns began.
+    pub(crate) all_shut_until: u64,
     /// The buckets of the sub-queues of which a task was taken within the last period.
     buckets: HashMap<Arc<str>, Bucket>,
     /// When each of them says nothing any more.
     forgotten_at: BTreeSet<(u64, Arc<str>)>,
     /// The sub-queues without a token, by the time at which they get one, on running time.
     without_token: BTreeSet<(u64, Arc<str>)>,
+    /// `None` without a cooldown.
+    cooldowns: Option<Box<Cooldowns>>,
     /// Until when sub-queues are paused, on the timeline; `NEVER` without an end.
     pauses: BTreeMap<Arc<str>, u64>,
     /// Those whose pause has an end, by that.
     ends_of_pauses: BTreeSet<(u64, Arc<str>)>,
-    /// When the first sub-queue gets a token, and when the first pause ends, if takes wait for that.
+    /// When the first sub-queue gets a token or ends its cooldown, and when the first pause ends, if takes
+    /// wait for that.
     pub(in crate::core) alarms: [Option<Alarm>; 2],
 }
 
 impl SubQueueLimits {
     /// `None` for the default limits.
     pub(crate) fn of(policies: &Policies) -> Option<Box<SubQueueLimits>> {
-        let is_default = SubQueueLimits::options(policies) == (None, false, None);
+        let is_default = SubQueueLimits::options(policies) == (None, false, None, None);
         (!is_default).then(|| Box::new(SubQueueLimits::new(policies)))
     }
 
     /// The options that they follow.
-    pub(in crate::core) fn options(policies: &Policies) -> (Option<u32>, bool, Option<Rate>) {
-        (policies.sub_queue_limit, policies.shared_limits, policies.sub_queue_rate)
+    pub(in crate::core) fn options(
+        policies: &Policies,
+    ) -> (Option<u32>, bool, Option<Rate>, Option<Duration>) {
+        let (rate, cooldown) = (policies.sub_queue_rate, policies.sub_queue_cooldown);
+        (policies.sub_queue_limit, policies.shared_limits, rate, cooldown)
     }
 
     pub(crate) fn new(policies: &Policies) -> SubQueueLimits {
@@ -57,29 +66,38 @@ impl SubQueueLimits {
             shared: policies.shared_limits,
             rate: policies.sub_queue_rate,
             since: None,
-            first_token_at: 0,
+            all_shut_until: 0,
             buckets: HashMap::new(),
             forgotten_at: BTreeSet::new(),
             without_token: BTreeSet::new(),
+            cooldowns: policies.sub_queue_cooldown.map(|time| Box::new(Cooldowns::new(time))),
             pauses: BTreeMap::new(),
             ends_of_pauses: BTreeSet::new(),
             alarms: [None; 2],
         }
     }
 
-    /// The store was opened: the buckets are empty now. The last run may have used all tokens.
-    pub(crate) fn empty_buckets(&mut self, now: u64) {
+    /// The store was opened: the buckets are empty now, and the cooldowns begin. The last run may have
+    /// used all tokens, and ended a claim of each sub-queue.
+    pub(crate) fn begin_run(&mut self, now: u64) {
         self.since = Some(now);
-        self.find_first_token();
+        if let Some(cooldowns) = &mut self.cooldowns {
+            cooldowns.begin_run(now);
+        }
+        self.find_first_opening();
     }
 
-    /// Takes over what was taken and what is paused. The policies of the tube have changed.
+    /// Takes over what was taken, what has ended and what is paused. The policies of the tube have
+    /// changed.
     pub(crate) fn succeed(&mut self, old: SubQueueLimits, now: Now) {
         self.since = old.since.filter(|_| old.rate.is_some());
         self.alarms = old.alarms;
         self.pauses = old.pauses;
         self.ends_of_pauses = old.ends_of_pauses;
-        self.find_first_token();
+        if let (Some(cooldowns), Some(old)) = (&mut self.cooldowns, old.cooldowns) {
+            cooldowns.succeed(*old, now.running);
+        }
+        self.find_first_opening();
         let Some(fill) = self.fill() else { return };
         for (sub, bucket) in old.buckets {
             self.keep_bucket(&sub, bucket, &fill, now.running);
@@ -90,8 +108,9 @@ impl SubQueueLimits {
         self.rate.map(|rate| Fill::new(rate, self.since))
     }
 
-    fn find_first_token(&mut self) {
-        self.first_token_at = self.fill().map_or(0, |fill| Bucket::default().opens_at(&fill, 0));
+    fn find_first_opening(&mut self) {
+        let token = self.fill().map_or(0, |fill| Bucket::default().opens_at(&fill, 0));
+        self.all_shut_until = self.cooldowns.as_ref().map_or(0, |it| it.all_end_at()).max(token);
     }
 
     /// Uses a token of a sub-queue.
@@ -132,14 +151,29 @@ impl SubQueueLimits {
         Some(at).filter(|at| *at > now.running)
     }
 
+    /// A claim of a sub-queue has ended. Returns whether its cooldown has begun.
+    pub(crate) fn begin_cooldown(&mut self, sub: &Arc<str>, now: Now) -> bool {
+        let Some(cooldowns) = &mut self.cooldowns else { return false };
+        cooldowns.claim_ended(sub, now.running);
+        true
+    }
+
+    /// When the cooldown of a sub-queue ends, on running time; `None` if it is in none.
+    pub(crate) fn cooldown_ends_at(&self, sub: &str, now: Now) -> Option<u64> {
+        let at = self.cooldowns.as_ref()?.ends_at(sub);
+        Some(at).filter(|at| *at > now.running)
+    }
+
     /// Until when a sub-queue is paused, on the timeline; `None` if it is not.
     pub(crate) fn paused_until(&self, sub: &str, now: Now) -> Option<u64> {
         self.pauses.get(sub).copied().filter(|until| *until > now.timeline)
     }
 
-    /// Whether a pause or the rate of a sub-queue prevents its takes.
+    /// Whether a pause, the rate or the cooldown of a sub-queue prevents its takes.
     pub(crate) fn is_shut(&self, sub: &str, now: Now) -> bool {
-        self.paused_until(sub, now).is_some() || self.token_at(sub, now).is_some()
+        self.paused_until(sub, now).is_some()
+            || self.token_at(sub, now).is_some()
+            || self.cooldown_ends_at(sub, now).is_some()
     }
 
     /// Sets or removes the pause of a sub-queue. Returns the old one.
@@ -172,16 +206,23 @@ impl SubQueueLimits {
         self.alarm_is_due(now)
             || self.without_token.first().is_some_and(|(at, _)| *at <= now.running)
             || self.ends_of_pauses.first().is_some_and(|(end, _)| *end <= now.timeline)
+            || self.first_cooldown().is_some_and(|(end, _)| end <= now.running)
     }
 
-    /// The first sub-queue that has got a token, or whose pause has elapsed, and is not offered to takes
-    /// again yet.
+    fn first_cooldown(&self) -> Option<(u64, &Arc<str>)> {
+        self.cooldowns.as_ref()?.first()
+    }
+
+    /// The first sub-queue that has got a token, or whose pause or cooldown has elapsed, and is not
+    /// offered to takes again yet.
     pub(crate) fn first_opened(&self, now: Now) -> Option<Opened> {
         let token = self.without_token.first().filter(|(at, _)| *at <= now.running);
         let pause = self.ends_of_pauses.first().filter(|(end, _)| *end <= now.timeline);
-        match (token, pause) {
-            (Some((at, sub)), _) => Some(Opened::HasToken(*at, sub.clone())),
-            (_, Some((_, sub))) => Some(Opened::PauseElapsed(sub.clone())),
+        let cooldown = self.first_cooldown().filter(|(end, _)| *end <= now.running);
+        match (token, pause, cooldown) {
+            (Some((at, sub)), ..) => Some(Opened::HasToken(*at, sub.clone())),
+            (_, Some((_, sub)), _) => Some(Opened::PauseElapsed(sub.clone())),
+            (.., Some((_, sub))) => Some(Opened::CooldownElapsed(sub.clone())),
             _ => None,
         }
     }
@@ -191,13 +232,21 @@ impl SubQueueLimits {
         self.without_token.remove(&(at, sub.clone()));
     }
 
-    /// When the next sub-queue gets a token, and when the next pause ends.
+    /// A sub-queue whose cooldown has elapsed is offered to takes again.
+    pub(crate) fn remove_cooldown(&mut self, sub: &Arc<str>) {
+        if let Some(cooldowns) = &mut self.cooldowns {
+            cooldowns.remove(sub);
+        }
+    }
+
+    /// When the next sub-queue gets a token or ends its cooldown, and when the next pause ends.
     pub(in crate::core) fn next_openings(&self, now: Now) -> [Option<Alarm>; 2] {
-        let first = Some(self.first_token_at).filter(|at| *at > now.running);
-        let next = self.without_token.first().map(|(at, _)| *at);
-        let token = first.into_iter().chain(next).min().filter(|at| *at != NEVER);
+        let all = Some(self.all_shut_until).filter(|at| *at > now.running);
+        let token = self.without_token.first().map(|(at, _)| *at);
+        let cooldown = self.first_cooldown().map(|(end, _)| end);
+        let next = [all, token, cooldown].into_iter().flatten().min().filter(|at| *at != NEVER);
         let end = self.ends_of_pauses.first().map(|(end, _)| *end);
-        [token.map(Alarm::Running), end.map(Alarm::Timeline)]
+        [next.map(Alarm::Running), end.map(Alarm::Timeline)]
     }
 }
 
@@ -207,6 +256,7 @@ pub(crate) enum Opened {
     /// It has got a token at this time.
     HasToken(u64, Arc<str>),
     PauseElapsed(Arc<str>),
+    CooldownElapsed(Arc<str>),
 }
 
 /// The limits of the store, which tubes share.

@@ -9,6 +9,7 @@ mod chores;
 mod claim;
 mod claims;
 mod config;
+mod cooldown;
 #[allow(clippy::module_inception, reason = "the state as a whole")]
 mod core;
 mod days;

@@ -19,12 +19,13 @@ impl Model {
         if options.temporary != old.temporary {
             return Err(Refusal::TubeDiffers);
         }
+        let now = self.now;
         self.tubes.entry(tube).and_modify(|tube| {
             if options.rate.is_none() || old.rate.is_none() {
                 tube.filling_since = None;
                 tube.taken_at.clear();
             }
-            tube.alter_sub_queues(options);
+            tube.alter_sub_queues(options, now);
             tube.options = options.clone();
         });
         self.serve();
@@ -55,13 +56,15 @@ impl Model {
         tubes.flat_map(openings).chain(sub_queues).collect()
     }
 
-    /// A run begins: no rate knows the takes before.
+    /// A run begins: no rate knows the takes before, and no cooldown the ends of claims.
     pub(super) fn empty_buckets(&mut self) {
         for tube in self.tubes.values_mut() {
             tube.taken_at.clear();
             tube.filling_since = Some(self.now);
             tube.sub_queues_taken_at.clear();
             tube.sub_queues_filling_since = Some(self.now);
+            tube.sub_queues_ended_at.clear();
+            tube.cooling_since = Some(self.now);
         }
     }
 }
@@ -79,6 +82,8 @@ impl Tube {
             filling_since: None,
             sub_queues_taken_at: std::collections::BTreeMap::new(),
             sub_queues_filling_since: None,
+            sub_queues_ended_at: std::collections::BTreeMap::new(),
+            cooling_since: None,
             paused_sub_queues: std::collections::BTreeMap::new(),
         }
     }

@@ -83,6 +83,7 @@ impl Model {
         self.forget_burial(id);
         if from.state() == State::Taken {
             self.count_call(id, Verb::Lost, Some(from), State::Ready);
+            self.note_claim_end(id, from, Stage::Ready);
         }
         if before != tube {
             self.leave(id, Verb::Move);

@@ -1,9 +1,9 @@
-//! The limits of sub-queues: how many tasks are taken at a time, how many in a time, pauses, and limits
-//! that tubes share.
+//! The limits of sub-queues: how many tasks are taken at a time, how many in a time, cooldowns, pauses, and
+//! limits that tubes share.
 
 use std::collections::BTreeSet;
 
-use super::{Answer, Micros, Model, NEVER, Options, Refusal, State, Tube, TubeNo};
+use super::{Answer, Micros, Model, NEVER, Options, Refusal, Stage, State, TaskNo, Tube, TubeNo};
 
 impl Model {
     /// Pauses a sub-queue for a time, or ends its pause with a time of zero.
@@ -51,6 +51,7 @@ impl Model {
             let others = [
                 (tube.is_sub_queue_paused(name, self.now), "paused"),
                 (tube.has_sub_queue_no_token(name, self.now), "rate"),
+                (tube.is_sub_queue_cooling(name, self.now), "cooldown"),
             ];
             let full = if tube.options.shared_limits { "shared limit" } else { "own limit" };
             let is_full = (self.is_sub_queue_full(task.tube, name), full);
@@ -65,7 +66,23 @@ impl Model {
         tube.driver.sub_queued()
             && (self.is_sub_queue_full(no, sub_queue)
                 || tube.is_sub_queue_paused(sub_queue, self.now)
-                || tube.has_sub_queue_no_token(sub_queue, self.now))
+                || tube.has_sub_queue_no_token(sub_queue, self.now)
+                || tube.is_sub_queue_cooling(sub_queue, self.now))
+    }
+
+    /// If the claim on a task ends with this change, the cooldown of its sub-queue begins.
+    pub(super) fn note_claim_end(&mut self, id: TaskNo, from: Stage, to: Stage) {
+        let is_claimed = |stage| matches!(stage, Stage::Taken | Stage::Parked);
+        if !is_claimed(from) || is_claimed(to) {
+            return;
+        }
+        let (no, sub_queue, now) =
+            (self.tasks[&id].tube, self.tasks[&id].sub_queue.clone(), self.now);
+        self.tubes.entry(no).and_modify(|tube| {
+            if tube.options.sub_queue_cooldown.is_some() {
+                tube.sub_queues_ended_at.insert(sub_queue, now);
+            }
+        });
     }
 
     /// Whether as many tasks are taken as the limit of a sub-queue allows.
@@ -95,11 +112,28 @@ impl Model {
 }
 
 impl Tube {
-    pub(super) fn alter_sub_queues(&mut self, options: &Options) {
+    pub(super) fn alter_sub_queues(&mut self, options: &Options, now: Micros) {
         if self.options.sub_queue_rate.is_none() || options.sub_queue_rate.is_none() {
             self.sub_queues_filling_since = None;
             self.sub_queues_taken_at.clear();
         }
+        // Cooldowns that have ended are not prolonged.
+        let old = options.sub_queue_cooldown.and(self.options.sub_queue_cooldown).unwrap_or(0);
+        self.cooling_since = self.cooling_since.filter(|since| since + old > now);
+        self.sub_queues_ended_at.retain(|_, at| *at + old > now);
+    }
+
+    /// When the cooldowns of sub-queues end that have begun: with their last claims, and with the run.
+    fn cooldown_ends(&self) -> impl Iterator<Item = (Option<&Option<String>>, Micros)> {
+        let ends = self.sub_queues_ended_at.iter().map(|(name, at)| (Some(name), *at));
+        let ends = ends.chain(self.cooling_since.map(|since| (None, since)));
+        let time = self.options.sub_queue_cooldown;
+        ends.filter_map(move |(name, at)| Some((name, at + time?)))
+    }
+
+    fn is_sub_queue_cooling(&self, sub_queue: Option<&String>, now: Micros) -> bool {
+        let is_of = |name: Option<&Option<String>>| name.is_none_or(|it| it.as_ref() == sub_queue);
+        self.cooldown_ends().any(|(name, end)| is_of(name) && end > now)
     }
 
     fn is_sub_queue_paused(&self, sub_queue: Option<&String>, now: Micros) -> bool {
@@ -118,6 +152,7 @@ impl Tube {
         let pauses = self.paused_sub_queues.values().copied();
         let mut openings: Vec<Micros> =
             pauses.filter(|until| *until > now && *until != NEVER).collect();
+        openings.extend(self.cooldown_ends().map(|(_, end)| end).filter(|end| *end > now));
         let Some(rate) = self.options.sub_queue_rate else { return openings };
         let since = self.sub_queues_filling_since;
         openings.extend(rate.next_take_at(&[], since, now));

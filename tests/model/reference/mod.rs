@@ -248,11 +248,13 @@ impl Model {
         let from = task.stage();
         let before = std::mem::replace(&mut task.status, status);
         let to = task.stage();
+        self.note_claim_end(id, from, to);
         self.note_change(id, cause, Some(&before));
         self.record_transition(id, Some(from), cause, to);
     }
 
     fn remove(&mut self, id: TaskNo, cause: Cause) {
+        self.note_claim_end(id, self.tasks[&id].stage(), Stage::Done);
         self.record_transition(id, Some(self.tasks[&id].stage()), cause, Stage::Done);
         self.leave_children(id);
         self.tasks.remove(&id);
@@ -295,6 +297,7 @@ fn check_options(driver: Driver, options: &Options) -> Answer<()> {
     let timed = timed || options.backoff.is_some() || options.reclaim_delay > 0;
     let sub_queued = options.sub_queue_limit.is_some()
         || options.sub_queue_rate.is_some()
+        || options.sub_queue_cooldown.is_some()
         || options.shared_limits;
     if (sub_queued && !driver.sub_queued())
         || (timed && !driver.timed())

@@ -243,6 +243,7 @@ impl Model {
     /// A task has left its tube. What it was there is not counted any more.
     pub(super) fn leave(&mut self, id: TaskNo, verb: Verb) {
         let from = self.tasks[&id].stage();
+        self.note_claim_end(id, from, Stage::Done);
         self.record_transition(id, Some(from), Cause::Verb(verb), Stage::Done);
     }
 

@@ -104,6 +104,8 @@ pub struct Options {
     /// How many tasks of a sub-queue may be taken at a time. Default: 1.
     pub sub_queue_limit: Option<u64>,
     pub sub_queue_rate: Option<Rate>,
+    /// How long no task of a sub-queue may be taken after the end of a claim.
+    pub sub_queue_cooldown: Option<Micros>,
     /// The names of its sub-queues are names of limits that it shares.
     pub shared_limits: bool,
     /// It counts by days.
@@ -149,7 +151,9 @@ impl Options {
         let attempts = |it: &Options| (it.max_attempts, it.counting, it.backoff, it.reclaim_delay);
         let kept = |it: &Options| (it.keep_done, it.keep_buried());
         let gates = |it: &Options| (it.max_taken, it.rate, it.history);
-        let limits = |it: &Options| (it.sub_queue_limit(), it.sub_queue_rate, it.shared_limits);
+        let limits = |it: &Options| {
+            (it.sub_queue_limit(), it.sub_queue_rate, it.sub_queue_cooldown, it.shared_limits)
+        };
         times(self) == times(other)
             && others(self) == others(other)
             && kept(self) == kept(other)
@@ -407,6 +411,10 @@ pub struct Tube {
     pub(super) sub_queues_taken_at: BTreeMap<Option<String>, Vec<Micros>>,
     /// When the buckets of the sub-queues began to fill; `None` for a new rate.
     pub(super) sub_queues_filling_since: Option<Micros>,
+    /// When the last claims of sub-queues have ended in this run, if there is a cooldown.
+    pub(super) sub_queues_ended_at: BTreeMap<Option<String>, Micros>,
+    /// When this run began; `None` for a new cooldown.
+    pub(super) cooling_since: Option<Micros>,
     /// No task of these sub-queues may be taken before these times.
     pub(super) paused_sub_queues: BTreeMap<Option<String>, Micros>,
 }

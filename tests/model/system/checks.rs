@@ -182,7 +182,7 @@ impl System {
                 let attempts = (attempts, micros(it.reclaim_delay), it.keep_done, it.keep_buried);
                 let gates = (it.max_taken, it.rate, it.paused, micros(it.resumes_in), it.history);
                 let limits = (it.sub_queue_limit, it.sub_queue_rate, it.shared_limits);
-                let gates = (gates, limits);
+                let gates = (gates, limits, micros(it.sub_queue_cooldown));
                 (it.name.as_str(), it.driver.as_str(), options, attempts, gates, waiting)
             })
             .collect();
@@ -207,7 +207,8 @@ impl System {
                 let limit = it.options.sub_queue_limit.filter(|limit| *limit != 1);
                 let limit = limit.map(|limit| u32::try_from(limit).unwrap());
                 let rate = it.options.sub_queue_rate.map(rate_of);
-                let gates = (gates, (limit, rate, it.options.shared_limits));
+                let limits = (limit, rate, it.options.shared_limits);
+                let gates = (gates, limits, it.options.sub_queue_cooldown);
                 (it.name.as_str(), name_of(it.driver), options, attempts, gates, waiting)
             })
             .collect();

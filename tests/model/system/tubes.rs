@@ -274,6 +274,9 @@ fn options_of(options: &Options, durability: Option<Durability>) -> TubeOptions 
     if let Some(rate) = options.sub_queue_rate {
         given = given.sub_queue_rate(rate_of(rate));
     }
+    if let Some(cooldown) = options.sub_queue_cooldown {
+        given = given.sub_queue_cooldown(duration(cooldown));
+    }
     given = given.history(u32::try_from(options.history).unwrap());
     given = given.shared_limits(options.shared_limits);
     given.metrics(if options.metrics { 1000 } else { 0 })

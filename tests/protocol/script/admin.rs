@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tubewell::{Failure, Filter, Outcome, Put, Schedule, TaskState, TubeOptions, Update};
+use tubewell::{Failure, Filter, Outcome, Put, Schedule, TaskState, TubeOptions, UTUBE, Update};
 
 use super::puts::moment;
 use super::{HOUR, MINUTE, SECOND, Script, put};
@@ -157,5 +157,7 @@ impl Script<'_> {
             self.tube("brief").admin().alter(TubeOptions::new().temporary(false)),
         );
         self.note("taken", self.plain().take_many(2, Duration::ZERO).map(|claims| claims.len()));
+        let polite = TubeOptions::new().sub_queue_cooldown(2 * SECOND).driver(UTUBE);
+        self.note("polite", store.create_tube("polite", polite).and_then(|tube| tube.info()));
     }
 }

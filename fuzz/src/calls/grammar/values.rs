@@ -291,6 +291,8 @@ pub const TUBE_OPTIONS: Field = All(&[
     SOME,
     Flag,
     Option(&All(&[SOME, RATE])),
+    // No cooldown of sub-queues: existing inputs keep their meaning.
+    NONE,
     Option(&All(&[SOME, RATE])),
     SOME,
     SOME,
