@@ -59,8 +59,8 @@ A rate begins anew with each open of the store, with no takes saved up.
 
 Sub-queues: with --sub-queue-limit 2 two tasks of each may be taken at a time,
 and with --sub-queue-rate 1/1s one a second. With --sub-queue-cooldown 2s none is
-taken for two seconds after the last one has ended, however long it took, and for
-two seconds after each open of the store. With --shared-limits the tasks of all
+taken for two seconds after each end of a task, however long the work took, and
+for two seconds after each open of the store. With --shared-limits the tasks of all
 such tubes count together, up to the limit that `tubewell set-limit` gives to the
 name of the sub-queue.
 

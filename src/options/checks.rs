@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use crate::values::rate::LONGEST_RATE;
 use crate::{Error, Result};
 
 /// The most days that a tube keeps its numbers. A truncate copies their rows with one commit.
 pub(super) const METRICS_MAX: u32 = 1000;
-
-/// The longest cooldown of a sub-queue, which is the longest period of a rate.
-const COOLDOWN_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// Refuses a limit with which no task could be taken.
 pub(super) fn above_zero<T: Default + PartialEq>(
@@ -31,7 +29,7 @@ pub(super) fn at_most(number: u32, most: u32, what: &str, unit: &str) -> Result<
 
 /// Refuses a cooldown that is as good as a pause.
 pub(super) fn check_cooldown(time: Duration) -> Result<()> {
-    if time > COOLDOWN_MAX {
+    if time > LONGEST_RATE {
         return Err(Error::invalid(
             "the cooldown of a sub-queue must be at most 365 days; pause the sub-queue to stop its takes",
         ));

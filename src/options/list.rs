@@ -330,7 +330,7 @@ macro_rules! tube_options {
     /// hold as well. A rate counts from one take to the next, and a cooldown from the end of a task to the
     /// next take. After an open all sub-queues are in their cooldown.
     ///
-    /// # Example: a second of silence between two requests to a host, however long they take
+    /// # Example: a second between the end of a request to a host and the next request
     /// ```
     /// use std::time::Duration;
     /// use tubewell::{ManualClock, Put, Store, TubeOptions, UTUBE};

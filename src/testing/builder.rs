@@ -78,7 +78,12 @@ impl<'a, T> Expect<'a, T> {
     /// expect(&pages, Filter::new()).delay(minute).none();
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    ///
+    /// # Panics
+    /// The filter has another state.
+    #[track_caller]
     pub fn delay(self, delay: Duration) -> Expect<'a, T> {
+        self.needs_state(TaskState::Delayed, "a delay");
         let delay = duration(micros_ceil(delay));
         let words = format!("is delayed for {}", durations::text(delay));
         self.with(Condition::new(words, move |task| {
@@ -136,7 +141,7 @@ impl<'a, T> Expect<'a, T> {
     /// [`Tube::ending`](crate::Tube::ending) returns a result of other bytes.
     ///
     /// # Panics
-    /// The value cannot be JSON.
+    /// The value cannot be JSON, or the filter has another state than done.
     #[track_caller]
     pub fn result<R: Serialize + ?Sized>(mut self, result: &R) -> Expect<'a, T> {
         // By its text, as the result is read: the number of an `f32` depends on it.
@@ -145,6 +150,7 @@ impl<'a, T> Expect<'a, T> {
             Ok(expected) => expected,
             Err(error) => panic!("the result that is expected cannot be JSON: {error}"),
         };
+        self.needs_state(TaskState::Done, "a result");
         self.filter.state.get_or_insert(TaskState::Done);
         let tube = self.tube.clone();
         self.with(Condition::new(format!("has the result {expected}"), move |task| {
@@ -181,6 +187,14 @@ impl<'a, T> Expect<'a, T> {
         self.with(Condition::new(words.clone(), move |task| {
             Ok((!is_met(task)).then(|| format!("not: {words}")))
         }))
+    }
+
+    /// An expectation that no task can meet would make `none` true.
+    #[track_caller]
+    fn needs_state(&self, state: TaskState, what: &str) {
+        if let Some(other) = self.filter.state.filter(|other| *other != state) {
+            panic!("a task that is {other} has not {what}, only one that is {state} has");
+        }
     }
 
     fn with(mut self, condition: Condition<'a, T>) -> Expect<'a, T> {

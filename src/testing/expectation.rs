@@ -6,7 +6,9 @@ use std::fmt::{self, Debug, Formatter};
 use super::condition::Condition;
 use super::message::{self, Shown};
 use super::parts::{parts, take_unlisted};
-use crate::{Bytes, Cursor, Error, Filter, Mode, Page, Result, Task, TaskInfo, TaskState, Tube};
+use crate::{
+    Bytes, Cursor, Error, Filter, Keep, Mode, Page, Result, Task, TaskInfo, TaskState, Tube,
+};
 
 /// The maximum number of tasks of a page.
 const PAGE: usize = 1000;
@@ -44,7 +46,7 @@ pub fn expect<'a, T, M: Mode>(tube: &Tube<T, M>, filter: impl Into<Filter>) -> E
 /// A task counts if it meets the filter and all further conditions. [`one`](Expect::one),
 /// [`none`](Expect::none) and [`times`](Expect::times) look at the tube, at all pages of its tasks. They panic
 /// if another number of tasks counts; the [module](crate::testing) shows the message.
-#[must_use = "the tube is looked at by `one`, `none` and `times`"]
+#[must_use = "`one`, `none` and `times` look at the tube"]
 pub struct Expect<'a, T: 'static = Bytes> {
     pub(super) tube: Tube<T>,
     /// The conditions by which the store selects tasks.
@@ -55,7 +57,7 @@ pub struct Expect<'a, T: 'static = Bytes> {
 
 /// # How many
 impl<'a, T> Expect<'a, T> {
-    /// Asserts that exactly one task meets the conditions, and returns it for further looks.
+    /// Asserts that exactly one task meets the conditions, and returns the task.
     ///
     /// # Panics
     /// There is none, or there are several; or an error of the store.
@@ -72,7 +74,7 @@ impl<'a, T> Expect<'a, T> {
     /// assert_eq!((mail.value()?.as_str(), mail.info.attempts_left), ("to: ann", Some(3)));
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[expect(clippy::must_use_candidate, reason = "most tests look no further")]
+    #[expect(clippy::must_use_candidate, reason = "most tests need no more of the task")]
     #[track_caller]
     pub fn one(self) -> Task<T> {
         self.times(1).remove(0)
@@ -106,7 +108,7 @@ impl<'a, T> Expect<'a, T> {
     /// assert_eq!([tasks[0].value()?, tasks[1].value()?], ["to: bob", "to: ann"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
-    #[expect(clippy::must_use_candidate, reason = "most tests look no further")]
+    #[expect(clippy::must_use_candidate, reason = "most tests need no more of the task")]
     #[track_caller]
     pub fn times(self, count: usize) -> Vec<Task<T>> {
         match self.look(count) {
@@ -118,7 +120,8 @@ impl<'a, T> Expect<'a, T> {
 
     /// The tasks that meet the conditions, if they are this many; otherwise the message.
     fn look(&self, count: usize) -> Result<Result<Vec<Task<T>>, String>> {
-        let keeps_done = self.tube.info()?.keep_done.is_some();
+        let keeps_done =
+            self.tube.info()?.keep_done.is_some_and(|keep| keep != Keep::new().count(0));
         if self.filter.state == Some(TaskState::Done) && !keeps_done {
             return Ok(Err(self.message(count, message::KEEPS_NO_DONE)));
         }

@@ -75,7 +75,8 @@ fn line_of<T>(task: &Task<T>) -> String {
     });
     parts.extend(info.failure.iter().map(|failure| {
         let message = on_one_line(&failure.message);
-        format!("failed in attempt {} with {}: {message}", failure.attempt, failure.group)
+        let group = on_one_line(&failure.group);
+        format!("failed in attempt {} with {group}: {message}", failure.attempt)
     }));
     parts.join(", ")
 }
@@ -87,11 +88,16 @@ fn on_one_line(text: &str) -> String {
         if count == TEXT_MAX {
             return line + "...";
         }
-        if letter.is_control() {
+        if letter.is_control() || is_invisible(letter) {
             line.extend(letter.escape_default());
         } else {
             line.push(letter);
         }
     }
     line
+}
+
+/// Whether a letter hides what is shown: it begins a line, changes the direction, or has no width.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

@@ -10,7 +10,7 @@
 //! use std::time::Duration;
 //! use serde::{Deserialize, Serialize};
 //! use tubewell::testing::expect;
-//! use tubewell::{Filter, Put, Result, Store, TaskState, Tube};
+//! use tubewell::{Filter, ManualClock, Put, Result, Store, TaskState, Tube};
 //!
 //! #[derive(Debug, PartialEq, Serialize, Deserialize)]
 //! struct Mail {
@@ -25,7 +25,7 @@
 //!     mails.put(later).map(drop)
 //! }
 //!
-//! let store = Store::in_memory()?;
+//! let store = Store::options().clock(&ManualClock::new()).open_in_memory()?;
 //! let mails = store.tube("mails")?.typed::<Mail>();
 //! expect(&mails, Filter::new()).none();
 //!
@@ -90,7 +90,7 @@
 //! ```
 //!
 //! # When it looks
-//! An expectation looks once, and waits for nothing. While a started worker or another thread changes the tube, a
+//! An expectation does not wait. While a started worker or another thread changes the tube, a
 //! test waits first: for the end of a task ([`wait_done`](crate::Tube::wait_done)), of all tasks
 //! ([`wait_drained`](crate::Tube::wait_drained)), or of the worker
 //! ([`WorkerHandle::stop`](crate::worker::WorkerHandle::stop)).

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::base::micros::{duration, micros_ceil};
 use crate::{Error, Result};
 
-/// The longest time of a rate: a year.
-const LONGEST_RATE: Duration = Duration::from_secs(365 * 86_400);
+/// The longest time of a rate, and of a cooldown: a year.
+pub(crate) const LONGEST_RATE: Duration = Duration::from_secs(365 * 86_400);
 
 /// A rate limit: at most this many takes in any period of this length.
 ///

@@ -34,10 +34,32 @@ fn result_is_compared_as_json() {
         assert_met(all().result(&serde_json::json!({ "a": [true], "b": 1 })), &[object]);
         assert_met(all().result(&()), &[none]);
         assert_met(all().result("3 pages"), &[]);
-        assert_met(expect(&case.tube, TaskState::Ready).result(&()), &[]);
         assert_met(expect(&case.tube, TaskState::Ready), &[ready]);
         assert_met(expect(&case.tube, TaskState::Done), &[text, number, object, none, other]);
     });
+}
+
+/// `none` would be true whatever the tube has.
+#[test]
+fn conditions_that_no_task_meets_are_refused() {
+    let store = store_in_memory();
+    let tube = store.open_tube("case", keep_all()).unwrap();
+    let ready = || expect(&tube, TaskState::Ready);
+    let message = message_of(|| ready().result(&7).none());
+    assert_eq!(message, "a task that is ready has not a result, only one that is done has");
+    let message = message_of(|| ready().delay(std::time::Duration::from_secs(1)).none());
+    assert_eq!(message, "a task that is ready has not a delay, only one that is delayed has");
+    expect(&tube, TaskState::Done).result(&7).none();
+    expect(&tube, TaskState::Delayed).delay(std::time::Duration::from_secs(1)).none();
+}
+
+#[test]
+fn tube_that_keeps_the_last_zero_tasks_keeps_none() {
+    let store = store_in_memory();
+    let options = TubeOptions::new().keep_done(Keep::new().count(0));
+    let tube = store.open_tube("case", options).unwrap();
+    let message = message_of(|| expect(&tube, TaskState::Done).none());
+    assert!(message.contains("keeps no task that is done"), "{message}");
 }
 
 #[test]

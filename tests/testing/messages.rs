@@ -107,8 +107,11 @@ fn message_names_each_condition_and_what_a_task_has_instead() {
     tube.claim(tube.put("y").unwrap().id).unwrap().end(Outcome::result("2 pages")).unwrap();
     tube.delete(0).unwrap();
     assert_eq!(
-        differs(message_of(|| all().result(&2).delay(secs(1)).one())),
-        of("is done and has the result 2 and is delayed for 1s", "result 2 pages, not delayed")
+        differs(message_of(|| all().result(&2).failure("g").one())),
+        of(
+            "is done and has the result 2 and has failed in the group \"g\"",
+            "result 2 pages, no failure"
+        )
     );
 }
 

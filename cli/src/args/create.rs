@@ -167,7 +167,7 @@ flags! {
         /// Default: no limit
         #[arg(long, value_name = "RATE", add = ArgValueCandidates::new(rates))]
         pub sub_queue_rate: Option<Rate>,
-        /// How long no task of a sub-queue may be taken after the end of its last one (utube, utubettl).
+        /// How long no task of a sub-queue may be taken after each end of a task of it (utube, utubettl).
         /// Default: 0
         #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
         pub sub_queue_cooldown: Option<Duration>,

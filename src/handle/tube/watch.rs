@@ -141,7 +141,8 @@ impl<T, M: Mode> Tube<T, M> {
     ///
     /// Waits at most for `timeout`: without a limit with `Duration::MAX`, not at all with zero. Returns whether
     /// there was a task: false when the timeout elapses. A task that is taken, delayed, blocked or
-    /// buried does not end the wait, nor does one behind a shut gate: a pause, a limit or a rate.
+    /// buried does not end the wait, nor does one behind a shut gate: a pause, a limit, a rate or a
+    /// cooldown.
     /// Takes that wait come first: they get the tasks, and the wait ends when one is left. All
     /// callers that wait here return together. When this returns, another caller may have taken the
     /// task. Nothing polls.
