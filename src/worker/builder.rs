@@ -205,12 +205,16 @@ impl Worker {
     ///
     /// # Example: a server that does not answer
     /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     /// use std::time::Duration;
     /// use tubewell::worker::{AsyncJob, Worker};
     /// use tubewell::{ManualClock, Store, TubeOptions};
     ///
+    /// static WAITS: AtomicBool = AtomicBool::new(false);
+    ///
     /// async fn fetch(job: AsyncJob) {
     ///     if job.body() == b"/slow" {
+    ///         WAITS.store(true, SeqCst);
     ///         std::future::pending().await // the answer never comes
     ///     }
     /// }
@@ -221,7 +225,9 @@ impl Worker {
     /// pages.put_many(["/slow", "/"])?;
     /// let limit = Duration::from_secs(30);
     /// let worker = Worker::new(&store).on_async(&pages, fetch).max_runtime(limit).limit(2).start()?;
-    /// # while pages.statistics()?.tasks.taken == 0 { std::thread::yield_now(); }
+    /// while !WAITS.load(SeqCst) {
+    ///     std::thread::yield_now(); // the time of a job counts from its begin, and not from the take
+    /// }
     /// clock.advance(limit);
     /// let tally = worker.wait()?;
     /// assert_eq!((tally.timed_out, tally.done), (1, 1));
