@@ -5,42 +5,36 @@
 
 use super::request::Request;
 
+/// What a request does at the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// It changes nothing that its caller can see. A take does not: its tasks are released if they do not arrive.
+    None,
+    /// It changes something, and the same request again changes no more.
+    Repeatable,
+    /// It changes something, and must not be made twice. A connection that is made anew begins its sessions
+    /// itself.
+    Once,
+}
+
 impl Request {
     /// Whether it may be made twice, if its connection breaks before the answer.
     pub(super) fn may_repeat(&self) -> bool {
-        match self {
-            // A connection that is made anew begins its sessions itself.
-            Request::Backup(_)
-            | Request::BeginSession(..)
-            | Request::ResumeSession(_)
-            | Request::DropSession(_) => false,
-            Request::ResumeClaim(..)
-            | Request::EndSession(_)
-            | Request::Take { .. }
-            | Request::Claim { .. }
-            | Request::WaitReady { .. }
-            | Request::ClaimEnd(_)
-            | Request::Flush
-            | Request::CatchUp
-            | Request::Verify
-            | Request::Counters
-            | Request::Clock
-            | Request::Heartbeat
-            | Request::Subscribe { .. }
-            | Request::Delivered(_) => true,
-        }
+        self.effect() != Effect::Once
     }
 
-    /// Whether it changes something that its caller can see. A take does not: its tasks are released
-    /// if they do not arrive.
+    /// Whether it changes something that its caller can see.
     pub(super) fn changes(&self) -> bool {
+        self.effect() != Effect::None
+    }
+
+    fn effect(&self) -> Effect {
         match self {
             Request::Backup(_)
-            | Request::ResumeClaim(..)
             | Request::BeginSession(..)
             | Request::ResumeSession(_)
-            | Request::EndSession(_)
-            | Request::DropSession(_) => true,
+            | Request::DropSession(_) => Effect::Once,
+            Request::ResumeClaim(..) | Request::EndSession(_) => Effect::Repeatable,
             Request::Take { .. }
             | Request::Claim { .. }
             | Request::WaitReady { .. }
@@ -52,7 +46,7 @@ impl Request {
             | Request::Clock
             | Request::Heartbeat
             | Request::Subscribe { .. }
-            | Request::Delivered(_) => false,
+            | Request::Delivered(_) => Effect::None,
         }
     }
 }

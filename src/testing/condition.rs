@@ -20,7 +20,8 @@ impl<'a, T> Condition<'a, T> {
         Condition { words, difference: Box::new(difference) }
     }
 
-    /// A condition whose words are a verb and the rest, of which a difference is the negation.
+    /// A condition in two parts, such as `has` and `the id 7`. A task that does not meet the condition differs by
+    /// `not` and the second part.
     pub(super) fn of_verb(
         verb: &str,
         rest: String,

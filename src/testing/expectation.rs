@@ -51,7 +51,7 @@ pub struct Expect<'a, T: 'static = Bytes> {
     pub(super) tube: Tube<T>,
     /// The conditions by which the store selects tasks.
     pub(super) filter: Filter,
-    /// All others.
+    /// The conditions that the store does not select by.
     pub(super) conditions: Vec<Condition<'a, T>>,
 }
 

@@ -42,11 +42,16 @@ impl<'a> Next<'a> {
     /// Runs the handler, and returns how it has ended. A panic of the handler is a failure in the group `panic`
     /// then.
     pub fn run(self) -> Handled {
+        let job = self.job;
+        Handled::by(self.how(), job)
+    }
+
+    pub(super) fn how(self) -> How {
         let run = || match self.around.split_first() {
             Some((function, around)) => function(&view(self.job), Next { around, ..self }).how,
             None => (self.handler)(self.job.clone()),
         };
-        Handled::by(panic_to_error(run).unwrap_or_else(How::panicked), self.job)
+        panic_to_error(run).unwrap_or_else(How::panicked)
     }
 }
 
@@ -70,26 +75,28 @@ pub(super) fn begin(
         return handler(job.clone());
     }
     let (job, around, handler) = (job.clone(), around.clone(), handler.clone());
-    let next = AsyncNext { job, around, begun: 0, handler };
-    Box::pin(async move { next.run().await.how })
+    Box::pin(AsyncNext { job, around, begun: 0, handler }.how())
 }
 
 impl AsyncNext {
     /// Runs the handler, and returns how it has ended. A panic of the handler is a failure in the group `panic`
     /// then. The handler is dropped with this future.
-    pub async fn run(mut self) -> Handled {
+    pub async fn run(self) -> Handled {
         let job = self.job.clone();
+        Handled::by(self.how().await, &job)
+    }
+
+    async fn how(mut self) -> How {
         let begin = || {
             let around = self.around.clone();
             let Some(function) = around.get(self.begun) else { return (self.handler)(self.job) };
             self.begun += 1;
             function(view(&self.job), self)
         };
-        let how = match panic_to_error(begin) {
+        match panic_to_error(begin) {
             Ok(future) => Caught(Some(future)).await,
             Err(why) => How::panicked(why),
-        };
-        Handled::by(how, &job)
+        }
     }
 }
 

@@ -226,7 +226,7 @@ impl Worker {
     /// let limit = Duration::from_secs(30);
     /// let worker = Worker::new(&store).on_async(&pages, fetch).max_runtime(limit).limit(2).start()?;
     /// while !WAITS.load(SeqCst) {
-    ///     std::thread::yield_now(); // the time of a job counts from its begin, and not from the take
+    ///     std::thread::yield_now(); // the time of a job counts from its begin
     /// }
     /// clock.advance(limit);
     /// let tally = worker.wait()?;

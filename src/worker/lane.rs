@@ -191,7 +191,7 @@ async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>
     hold(pool, &job).await;
     let handled = match registered.handler(job.claim().body()) {
         Err(unhandled) => unhandled,
-        Ok(Handler::Blocking(handler)) => Next::new(&job, &pool.around, &**handler).run().how,
+        Ok(Handler::Blocking(handler)) => Next::new(&job, &pool.around, &**handler).how(),
         Ok(Handler::Async(handler)) => {
             match panic_to_error(|| begin(&job, &pool.around_async, handler)) {
                 Ok(future) => {

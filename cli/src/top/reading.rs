@@ -175,7 +175,7 @@ fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Re
 fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
     let tube = store.find_tube(name)?;
     let (task, history) = (tube.query().task(id)?, tube.query().history(id)?);
-    let owner = if task.info.state == TaskState::Taken { tube.query().owner(id)? } else { None };
+    let owner = crate::task_text::owner(&tube, &task.info)?;
     let steps = crate::record::count_steps(&tube, &task.info)?;
     Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps })))
 }
