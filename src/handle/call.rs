@@ -138,7 +138,7 @@ impl<T> Drop for Waiting<T> {
 }
 
 /// Decides a call, once its write buffer has space if it needs some.
-pub(crate) async fn decide_verb<V: Begin>(
+async fn decide_verb<V: Begin>(
     store: &LocalHandle,
     buffer: Buffer,
     on: Named<'_, V>,

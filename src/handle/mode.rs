@@ -260,13 +260,23 @@ impl<V: Begin> Call<'_, V> {
         };
         let kept = || guards.to_vec();
         let given = store.inner()?.give(buffer, when_full, keeps_claim, on, verb, kept)?;
-        Ok(match given {
-            Given::Decided(decided) => decided_ticket::<V>(store, guards, decided),
-            Given::InLine(slot) => {
-                let (store, guards) = (store.clone(), guards.to_vec());
-                Ticket::in_line(InLine::<V> { store, buffer, guards, slot: Some(slot) })
-            }
-        })
+        Ok(ticket_of::<V>(store, buffer, guards, given))
+    }
+}
+
+/// The ticket of a change that was given to the store.
+pub(crate) fn ticket_of<V: Begin>(
+    store: &LocalHandle,
+    buffer: Buffer,
+    guards: &[Arc<SessionGuard>],
+    given: Given<V>,
+) -> Ticket<V::Answer> {
+    match given {
+        Given::Decided(decided) => decided_ticket::<V>(store, guards, decided),
+        Given::InLine(slot) => {
+            let (store, guards) = (store.clone(), guards.to_vec());
+            Ticket::in_line(InLine::<V> { store, buffer, guards, slot: Some(slot) })
+        }
     }
 }
 

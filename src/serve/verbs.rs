@@ -11,8 +11,10 @@ use crate::connection::Mode;
 use crate::core::list::with_verb;
 use crate::core::verb::{Begin, Begun, Limits, Named, OnVerb, Target, Verb};
 use crate::core::{Buffer, Core, Decided, Input, Malformed, Wire};
-use crate::handle::call::decide_verb;
+use crate::handle::mode::ticket_of;
+use crate::runtime::Given;
 use crate::runtime::open_store::LocalHandle;
+use crate::runtime::when_full::WhenFull;
 use crate::{Error, Result};
 
 /// Makes a call.
@@ -70,18 +72,8 @@ impl Serve<'_> {
             Err(_) if mode == Mode::UnlessFull => {
                 refuse::<V>(peer, if_refused, on, Error::Overloaded)
             }
-            Err(buffer) => match permit.map_or_else(|| peer.wait_in(1), Ok) {
-                Ok(permit) => {
-                    // The caller may let go of the sessions of its claims before the call is made.
-                    let sessions = peer.hold_sessions(V::On::claims(&on));
-                    let (peer, on) = (peer.clone(), V::On::to_owned(on));
-                    let made = make_once_free(peer, if_refused, buffer, on, verb);
-                    later(permit.hold(async move {
-                        let reply = made.await;
-                        drop(sessions);
-                        reply
-                    }))
-                }
+            Err(buffer) => match peer.wait_in(1) {
+                Ok(place) => stand_in_line(peer, if_refused, buffer, on, verb, (place, permit)),
                 Err(busy) => refuse::<V>(peer, if_refused, on, busy),
             },
         }
@@ -114,24 +106,32 @@ fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> Buffer {
     tube.map_or(Buffer::File, |tube| tube.buffer)
 }
 
-/// Makes a call once its write buffer has space, and waits for its commit.
-async fn make_once_free<V: Begin>(
-    peer: Arc<Peer>,
+/// Has a call stand in line until its write buffer has space. It is made in its turn, also if its connection
+/// ends; until then it has its place among the waiting calls, and the sessions of its claims, which the caller
+/// may let go of.
+fn stand_in_line<V: Begin>(
+    peer: &Peer,
     if_refused: IfRefused,
     buffer: Buffer,
-    on: <V::On as Target>::Owned,
+    on: Named<'_, V>,
     verb: V,
-) -> Reply {
-    let on = V::On::as_ref(&on);
-    match decide_verb(&peer.store, buffer, on, &verb, verb.refusal_waits()).await {
-        Ok(decided) => {
-            let decided = begun::<V>(decided);
-            if decided.answer.is_err() {
-                release_if::<V>(&peer, if_refused, on);
-            }
-            wait_for(&peer.store, V::KIND.changes(), decided).await
+    (place, permit): (Permit, Option<Permit>),
+) -> Answering {
+    let (store, when_full) = (&peer.store, WhenFull::Wait);
+    let kept = (place, peer.hold_sessions(V::On::claims(&on)));
+    let keeps_claim = matches!(if_refused, IfRefused::Keep);
+    let inner = &store.open_store().inner;
+    match inner.give(buffer, when_full, keeps_claim, on, verb, || kept) {
+        Ok(Given::Decided(decided)) => answer::<V>(peer, if_refused, on, Ok(decided), permit),
+        Ok(in_line) => {
+            let ticket = ticket_of::<V>(store, buffer, &[], in_line);
+            later(async move {
+                let reply = reply(V::KIND.changes(), &ticket.await);
+                drop(permit);
+                reply
+            })
         }
-        Err(refusal) => refusal_reply::<V>(&peer, if_refused, on, refusal),
+        Err(refusal) => refuse::<V>(peer, if_refused, on, refusal),
     }
 }
 

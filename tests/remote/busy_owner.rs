@@ -118,7 +118,7 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
         pair.disk.unblock_flushes();
         delete.join().unwrap().unwrap();
         let ids: Vec<u64> = tickets.into_iter().map(|put| put.wait().unwrap().id).collect();
-        assert!(ids.into_iter().eq(4..104));
+        assert_eq!(ids, (4..104).collect::<Vec<_>>());
         pair.assert_sound();
     });
 }
