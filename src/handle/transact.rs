@@ -262,6 +262,8 @@ impl Transaction<'_> {
     /// [`Invalid`](Error::Invalid): the tube is temporary, or of another store, or the put has
     /// [parents](crate::Put::after), a [key](crate::Put::on_key) that keeps or replaces its task, or an
     /// [idempotency key](crate::Put::idempotency_key), which the application can store in its own rows.
+    /// After an error the put is no part of the transaction, and the closure may go on: a
+    /// [`KeyInUse`](Error::KeyInUse) says that there is a task with the key already.
     pub fn put<T>(&self, tube: &Tube<T>, task: impl IntoPut<T>) -> Result<u64> {
         self.check_store(tube.handle())?;
         let into = tube.put_into(tube.handle(), tube.encode(task))?;

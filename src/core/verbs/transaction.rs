@@ -287,8 +287,8 @@ impl Core {
     fn check_transaction_key(&mut self, key: &Arc<str>, on_key: OnKey) -> Result<()> {
         if on_key != OnKey::Reject {
             return Err(Error::invalid(format!(
-                "a transaction cannot keep or replace the task with the key {key:?}; look it up with \
-                 `by_key`, and put it in the transaction if there is none"
+                "a transaction cannot keep or replace the task with the key {key:?}; leave out `on_key`: \
+                 if the key is in use, the put returns `KeyInUse`, and the transaction goes on"
             )));
         }
         match self.live_key(key)? {
