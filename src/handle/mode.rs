@@ -273,7 +273,7 @@ pub(crate) fn ticket_of<V: Begin>(
 ) -> Ticket<V::Answer> {
     match given {
         Given::Decided(decided) => decided_ticket::<V>(store, guards, decided),
-        Given::InLine(slot) => {
+        Given::InLine(slot, _) => {
             let (store, guards) = (store.clone(), guards.to_vec());
             Ticket::in_line(InLine::<V> { store, buffer, guards, slot: Some(slot) })
         }

@@ -19,7 +19,8 @@ use crate::{Error, Result};
 /// A change that was given to the store.
 pub(crate) enum Given<V: Begin> {
     Decided(Decided<Result<V::First>>),
-    InLine(Arc<LineSlot<V>>),
+    /// The number is its place, for a caller that withdraws the change.
+    InLine(Arc<LineSlot<V>>, u64),
 }
 
 /// Where the answer of a call comes that stands in line.
@@ -109,7 +110,7 @@ impl StoreInner {
         }
         let (on, kept, slot) = (V::On::to_owned(on), kept(), Arc::new(LineSlot::new()));
         let filled = slot.clone();
-        core.wait_in_line(
+        let place = core.wait_in_line(
             buffer,
             Box::new(move |core| {
                 // A panic of a driver must not unwind into the thread that carries out the call.
@@ -132,7 +133,13 @@ impl StoreInner {
             }),
         );
         self.unlock(core);
-        Ok(Given::InLine(slot))
+        Ok(Given::InLine(slot, place))
+    }
+
+    /// Withdraws a change that stands in line, unless it is made already.
+    pub(crate) fn withdraw(&self, buffer: Buffer, place: u64) {
+        let withdrawn = self.run(|core| core.withdraw_call(buffer, place));
+        drop(withdrawn);
     }
 
     /// Leads commits until a call that stands in line is made, unless others do: this thread may be one that

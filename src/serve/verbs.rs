@@ -80,6 +80,19 @@ impl Serve<'_> {
     }
 }
 
+/// The place of a call in line. Dropping it withdraws a call that was not made.
+struct InLine {
+    store: LocalHandle,
+    buffer: Buffer,
+    place: u64,
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        self.store.open_store().inner.withdraw(self.buffer, self.place);
+    }
+}
+
 /// What becomes of the claims of a call that is refused.
 #[derive(Clone, Copy)]
 enum IfRefused {
@@ -106,9 +119,9 @@ fn buffer_of<V: Verb>(core: &Core, on: Named<'_, V>) -> Buffer {
     tube.map_or(Buffer::File, |tube| tube.buffer)
 }
 
-/// Has a call stand in line until its write buffer has space. It is made in its turn, also if its connection
-/// ends; until then it has its place among the waiting calls, and the sessions of its claims, which the caller
-/// may let go of.
+/// Has a call stand in line until its write buffer has space. Until then it has its place among the waiting
+/// calls, and the sessions of its claims, which the caller may let go of. If its connection ends before, the call
+/// is not made: the bytes that a peer leaves behind would have no limit.
 fn stand_in_line<V: Begin>(
     peer: &Peer,
     if_refused: IfRefused,
@@ -123,11 +136,12 @@ fn stand_in_line<V: Begin>(
     let inner = &store.open_store().inner;
     match inner.give(buffer, when_full, keeps_claim, on, verb, || kept) {
         Ok(Given::Decided(decided)) => answer::<V>(peer, if_refused, on, Ok(decided), permit),
-        Ok(in_line) => {
-            let ticket = ticket_of::<V>(store, buffer, &[], in_line);
+        Ok(Given::InLine(slot, place)) => {
+            let ticket = ticket_of::<V>(store, buffer, &[], Given::InLine(slot, place));
+            let in_line = InLine { store: store.clone(), buffer, place };
             later(async move {
                 let reply = reply(V::KIND.changes(), &ticket.await);
-                drop(permit);
+                drop((in_line, permit));
                 reply
             })
         }

@@ -76,9 +76,9 @@ impl<C> Line<C> {
         self.waiting.insert(arrival, waiting);
     }
 
-    /// Returns whether it was still waiting.
-    pub(in crate::core) fn leave(&mut self, arrival: u64) -> bool {
-        self.waiting.remove(&arrival).is_some()
+    /// Returns what was still waiting.
+    pub(in crate::core) fn leave(&mut self, arrival: u64) -> Option<InLine<C>> {
+        self.waiting.remove(&arrival)
     }
 
     /// Removes the first for which this holds.

@@ -61,9 +61,18 @@ impl Core {
     }
 
     /// Adds a call to the line of a write buffer: it is carried out once there is space.
-    pub(crate) fn wait_in_line(&mut self, buffer: Buffer, call: LineCall<Core>) {
+    pub(crate) fn wait_in_line(&mut self, buffer: Buffer, call: LineCall<Core>) -> u64 {
         let arrival = self.waits.next_arrival();
         self.stand_in_line(buffer, arrival, InLine::Call(call));
+        arrival
+    }
+
+    /// Takes a call that was not carried out from the line. It is dropped without the lock.
+    pub(crate) fn withdraw_call(&mut self, buffer: Buffer, arrival: u64) -> Option<LineCall<Core>> {
+        match self.waits.lines[buffer].leave(arrival)? {
+            InLine::Call(call) => Some(call),
+            InLine::Future { .. } => None,
+        }
     }
 
     fn stand_in_line(&mut self, buffer: Buffer, arrival: u64, waiting: InLine<Core>) {
@@ -86,7 +95,7 @@ impl Core {
 
     /// A waiting call gives up. If it was called, its turn passes on.
     pub(crate) fn cancel_capacity_wait(&mut self, buffer: Buffer, arrival: u64) {
-        if !self.waits.lines[buffer].leave(arrival) {
+        if self.waits.lines[buffer].leave(arrival).is_none() {
             self.answer_capacity_call(buffer);
         }
     }
