@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tubewell::{
-    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, ServeOptions, Served, Store, StoreOptions,
-    TaskState, Ticket, Tube, TubeOptions,
+    ConnectOptions, Error, FIFO, FIFOTTL, ManualClock, Put, ServeOptions, Served, Store,
+    StoreOptions, TaskState, Ticket, Tube, TubeOptions,
 };
 
 use super::blocking_disk::Disk;
@@ -103,7 +103,9 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
         let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
         let blocked = pair.block();
         let blocks = pair.tube.to_async();
-        let tickets: Vec<_> = (0..100).map(|_| blocks.put("x")).collect();
+        // Each has a row more than there is space for at the end of a turn.
+        let put = || blocks.put(Put::new("x").priority(9));
+        let tickets: Vec<_> = (0..100).map(|_| put()).collect();
         let refused = pair.tube.to_async().refuse_when_full().put("x");
         assert_eq!(refused.wait(), Err(Error::Overloaded));
         pair.assert_takes_and_lists_are_answered();
