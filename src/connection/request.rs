@@ -54,7 +54,7 @@ impl Mode {
 /// microseconds.
 pub(crate) enum Request {
     /// A take from the first of these tubes that has a task. With `most`, of up to so many tasks of
-    /// the first tube.
+    /// the first tube. Without a tube, it waits for the timeout.
     Take {
         tubes: Vec<TubeName>,
         session: SessionId,

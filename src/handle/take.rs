@@ -4,7 +4,7 @@ mod counted;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -299,6 +299,13 @@ pub(crate) fn deadline(handle: &LocalHandle, timeout: Option<Duration>) -> Optio
         NEVER => None,
         timeout => Some(handle.open_store().inner.clock().running().saturating_add(timeout)),
     }
+}
+
+/// Waits for a time on the clock of the store, as a future that blocks no thread: a take of no tube.
+pub(crate) async fn elapse(handle: &StoreHandle, time: Duration) -> Result<()> {
+    let session = handle.own_session();
+    let mut take = TakeFrom::new(handle, Ok(Cow::Borrowed(&[])), session, None, Some(time));
+    poll_fn(|context| take.poll_take(context)).await.map(drop)
 }
 
 /// Gives a parked claim to a session.

@@ -107,17 +107,15 @@ fn take(
     timeout: Option<u64>,
     most: Option<u64>,
 ) -> Result<Answering> {
-    let Some(first) = tubes.first() else {
-        return Err(Error::invalid("a take needs at least one tube"));
-    };
     let timeout = timeout.map(Duration::from_micros);
-    if let Some(most) = most {
+    if let (Some(most), Some(first)) = (most, tubes.first()) {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let tube = peer.tube(first.number, &first.name, session)?;
         let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
         return Ok(grants(peer.recipient(), peer.wait_in(1)?.hold(claims)));
     }
-    let permit = peer.wait_in(tubes.len())?;
+    // Of no tube, it waits for the time.
+    let permit = peer.wait_in(tubes.len().max(1))?;
     let heads =
         tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;
     let take = TakeFuture::new(&peer.handle(), Ok(heads), session, None, timeout);

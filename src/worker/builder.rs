@@ -195,9 +195,13 @@ impl Worker {
     /// When the time has elapsed, the claim expires as by the ttr: the attempt counts, and another worker may
     /// get the task. The future of an async handler is polled once more and then dropped, and the worker goes on
     /// with the next task; what must be undone belongs into a `Drop`. A
-    /// [`reclaim_delay`](crate::TubeOptions::reclaim_delay) delays this. If the claim ends earlier for another
-    /// reason, for instance because the task was deleted, the handler goes on. A handler on a thread is told: [`Job::check`] returns an error, and [`Job::cancelled`] ends; its thread
-    /// works on until it returns. Both jobs are reported as [`TimedOut`](Report::TimedOut).
+    /// [`reclaim_delay`](crate::TubeOptions::reclaim_delay) delays this. A handler on a thread is told:
+    /// [`Job::check`] returns an error, and [`Job::cancelled`] ends; its thread works on until it returns. Both jobs
+    /// are reported as [`TimedOut`](Report::TimedOut).
+    ///
+    /// If the claim ends earlier for another reason, for instance because the task was deleted, the handler is told
+    /// in the same way, and goes on. Its time goes on too: the future of an async handler is dropped once `most` has
+    /// elapsed since the begin of the job. Without a limit it keeps its place until it returns.
     ///
     /// The tubes need a driver with a ttr; those with [`max_runtime`](crate::TubeOptions::max_runtime) have the
     /// shorter of both limits, as the tube has it when the worker begins. Measured on the running time of the

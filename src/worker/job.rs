@@ -206,6 +206,8 @@ pub(super) struct JobCore {
     is_snoozed: AtomicBool,
     /// Its handler has returned.
     is_ending: AtomicBool,
+    /// Its limit of time has dropped the handler.
+    is_timed_out: AtomicBool,
     /// The signal of the end of the claim, once a caller has waited for it.
     claim_end: Mutex<Option<Arc<Signal>>>,
 }
@@ -247,6 +249,7 @@ impl JobCore {
             notes: Arc::default(),
             is_kept: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            is_timed_out: AtomicBool::new(false),
             claim_end: Mutex::new(None),
         }
     }
@@ -282,6 +285,16 @@ impl JobCore {
     pub(super) fn ran(&self) -> Duration {
         let now = self.claim.held.handle.running();
         duration(now.saturating_sub(self.began))
+    }
+
+    /// Its time has elapsed, and its handler is dropped.
+    pub(super) fn time_out(&self) {
+        self.is_timed_out.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether its limit of time has dropped the handler.
+    pub(super) fn is_timed_out(&self) -> bool {
+        self.is_timed_out.load(Ordering::SeqCst)
     }
 
     /// Whether its tube has delays.

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use tubewell::worker::{AsyncJob, Job, Report, Worker};
@@ -10,6 +11,7 @@ use tubewell::{FIFOTTL, TaskState, TubeOptions};
 
 use super::executor::wait_until;
 use super::support::*;
+use crate::stores;
 
 const LIMIT: Duration = secs(30);
 
@@ -115,5 +117,68 @@ fn async_handler_of_a_deleted_task_goes_on() {
         let tally = worker.wait().unwrap();
         assert_eq!((tally.lost, tally.timed_out), (1, 0));
         assert!(has_gone_on.load(Ordering::SeqCst));
+    });
+}
+
+/// A worker whose first job hangs.
+struct Hanging {
+    worker: Worker,
+    has_begun: Receiver<()>,
+    is_dropped: Arc<AtomicBool>,
+}
+
+/// Adds a handler whose first job hangs.
+fn hanging(worker: Worker, case: &Case) -> Hanging {
+    let (begun, has_begun) = shared_channel();
+    let (is_dropped, is_later) = (Arc::<AtomicBool>::default(), AtomicBool::new(false));
+    let dropped = is_dropped.clone();
+    let worker = worker.on_async(&case.tube, move |_: AsyncJob| {
+        let is_first = !is_later.swap(true, Ordering::SeqCst);
+        let (begun, dropped) = (begun.clone(), dropped.clone());
+        async move {
+            if is_first {
+                let _dropped = Dropped(dropped);
+                begun.lock().unwrap().send(()).unwrap();
+                pending::<()>().await;
+            }
+        }
+    });
+    Hanging { worker, has_begun, is_dropped }
+}
+
+/// Through a connection, the time that is left of a limit begins when its owner is asked for it.
+fn advance_until_dropped(case: &Case, is_dropped: &AtomicBool) {
+    wait_until(|| {
+        case.clock.advance(secs(1));
+        is_dropped.load(Ordering::SeqCst)
+    });
+}
+
+/// Four requests to delete such tasks would stop a service with four places for ever.
+#[test]
+fn place_of_an_async_handler_is_free_at_its_limit_also_if_its_claim_has_ended_before() {
+    in_every_form(|form| {
+        let ends: [fn(&Case, u64) -> bool; 3] = [
+            |case, id| case.tube.delete(id).is_ok(),
+            |case, id| case.tube.admin().bury(id, None).is_ok(),
+            |case, id| case.tube.admin().revoke(id) == Ok(1),
+        ];
+        for (end, of_tube) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
+            let (case, worker) = limited(of_tube);
+            let id = case.put("hangs");
+            let Hanging { worker, has_begun, is_dropped } = hanging(worker, &case);
+            let (reports, watch) = reports();
+            let worker = form.start(worker.limit(2).watch(watch));
+            has_begun.recv().unwrap();
+            case.clock.advance(LIMIT / 2);
+            assert!(end(&case, id));
+            case.put("next");
+            advance_until_dropped(&case, &is_dropped);
+            let tally = worker.wait().unwrap();
+            assert_eq!((tally.timed_out, tally.done, tally.jobs()), (1, 1, 2));
+            // A connection counts how long its jobs run on the clock of its own process.
+            let is_aged = !stores::are_connections();
+            assert_eq!(timed_out(&reports.lock().unwrap()), [(id, 1, is_aged)]);
+        }
     });
 }
