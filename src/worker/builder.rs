@@ -434,7 +434,7 @@ impl Worker {
     /// `|future| drop(tokio::spawn(future))`. Default: the worker's future polls them itself, one
     /// at a time.
     ///
-    /// A handler whose future the function drops releases its task.
+    /// A handler whose future the function drops releases its task. If the worker stops, the attempt does not count.
     pub fn spawn_with(mut self, spawn: impl Fn(SpawnedFuture) + Send + Sync + 'static) -> Worker {
         self.spawn = Some(Box::new(spawn));
         self

@@ -41,6 +41,9 @@ pub(super) async fn end_job(pool: &Pool, lane: &Lane, job: &Arc<JobCore>, handle
         end_with_transaction(pool, lane, job, ended);
         return true;
     }
+    if let How::Dropped = handled {
+        job.was_dropped();
+    }
     let refusal = refusal(job, &handled);
     let (mut ended, end) = if refusal.is_some() {
         let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
@@ -195,7 +198,7 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: How) -> (Ended, R
         (Interrupt::Asleep(left), How::Failed(_) | How::DiskFull(_)) => {
             return (Ended::Suspended, Ok(End::Call(EndCall::snooze(left))));
         }
-        (Interrupt::Stopping, How::Failed(_)) | (_, How::DiskFull(_)) => {
+        (Interrupt::Stopping, How::Failed(_) | How::Dropped) | (_, How::DiskFull(_)) => {
             Outcome::snooze(Duration::ZERO)
         }
         (_, How::Done) => Outcome::done(),

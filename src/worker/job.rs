@@ -216,7 +216,7 @@ pub(super) struct JobCore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
     None,
-    /// It has seen that the worker stops.
+    /// It has seen that the worker stops, or was dropped then.
     Stopping,
     /// It waits for this time: its task is snoozed.
     Asleep(Duration),
@@ -332,6 +332,13 @@ impl JobCore {
             (asleep @ Interrupt::Asleep(_), Interrupt::Stopping) => asleep,
             _ => why,
         };
+    }
+
+    /// Its handler was dropped. If the worker stops, that is why.
+    pub(super) fn was_dropped(&self) {
+        if self.stop.is_raised() {
+            self.interrupt(Interrupt::Stopping);
+        }
     }
 
     /// Returns an error if the job should return now. A claim that may stand is not lost.

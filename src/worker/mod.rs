@@ -112,7 +112,8 @@
 //! # Stops and errors
 //! [`WorkerHandle::stop`] is a graceful shutdown: nothing new is taken, jobs may end within a time,
 //! and the tasks of those that do not are given back, so that nothing is lost. A [`Stopper`] asks
-//! for it from elsewhere.
+//! for it from elsewhere, and [`WorkerFuture::stop_timeout`] limits the time of a worker that is a future. A job that
+//! is given back uses up no attempt.
 //!
 //! A worker whose take fails, or that cannot store the end of a job, pauses (100 ms, doubling to 5 s)
 //! and goes on. While the disk is full, the storage fails or the owner of the store cannot be reached,
@@ -144,6 +145,7 @@ mod retries;
 mod source;
 mod spawned;
 mod stop;
+mod stop_timer;
 mod stopper;
 mod timeout;
 

@@ -277,6 +277,16 @@ impl Lane {
         true
     }
 
+    /// The worker does not wait for the job that runs: its attempt does not count once it is released, and it is
+    /// counted as left. Returns whether there is one.
+    pub(super) fn forgive_job(&self) -> bool {
+        let mut state = self.state.lock();
+        let Some(job) = state.job.take() else { return false };
+        job.forgive();
+        (state.is_left, state.tally.left) = (true, state.tally.left + 1);
+        true
+    }
+
     /// Snoozes the task of the job that runs, and counts the job as left. `None` if there is none,
     /// or if its end is decided already. Blocks for at most `time`.
     pub(super) fn leave_job(&self, time: Duration) -> Result<Option<Left>> {

@@ -135,7 +135,9 @@ pub struct Tally {
     pub timed_out: u64,
     /// Jobs whose end could not be stored.
     pub not_stored: u64,
-    /// Jobs that [`stop`](super::WorkerHandle::stop) did not wait for. Their tasks were snoozed.
+    /// Jobs that [`stop`](super::WorkerHandle::stop) or
+    /// [`stop_timeout`](super::WorkerFuture::stop_timeout) did not wait for. Their tasks were given back, and the
+    /// attempts do not count.
     pub left: u64,
 }
 

@@ -18,6 +18,9 @@ impl Stopper {
     /// Jobs see it by [`Job::check`](super::Job::check) and
     /// [`Job::is_stopping`](super::Job::is_stopping). A take that waits ends, and a task that was
     /// assigned to it meanwhile is released. A stop before the start is one too.
+    ///
+    /// It sets no limit of time: [`WorkerHandle::stop`](super::WorkerHandle::stop) and
+    /// [`WorkerFuture::stop_timeout`](super::WorkerFuture::stop_timeout) do.
     pub fn stop(&self) {
         self.0.raise();
     }

@@ -25,6 +25,7 @@ mod catalogue_stops;
 mod errors;
 mod full_disk;
 mod futures;
+mod futures_stop;
 mod gate;
 mod idle;
 mod invariants;
