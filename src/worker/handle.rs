@@ -136,6 +136,11 @@ impl WorkerHandle {
     }
 
     /// How many jobs have ended so far, by how they ended. Does not block.
+    ///
+    /// A job is counted after its end is stored. So a caller that has seen the end of a task, for instance by
+    /// [`wait_done`](crate::Tube::wait_done) or [`wait_drained`](crate::Tube::wait_drained), may find the job
+    /// uncounted for a moment. The counts are exact once [`stop`](WorkerHandle::stop) or
+    /// [`wait`](WorkerHandle::wait) has returned.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.pool.handle.check_process().map(|()| self.pool.tally()).unwrap_or_default()

@@ -271,6 +271,21 @@ fn handler_that_was_handed_out_can_stop_its_worker() {
     });
 }
 
+#[test]
+fn tally_has_all_jobs_once_the_worker_has_stopped() {
+    with_timeout(|| {
+        let case = Case::new();
+        for _ in 0..50 {
+            case.tube.put_many(["a", "b", "c"]).unwrap();
+            let worker = Worker::new(&case.store).on(&case.tube, |_: &Job| ()).concurrency(2);
+            let worker = worker.start().unwrap();
+            assert!(case.tube.wait_drained(Duration::MAX).unwrap());
+            assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
+            assert_eq!((worker.tally().done, worker.tally().jobs()), (3, 3));
+        }
+    });
+}
+
 /// Stops a worker with a job that hangs, while the take of another lane waits for the disk. Returns how
 /// long the stop took.
 fn stop_of_a_stuck_worker(time: Duration) -> Duration {
