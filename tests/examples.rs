@@ -18,6 +18,7 @@ use patience::HANGS_AFTER;
 const EXPECTED_LINES: &[(&str, &str)] = &[
     ("async_no_runtime", "consumed first, second, third"),
     ("async_tokio", "200 orders done, 0 left"),
+    ("axum_service", "the next process finds 2: ready, 1 of 3 steps, 5 attempts left"),
     ("crawler", "39 pages of 3 hosts, 3 dead links"),
     ("custom_driver", "no room for more than 4"),
     ("event_log", "10 mail 0 Ack -"),
