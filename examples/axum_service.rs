@@ -152,7 +152,7 @@ async fn service(path: &Path) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// What the clients do.
+/// Clients send their requests, and the service gets the signal to stop meanwhile.
 async fn clients(app: &Router, stop: &(dyn Fn() + Sync)) -> Result<(), AnyError> {
     let cat = call(app, Request::post("/images").header("idempotency-key", "1"), "cat").await?;
     let again = call(app, Request::post("/images").header("idempotency-key", "1"), "cat").await?;

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// A change that was given to the store.
 pub(crate) enum Given<V: Begin> {
     Decided(Decided<Result<V::First>>),
-    /// The number is its place, for a caller that withdraws the change.
+    /// The number is the place of the change, by which it can be withdrawn.
     InLine(Arc<LineSlot<V>>, u64),
 }
 

@@ -114,7 +114,7 @@ fn take(
         let claims = tube.take_within(most, ByteBudget::of(TASKS_SIZE), timeout);
         return Ok(grants(peer.recipient(), peer.wait_in(1)?.hold(claims)));
     }
-    // Of no tube, it waits for the time.
+    // A take of no tube waits for its time, and needs a permit too.
     let permit = peer.wait_in(tubes.len().max(1))?;
     let heads =
         tubes.iter().map(|tube| peer.head(tube.number, &tube.name)).collect::<Result<Vec<_>>>()?;

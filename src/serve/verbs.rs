@@ -81,13 +81,13 @@ impl Serve<'_> {
 }
 
 /// The place of a call in line. Dropping it withdraws a call that was not made.
-struct InLine {
+struct PlaceInLine {
     store: LocalHandle,
     buffer: Buffer,
     place: u64,
 }
 
-impl Drop for InLine {
+impl Drop for PlaceInLine {
     fn drop(&mut self) {
         self.store.open_store().inner.withdraw(self.buffer, self.place);
     }
@@ -130,15 +130,15 @@ fn stand_in_line<V: Begin>(
     verb: V,
     (place, permit): (Permit, Option<Permit>),
 ) -> Answering {
-    let (store, when_full) = (&peer.store, WhenFull::Wait);
+    let store = &peer.store;
     let kept = (place, peer.hold_sessions(V::On::claims(&on)));
     let keeps_claim = matches!(if_refused, IfRefused::Keep);
     let inner = &store.open_store().inner;
-    match inner.give(buffer, when_full, keeps_claim, on, verb, || kept) {
+    match inner.give(buffer, WhenFull::Wait, keeps_claim, on, verb, || kept) {
         Ok(Given::Decided(decided)) => answer::<V>(peer, if_refused, on, Ok(decided), permit),
-        Ok(Given::InLine(slot, place)) => {
-            let ticket = ticket_of::<V>(store, buffer, &[], Given::InLine(slot, place));
-            let in_line = InLine { store: store.clone(), buffer, place };
+        Ok(given @ Given::InLine(_, place)) => {
+            let ticket = ticket_of::<V>(store, buffer, &[], given);
+            let in_line = PlaceInLine { store: store.clone(), buffer, place };
             later(async move {
                 let reply = reply(V::KIND.changes(), &ticket.await);
                 drop((in_line, permit));

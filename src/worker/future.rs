@@ -183,7 +183,7 @@ impl Lanes {
 
     /// Leaves the jobs that run, and gives their tasks back.
     fn give_back(&mut self) {
-        // First the lanes that take: their takes would get the tasks that the others give back.
+        // The lanes that take are dropped first: their takes would get the tasks that the other lanes give back.
         for (lane, future) in self.pool.lanes.iter().zip(&mut self.futures) {
             if !lane.forgive_job() {
                 *future = None;

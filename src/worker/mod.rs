@@ -148,6 +148,7 @@ mod stop;
 mod stop_timer;
 mod stopper;
 mod timeout;
+mod timer;
 
 pub use around::{AsyncNext, Next};
 pub use builder::Worker;

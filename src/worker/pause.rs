@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::timer::call_after;
 use crate::base::park::block_on_for;
 use crate::base::signal::{Signal, raised, unless_raised};
-use crate::base::sync::{Mutex, thread};
+use crate::base::sync::Mutex;
 
 /// The first pause; it doubles from error to error,
 const FIRST: Duration = Duration::from_millis(100);
@@ -74,18 +75,19 @@ impl Pause {
     /// Blocks for the pause, and ends it. `early` ends it before.
     pub(super) fn pass(&self, length: Duration, early: &Arc<Signal>) {
         let _ = block_on_for(raised(early), length);
+        self.end();
+    }
+
+    /// As `pass`, and blocks nothing. Errors are rare.
+    pub(super) fn pass_on_thread(self: &Arc<Self>, length: Duration, early: &Arc<Signal>) {
+        let pause = self.clone();
+        call_after("tubewell-worker-pause", length, early, move || pause.end());
+    }
+
+    fn end(&self) {
         let end = self.state.lock().end.take();
         if let Some(end) = end {
             end.raise();
-        }
-    }
-
-    /// As `pass`, on a thread of its own: a future has no other source of time. Errors are rare.
-    pub(super) fn pass_on_thread(self: &Arc<Self>, length: Duration, early: &Arc<Signal>) {
-        let (pause, ends) = (self.clone(), early.clone());
-        let name = "tubewell-worker-pause".into();
-        if thread::Builder::new().name(name).spawn(move || pause.pass(length, &ends)).is_err() {
-            self.pass(Duration::ZERO, early);
         }
     }
 

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 use std::time::Duration;
 
+use super::timer::call_after;
 use crate::base::micros::within;
-use crate::base::park::block_on_for;
-use crate::base::signal::{Signal, SignalWait, raised};
-use crate::base::sync::thread;
+use crate::base::signal::{Signal, SignalWait};
 
-/// The time after a stop. A thread measures it, since a future has no other source of time, and a worker stops once.
+/// The time after a stop.
 pub(super) struct StopTimer {
     stop: SignalWait,
     /// `None` without a limit.
@@ -32,8 +31,8 @@ impl StopTimer {
         if self.elapsed.is_none() {
             ready!(self.stop.poll(waker));
         }
-        let ended = &self.ended;
-        self.elapsed.get_or_insert_with(|| SignalWait::new(&begin(time, ended))).poll(waker)
+        let begin = || begin(time, &self.ended);
+        self.elapsed.get_or_insert_with(begin).poll(waker)
     }
 }
 
@@ -43,19 +42,10 @@ impl Drop for StopTimer {
     }
 }
 
-/// Begins the time, and returns the signal of its end. Without a thread it has elapsed.
-fn begin(time: Duration, ended: &Arc<Signal>) -> Arc<Signal> {
+/// Begins the time, and returns the wait for its end. A worker stops once, so it is one thread.
+fn begin(time: Duration, ended: &Arc<Signal>) -> SignalWait {
     let elapsed = Arc::<Signal>::default();
-    let (raises, ends) = (elapsed.clone(), ended.clone());
-    let wait = move || {
-        if block_on_for(raised(&ends), time).is_none() {
-            raises.raise();
-        }
-    };
-    if time.is_zero()
-        || thread::Builder::new().name("tubewell-worker-stop".into()).spawn(wait).is_err()
-    {
-        elapsed.raise();
-    }
-    elapsed
+    let wait = SignalWait::new(&elapsed);
+    call_after("tubewell-worker-stop", time, ended, move || elapsed.raise());
+    wait
 }

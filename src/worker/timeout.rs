@@ -47,10 +47,10 @@ async fn until_elapsed(
     ended: Option<Arc<Signal>>,
     handler: impl Future<Output = How>,
 ) -> How {
-    let (mut handler, mut limit) = (pin!(handler), pin!(time_elapses(job, limit, ended)));
+    let (mut handler, mut elapsed) = (pin!(handler), pin!(time_elapses(job, limit, ended)));
     poll_fn(|context| match handler.as_mut().poll(context) {
         Poll::Ready(handled) => Poll::Ready(handled),
-        Poll::Pending => limit.as_mut().poll(context).map(|()| How::Dropped),
+        Poll::Pending => elapsed.as_mut().poll(context).map(|()| How::Dropped),
     })
     .await
 }

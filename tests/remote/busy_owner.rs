@@ -103,9 +103,9 @@ fn takes_and_reads_are_answered_while_the_write_buffer_is_full_and_changes_wait(
         let pair = Pair::new(Store::options().max_pending(20, 1 << 20));
         let blocked = pair.block();
         let blocks = pair.tube.to_async();
-        // Each has a row more than there is space for at the end of a turn.
-        let put = || blocks.put(Put::new("x").priority(9));
-        let tickets: Vec<_> = (0..100).map(|_| put()).collect();
+        // A put with a priority edits a row more, so that puts that are called find too little space.
+        let put = |_| blocks.put(Put::new("x").priority(9));
+        let tickets: Vec<_> = (0..100).map(put).collect();
         let refused = pair.tube.to_async().refuse_when_full().put("x");
         assert_eq!(refused.wait(), Err(Error::Overloaded));
         pair.assert_takes_and_lists_are_answered();

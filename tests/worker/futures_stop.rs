@@ -21,7 +21,7 @@ struct Hanging {
     worker: WorkerFuture,
     stopper: Stopper,
     gate: Gate,
-    /// What the store says to the job when the gate is open.
+    /// How the store answers the call that the job makes once the gate is open.
     later: Receiver<tubewell::Result<()>>,
 }
 

@@ -60,16 +60,17 @@ impl Core {
         (arrival, slot)
     }
 
-    /// Adds a call to the line of a write buffer: it is carried out once there is space.
+    /// Adds a call to the line of a write buffer: it is carried out once there is space. Returns its place,
+    /// by which it can be withdrawn.
     pub(crate) fn wait_in_line(&mut self, buffer: Buffer, call: LineCall<Core>) -> u64 {
         let arrival = self.waits.next_arrival();
         self.stand_in_line(buffer, arrival, InLine::Call(call));
         arrival
     }
 
-    /// Takes a call that was not carried out from the line. It is dropped without the lock.
-    pub(crate) fn withdraw_call(&mut self, buffer: Buffer, arrival: u64) -> Option<LineCall<Core>> {
-        match self.waits.lines[buffer].leave(arrival)? {
+    /// Takes a call that was not carried out from the line. The caller drops it without the lock.
+    pub(crate) fn withdraw_call(&mut self, buffer: Buffer, place: u64) -> Option<LineCall<Core>> {
+        match self.waits.lines[buffer].leave(place)? {
             InLine::Call(call) => Some(call),
             InLine::Future { .. } => None,
         }
