@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 10 s, 20 s, 40 s and so on, at most 10 minutes. A program with many workers should add jitter,
     // so that its retries do not coincide.
     let backoff = Backoff::exponential(Duration::from_secs(10)).cap(Duration::from_secs(600));
-    let options = TubeOptions::new().priority(100).max_attempts(6).backoff(backoff);
+    let options = TubeOptions::new().max_attempts(6).backoff(backoff);
     let hooks = store.open_tube("hooks", options)?;
 
     hooks.put("invoice")?;

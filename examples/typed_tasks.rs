@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let resize = jobs.put(Job::Resize { picture: "cat.jpg".into(), width: 200 })?;
     println!("{}", tube.query().task(resize.id)?.body.text());
     let mail = Job::Mail { to: "ann".into(), lines: vec!["Hello".into(), "Ann".into()] };
-    // All options of a put are available; a priority of 5 comes after the default of 0.
-    jobs.put(Put::new(&mail).priority(5).ttr(Duration::from_secs(30)))?;
+    // All options of a put are available; a priority of 500 comes after the default of 100.
+    jobs.put(Put::new(&mail).priority(500).ttr(Duration::from_secs(30)))?;
 
     let mut results = Vec::new();
     while let Some(job) = jobs.try_take()? {

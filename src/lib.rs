@@ -104,8 +104,8 @@
 //!
 //! # Priorities, delays, times to live
 //!
-//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *priority*, 0 first; *delay*, the
-//! time before it is ready; *ttl*, the time after which it is removed; and *ttr* (the visibility
+//! The timed drivers, such as [`FIFOTTL`], have four options of a task: *priority*, 0 first and
+//! [100](DEFAULT_PRIORITY) by default; *delay*, the time before it is ready; *ttl*, the time after which it is removed; and *ttr* (the visibility
 //! timeout), the time after which a claim expires. All but the delay can also be defaults of the tube.
 //!
 //! ```
@@ -113,10 +113,10 @@
 //! use tubewell::{Put, Store, TubeOptions};
 //!
 //! # let store = Store::in_memory()?;
-//! let options = TubeOptions::new().priority(100).ttr(Duration::from_secs(30));
+//! let options = TubeOptions::new().ttr(Duration::from_secs(30));
 //! let jobs = store.open_tube("jobs", options)?;
 //! jobs.put("some time")?;
-//! jobs.put(Put::new("urgent").priority(0))?;
+//! jobs.put(Put::new("urgent").priority(10))?;
 //! jobs.put(Put::new("tomorrow").delay(Duration::from_secs(86_400)))?;
 //! jobs.put(Put::new("today or never").ttl(Duration::from_secs(86_400)))?;
 //!
@@ -336,8 +336,9 @@ pub mod expert {
     //!   [`LastFailure`];
     //!   a damaged file: [`Salvaged`].
     //! * **Numbers:** [`Counters`], [`ClockReport`], [`CallCounts`], [`Day`], [`Summary`], [`Bin`], [`Date`],
-    //!   [`TagCount`], [`FailureGroup`], [`PausedSubQueue`].
-    //! * **Fields and parameters:** [`Recurrence`], [`OptionValue`], [`Delivered`], [`Callback`], [`BoxError`].
+    //!   [`TagCount`], [`FailureGroup`], [`ParentCounts`],
+    //!   [`PausedSubQueue`].
+    //! * **Fields and parameters:** [`FailureKind`], [`Recurrence`], [`OptionValue`], [`Delivered`], [`Callback`], [`BoxError`].
 
     pub use crate::base::clock::Clock;
     pub use crate::events::{Callback, Delivered};
@@ -352,11 +353,12 @@ pub mod expert {
     pub use crate::values::body::BoxError;
     pub use crate::values::counters::{ClockReport, Counters};
     pub use crate::values::date::Date;
-    pub use crate::values::ending::{FailureGroup, LastFailure};
+    pub use crate::values::ending::{FailureGroup, FailureKind, LastFailure};
     pub use crate::values::history::HistoryEntry;
     pub use crate::values::limit::PausedSubQueue;
     pub use crate::values::listing::TagCount;
     pub use crate::values::metrics::{Bin, Day, Summary};
+    pub use crate::values::parent_counts::ParentCounts;
     pub use crate::values::restore::Restore;
     pub use crate::values::schedule::Recurrence;
     pub use crate::values::spawned_by::SpawnedBy;
@@ -438,7 +440,9 @@ pub use values::on_key::OnKey;
 pub use values::on_parent::OnParent;
 pub use values::owner::{Owner, OwnerInfo};
 pub use values::policy::{Backoff, Counting, Keep};
-pub use values::put::{IDEMPOTENCY_KEY_TIME, IntoPut, Put};
+pub use values::put::{
+    DEFAULT_PRIORITY, IDEMPOTENCY_KEY_TIME, IntoPut, MAX_IDEMPOTENCY_KEY_TIME, Put,
+};
 pub use values::rate::Rate;
 pub use values::schedule::{Missed, Overlap, Schedule, ScheduleInfo};
 pub use values::session_id::SessionId;

@@ -67,15 +67,15 @@ fn tasks_and_pages_are_json_objects() {
 
     let info = r#"{"id":0,"tube":"jobs","state":"ready","priority":7,"sub_queue":null,"key":null,"tags":[],"takes":0,"#
         .to_owned()
-        + r#""attempts":0,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
-        + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"due_in":null,"#
-        + r#""not_before":null,"progress":null,"spawned_by":null,"has_steps":false,"#
-        + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0}}"#;
+        + r#""attempts":0,"max_attempts":null,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
+        + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"max_runtime":null,"due_in":null,"#
+        + r#""reclaimed_in":null,"not_before":null,"progress":null,"spawned_by":null,"has_steps":false,"#
+        + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0},"ended_at":null}"#;
     let task = tube.query().task(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105]}}"#));
 
-    tube.put("next").unwrap();
+    tube.put(Put::new("next").priority(0)).unwrap();
     let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
     let first = tube.query().task(1).unwrap().info;
     let first = to_string(&first).unwrap();
@@ -110,7 +110,7 @@ fn tubes_and_statistics_are_json_objects() {
         &tube.statistics().unwrap(),
         concat!(
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"blocked":0,"buried":1,"total":2,"#,
-            r#""done":1,"kept":0,"recurring":0},"#,
+            r#""done":1,"kept":0,"recurring":0,"overdue":0},"#,
             r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"#,
             r#""kick":0,"delete":0,"#,
             r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"block":0,"unblock":0,"#,
@@ -128,12 +128,12 @@ fn schedules_and_their_runs_are_json_objects() {
     tube.schedule(hourly, Put::new("hi").priority(2)).unwrap();
     clock.advance(Duration::ZERO);
     let text = concat!(
-        r#"{"items":[{"id":0,"key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,
+        r#"{"items":[{"id":0,"tube":"jobs","key":"hourly","recurrence":{"Every":{"secs":3600,"nanos":0}},"#,
         r#""next":{"secs_since_epoch":1767229200,"nanos_since_epoch":0},"#,
         r#""due_in":{"secs":3600,"nanos":0},"runs":1,"skipped":0,"last":1,"times":9,"missed":"1","#,
         r#""within":null,"overlap":"allow","priority":2,"ttl":null,"ttr":null,"#,
-        r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"tags":[],"size":2,"#,
-        r#""stopped":null}],"next":null,"damaged":0}"#,
+        r#""delay":{"secs":0,"nanos":0},"sub_queue":null,"max_attempts":null,"max_runtime":null,"tags":[],"#,
+        r#""size":2,"stopped":null}],"next":null,"damaged":0}"#,
     );
     assert_json::<Page<ScheduleInfo>>(&tube.schedules().list(None, 10).unwrap(), text);
     let run = tube.query().task(1).unwrap().info.spawned_by.unwrap();
@@ -312,14 +312,17 @@ fn task_without_later_fields_is_read() {
     let text = to_string(&info).unwrap();
     for later in [
         r#""attempts":0,"#,
+        r#""max_attempts":null,"#,
         r#""attempts_left":null,"#,
         r#""open_parents":0,"#,
         r#""failure":null,"#,
         r#""group":null,"#,
+        r#""reclaimed_in":null,"#,
         r#","not_before":null"#,
         r#","progress":null"#,
         r#","spawned_by":null"#,
         r#","has_steps":false"#,
+        r#","ended_at":null"#,
     ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);

@@ -235,7 +235,7 @@ pub enum Command {
     Outcome(Outcome),
     /// Count the buried tasks of each failure group
     #[command(after_help = help::GROUPS)]
-    Groups(OneTube),
+    Groups(Counted),
     /// Show what has happened to a task
     #[command(after_help = help::HISTORY)]
     History(OneTask),
@@ -256,7 +256,7 @@ pub enum Command {
     Truncate(OneTube),
     /// Count the tasks of each tube by state
     #[command(after_help = help::STATS)]
-    Stats(Stats),
+    Stats(Counted),
     /// Print what happens to tasks, as it happens
     #[command(after_help = help::EVENTS)]
     Events(Events),
@@ -297,6 +297,24 @@ pub struct OneTube {
     /// The tube
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: String,
+}
+
+/// A tube, or all of them.
+#[derive(Debug, Args)]
+pub struct TubeOrAll {
+    /// The tube
+    #[arg(required_unless_present = "all_tubes", add = ArgValueCompleter::new(tube_names::complete))]
+    pub tube: Option<String>,
+    /// In all tubes of the store
+    #[arg(long, conflicts_with = "tube")]
+    pub all_tubes: bool,
+}
+
+impl TubeOrAll {
+    /// As the command line has it.
+    pub fn word(&self) -> &str {
+        self.tube.as_deref().unwrap_or("--all-tubes")
+    }
 }
 
 #[derive(Debug, Args)]
@@ -477,9 +495,8 @@ pub struct Tasks {
 
 #[derive(Debug, Args)]
 pub struct Kick {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
+    #[command(flatten)]
+    pub place: TubeOrAll,
     /// The buried tasks to kick; a delayed one is made ready
     #[arg(value_name = "ID", value_parser = number, allow_negative_numbers = true)]
     pub ids: Vec<u64>,
@@ -498,8 +515,9 @@ pub struct Kick {
     pub tag: Option<String>,
 }
 
+/// The tube of a count.
 #[derive(Debug, Args)]
-pub struct Stats {
+pub struct Counted {
     /// The tube. Default: all tubes
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub tube: Option<String>,
@@ -564,7 +582,7 @@ impl Command {
             | Command::Drop(_)
             | Command::Truncate(_)
             | Command::Cancel(_) => true,
-            Command::Delete(args) => !args.ids.is_empty() && args.only_if.is_empty(),
+            Command::Delete(args) => args.has_ids() && args.only_if.is_empty(),
             _ => false,
         }
     }

@@ -22,7 +22,7 @@ use crate::owner;
 use crate::owners_copy::OwnersCopy;
 use crate::printable;
 use crate::progress::Progress;
-use crate::record::{FailureRecord, ScheduleRecord, SpawnedByRecord, text_and_base64};
+use crate::record::{FailureRecord, ScheduleRecord, SpawnedByRecord, Time, text_and_base64};
 use crate::step::StepRecord;
 use crate::store;
 use crate::tube_options::OptionFields;
@@ -236,8 +236,9 @@ fn task_line<'a>(
         tags: info.tags.as_slice().into(),
         takes: Some(info.takes),
         attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
-        // A salvaged task has the attempts of its own limit only.
-        max_attempts: info.attempts_left.map(|left| left.saturating_add(info.attempts)),
+        max_runtime: info.max_runtime.map(Time::new),
+        // A salvaged task has its own limit only.
+        max_attempts: info.max_attempts,
         group: info.group.as_deref().map(Cow::from),
         failure: info.failure.as_ref().map(FailureRecord::new),
         result,

@@ -9,7 +9,7 @@ use tubewell::TaskState;
 
 use crate::args::OnParent;
 use crate::history::EntryRecord;
-use crate::record::{FailureRecord, SpawnedByRecord};
+use crate::record::{FailureRecord, SpawnedByRecord, Time};
 use crate::step::StepRecord;
 use crate::tube_options::OptionFields;
 
@@ -73,6 +73,9 @@ pub struct TaskLine<'a> {
     /// Left out without a limit of its own, and so are the others without a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
+    /// In seconds, or `never`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_runtime: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -309,7 +309,10 @@ Examples:
   tubewell advance \"$other\" resize 'cat.jpg 200' --delay 1m";
 
 pub const MOVE_USAGE: &str = "tubewell move [OPTIONS] <TUBE> <TO> <ID>...
-       tubewell move [OPTIONS] <TUBE> <TO> --all";
+       tubewell move [OPTIONS] <TUBE> <TO> --all [--limit <N>]
+       tubewell move [OPTIONS] <TUBE> <TO> --state <STATE> [--tag <TAG>] [--limit <N>]
+       tubewell move [OPTIONS] <TUBE> <TO> --group <NAME> [--tag <TAG>] [--limit <N>]
+       tubewell move [OPTIONS] <TUBE> <TO> --tag <TAG> [--limit <N>]";
 
 pub const MOVE: &str = "\
 Tasks keep their ids, states, options and attempts. A claim on a task ends,
@@ -317,7 +320,9 @@ and its attempt does not count. Tasks that are done stay where they are kept.
 
 Examples:
   tubewell move mail urgent 17
-  tubewell move mail urgent --all";
+  tubewell move mail urgent --all
+  tubewell move mail urgent --group timeout --limit 10
+  tubewell move mail urgent --state buried --tag 'customer 7'";
 
 pub const RENEW: &str = "\
 The token stays the same.
@@ -446,7 +451,9 @@ pub const KICK_USAGE: &str = "tubewell kick [OPTIONS] <TUBE> <ID>...
        tubewell kick [OPTIONS] <TUBE> --count <N>
        tubewell kick [OPTIONS] <TUBE> --all
        tubewell kick [OPTIONS] <TUBE> --group <NAME> [--tag <TAG>] [--count <N>]
-       tubewell kick [OPTIONS] <TUBE> --tag <TAG> [--count <N>]";
+       tubewell kick [OPTIONS] <TUBE> --tag <TAG> [--count <N>]
+       tubewell kick [OPTIONS] --all-tubes --all
+       tubewell kick [OPTIONS] --all-tubes [--group <NAME>] [--tag <TAG>] [--count <N>]";
 
 pub const KICK: &str = "\
 Examples:
@@ -454,7 +461,8 @@ Examples:
   tubewell kick mail --count 10   the first ten, by priority and then by age
   tubewell kick mail --all
   tubewell kick mail --group timeout --count 10
-  tubewell kick mail --tag 'customer 7'";
+  tubewell kick mail --tag 'customer 7'
+  tubewell kick --all-tubes --group timeout";
 
 pub const UPDATE: &str = "\
 A priority alone can be changed in every state. A delay, a moment, a body and
@@ -508,14 +516,17 @@ Example:
 pub const DELETE_USAGE: &str = "tubewell delete [OPTIONS] <TUBE> <ID>... [--if <STATE>]
        tubewell delete [OPTIONS] <TUBE> --state <STATE> [--tag <TAG>] [--limit <N>]
        tubewell delete [OPTIONS] <TUBE> --group <NAME> [--tag <TAG>] [--limit <N>]
-       tubewell delete [OPTIONS] <TUBE> --tag <TAG> [--limit <N>]";
+       tubewell delete [OPTIONS] <TUBE> --tag <TAG> [--limit <N>]
+       tubewell delete [OPTIONS] --all-tubes [--state <STATE>] [--group <NAME>] [--tag <TAG>] [--limit <N>]
+       tubewell delete [OPTIONS] --all-tubes --id <ID>... [--with-dependents <N>]";
 
 pub const DELETE: &str = "\
 Without --if, tasks in any state are deleted. A worker that has such a task may
 go on, but it cannot finish the task any more. Up to 10,000 tasks that are named
 are deleted with one commit. A task is not deleted while other tasks wait for it
-that are not deleted with it, and then none is: `resolve` it, or let them no
-longer wait (`remove-parents`).
+that are not deleted with it, and then none is: `resolve` it, let them no longer
+wait (`remove-parents`), or delete them too. `--all-tubes --id` deletes tasks of
+any tubes with one commit, `--with-dependents` also all that wait for them.
 `cancel` deletes only tasks that have not begun, and `truncate` deletes all
 tasks of a tube.
 
@@ -524,7 +535,10 @@ Examples:
   tubewell delete mail 19 --if ready,delayed
   tubewell delete mail --state buried
   tubewell delete mail --group timeout --limit 10
-  tubewell delete mail --tag 'customer 7'";
+  tubewell delete mail --tag 'customer 7'
+  tubewell delete --all-tubes --tag 'customer 7'
+  tubewell delete --all-tubes --id 20,21
+  tubewell delete --all-tubes --id 22 --with-dependents 100";
 
 pub const OUTCOME: &str = "\
 For a task that is done, or buried. With --result only its result is printed,
@@ -539,6 +553,7 @@ pub const GROUPS: &str = "\
 The tasks that were buried without a failure are in no group.
 
 Examples:
+  tubewell groups                 of all tubes
   tubewell groups mail
   tubewell list mail --group timeout";
 

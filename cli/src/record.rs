@@ -6,8 +6,13 @@ use std::time::{Duration, SystemTime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use tubewell::expert::{ClockReport, Day, LastFailure, Recurrence, SpawnedBy, Summary};
-use tubewell::{Progress, ScheduleInfo, Statistics, Task, TaskCounts, TaskInfo, Tube, TubeInfo};
+use tubewell::expert::{
+    ClockReport, Day, FailureKind, LastFailure, ParentCounts, Recurrence, SpawnedBy, Summary,
+};
+use tubewell::{
+    Error, Owner, Progress, ScheduleInfo, Statistics, Task, TaskCounts, TaskInfo, TaskState, Tube,
+    TubeInfo,
+};
 
 use crate::moment;
 use crate::tube_options::OptionFields;
@@ -18,6 +23,8 @@ pub struct TaskRecord<'a> {
     pub id: u64,
     pub tube: &'a str,
     pub state: &'static str,
+    /// The label of the session that has taken it, or its id.
+    pub owner: Option<String>,
     pub put_at: String,
     pub age: f64,
     pub priority: u32,
@@ -26,14 +33,24 @@ pub struct TaskRecord<'a> {
     pub tags: &'a [String],
     pub takes: u32,
     pub attempts: u32,
+    pub max_attempts: Option<u32>,
     pub attempts_left: Option<u32>,
     pub open_parents: u32,
+    /// How a buried task was buried.
+    pub buried_by: Option<&'static str>,
     pub group: Option<&'a str>,
     pub failure: Option<FailureRecord<'a>>,
     pub size: u64,
     pub ttl_left: Option<f64>,
     pub ttr: Option<f64>,
+    /// Left out if it is that of the tube.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_runtime: Option<Time>,
     pub due_in: Option<f64>,
+    /// Left out unless its claim is overdue; null is never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaimed_in: Option<Option<f64>>,
+    pub ended_at: Option<String>,
     pub not_before: Option<String>,
     /// Left out unless it is taken and its worker reports.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +60,9 @@ pub struct TaskRecord<'a> {
     /// How many steps are stored. Left out of a task without steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,
+    /// How far the tasks are that it waits for. Left out of a task that waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parents: Option<ParentsRecord>,
     #[serde(flatten)]
     pub body: Body<'a>,
 }
@@ -59,6 +79,7 @@ impl<'a> TaskRecord<'a> {
             id: info.id,
             tube: tube.name(),
             state: info.state.as_str(),
+            owner: owner(tube, info)?.map(label_or_session),
             put_at: moment::show(info.put_at),
             age: moment::age(info.put_at, now).as_secs_f64(),
             priority: info.priority,
@@ -67,21 +88,61 @@ impl<'a> TaskRecord<'a> {
             tags: &info.tags,
             takes: info.takes,
             attempts: info.attempts,
+            max_attempts: info.max_attempts,
             attempts_left: info.attempts_left,
             open_parents: info.open_parents,
+            buried_by: info.buried_by().map(FailureKind::as_str),
             group: info.group.as_deref(),
             failure: info.failure.as_ref().map(FailureRecord::new),
             size: info.size,
             ttl_left: seconds(info.ttl_left),
             ttr: seconds(info.ttr),
+            max_runtime: info.max_runtime.map(Time::new),
             due_in: seconds(info.due_in),
+            reclaimed_in: info.reclaimed_in.map(|left| seconds(Some(left))),
+            ended_at: info.ended_at.map(moment::show),
             not_before: info.not_before.map(moment::show),
             progress: info.progress.as_ref(),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,
+            parents: count_parents(tube, info)?.map(ParentsRecord::new),
             body: Body::new(&task.body),
         })
     }
+}
+
+/// How many of the tasks that a task waits for are done, and so on.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ParentsRecord {
+    pub total: u64,
+    pub done: u64,
+    pub failed: u64,
+    pub open: u64,
+    pub taken: u64,
+    pub buried: u64,
+}
+
+impl ParentsRecord {
+    fn new(counts: ParentCounts) -> ParentsRecord {
+        let ParentCounts { total, done, failed, open, taken, buried, .. } = counts;
+        ParentsRecord { total, done, failed, open, taken, buried }
+    }
+}
+
+/// The owner of a task, if it is taken.
+pub fn owner(tube: &Tube, info: &TaskInfo) -> tubewell::Result<Option<Owner>> {
+    if info.state != TaskState::Taken {
+        return Ok(None);
+    }
+    match tube.query().owner(info.id) {
+        // It has ended after it was read.
+        Err(Error::NotFound { .. }) => Ok(None),
+        owner => owner,
+    }
+}
+
+fn label_or_session(owner: Owner) -> String {
+    owner.label.map_or_else(|| owner.session.to_string(), |label| label.to_string())
 }
 
 /// The run of a schedule that a task is. Left out of a task that is none.
@@ -132,6 +193,9 @@ pub struct ScheduleRecord<'a> {
     pub delay: f64,
     pub sub_queue: Option<Cow<'a, str>>,
     pub max_attempts: Option<u32>,
+    /// Left out if it is that of the tube.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runtime: Option<Time>,
     #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
     pub tags: Cow<'a, [String]>,
     /// An export leaves it out, and an import refuses it.
@@ -153,7 +217,7 @@ pub enum Time {
 }
 
 impl Time {
-    fn new(time: Duration) -> Time {
+    pub fn new(time: Duration) -> Time {
         match seconds(Some(time)) {
             Some(seconds) => Time::Seconds(seconds),
             None => Time::Text("never".into()),
@@ -191,6 +255,7 @@ impl<'a> ScheduleRecord<'a> {
             delay: info.delay.as_secs_f64(),
             sub_queue: info.sub_queue.as_deref().map(Cow::from),
             max_attempts: info.max_attempts,
+            max_runtime: info.max_runtime.map(Time::new),
             tags: info.tags.as_slice().into(),
             stopped: info.stopped.as_deref().map(Cow::from),
             data: None,
@@ -203,6 +268,8 @@ impl<'a> ScheduleRecord<'a> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailureRecord<'a> {
+    /// How it came about. Without it, it was reported.
+    pub kind: Option<Cow<'a, str>>,
     pub group: Cow<'a, str>,
     pub message: Cow<'a, str>,
     pub attempt: u32,
@@ -213,6 +280,7 @@ pub struct FailureRecord<'a> {
 impl FailureRecord<'_> {
     pub fn new(failure: &LastFailure) -> FailureRecord<'_> {
         FailureRecord {
+            kind: Some(failure.kind.as_str().into()),
             group: failure.group.as_str().into(),
             message: failure.message.as_str().into(),
             attempt: failure.attempt,
@@ -257,6 +325,11 @@ impl ResultBytes<'_> {
 pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usize>> {
     let steps = if task.has_steps { tube.query().steps(task.id)? } else { Vec::new() };
     Ok(Some(steps.len()).filter(|count| *count > 0))
+}
+
+/// How far the tasks are that a task waits for; `None` of a task that waits for none.
+pub fn count_parents(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<ParentCounts>> {
+    (task.open_parents > 0).then(|| tube.query().parent_counts(task.id)).transpose()
 }
 
 /// Bytes as text if they are UTF-8, otherwise in base64.
@@ -308,6 +381,7 @@ pub struct CountsRecord<'a> {
     pub driver: &'a str,
     pub ready: u64,
     pub taken: u64,
+    pub overdue: u64,
     pub delayed: u64,
     pub blocked: u64,
     pub buried: u64,
@@ -346,6 +420,7 @@ impl<'a> CountsRecord<'a> {
             driver: &tube.driver,
             ready: tasks.ready,
             taken: tasks.taken,
+            overdue: tasks.overdue,
             delayed: tasks.delayed,
             blocked: tasks.blocked,
             buried: tasks.buried,

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use tubewell::expert::LastFailure;
-use tubewell::{Error, Owner, Task, TaskInfo, TaskState, Tube};
+use tubewell::expert::{FailureKind, LastFailure, ParentCounts};
+use tubewell::{Owner, Task, TaskInfo, TaskState, Tube};
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, Style, count, size};
-use crate::record::count_steps;
+use crate::record::{count_parents, count_steps, owner};
 use crate::{columns, duration, moment, printable};
 
 /// How many columns of a table a body gets, and a failure, beside the mark of one that is cut.
@@ -32,18 +32,6 @@ pub const COLUMNS: [&str; 16] = [
     "FAILURE",
     "BODY",
 ];
-
-/// The owner of a task, if it is taken.
-pub fn owner(tube: &Tube, info: &TaskInfo) -> tubewell::Result<Option<Owner>> {
-    if info.state != TaskState::Taken {
-        return Ok(None);
-    }
-    match tube.query().owner(info.id) {
-        // It has ended after it was read.
-        Err(Error::NotFound { .. }) => Ok(None),
-        owner => owner,
-    }
-}
 
 /// The label of the session, or the beginning of its id.
 pub fn owner_name(owner: &Owner) -> String {
@@ -85,7 +73,8 @@ pub fn row(task: &Task, owner: Option<&Owner>, now: SystemTime) -> Vec<Cell> {
 
 /// Prints a task of this tube with its whole body, one field per line.
 pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> CommandResult {
-    let mut fields = fields(&task.info, count_steps(tube, &task.info)?, now);
+    let (steps, parents) = (count_steps(tube, &task.info)?, count_parents(tube, &task.info)?);
+    let mut fields = fields(&task.info, steps, parents, now);
     let owner = owner(tube, &task.info)?;
     fields.extend(owner.map(|owner| ("owner", held_by(&owner, Duration::ZERO))));
     print_fields(&fields, output)?;
@@ -93,10 +82,11 @@ pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> 
     output.lines(&task.body)
 }
 
-/// The fields of a task that has finished so many steps, with their names.
+/// The fields of a task that has finished so many steps and waits for these tasks, with their names.
 pub fn fields(
     info: &TaskInfo,
     steps: Option<usize>,
+    parents: Option<ParentCounts>,
     now: SystemTime,
 ) -> Vec<(&'static str, String)> {
     let age = duration::show(moment::age(info.put_at, now));
@@ -107,12 +97,14 @@ pub fn fields(
         ("priority", info.priority.to_string()),
         ("taken", count(u64::from(info.takes), "time")),
     ];
-    if info.attempts_left.is_some() || info.attempts != info.takes {
+    if info.max_attempts.is_some() || info.attempts != info.takes {
         lines.push(("attempts", attempts(info)));
     }
     if info.open_parents > 0 {
-        lines.push(("waits for", count(u64::from(info.open_parents), "task")));
+        lines.push(("waits for", waits_for(info, parents)));
     }
+    lines.extend(info.ended_at.map(|at| (info.state.as_str(), ended(at, now))));
+    lines.extend(info.buried_by().map(|kind| ("buried by", burial(kind).to_owned())));
     lines.extend(info.group.as_ref().map(|group| ("group", group.clone())));
     lines.extend(info.failure.iter().flat_map(failure_lines));
     lines.extend(steps.map(|steps| ("steps", format!("{steps} done"))));
@@ -124,12 +116,35 @@ pub fn fields(
     if !info.tags.is_empty() {
         lines.push(("tags", info.tags.join(", ")));
     }
-    lines.extend(info.due_in.map(|time| (due_verb(info.state), due(time))));
+    lines.extend(becomes(info));
     lines.extend(info.not_before.map(|time| ("moment", moment::show(time))));
     let ttl = if info.state == TaskState::Done { "kept for" } else { "ttl left" };
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
+    lines.extend(info.max_runtime.map(|time| ("may run", duration::show(time))));
     lines
+}
+
+/// `7 of 10 tasks: 2 done, 1 failed, 3 taken, 1 buried`.
+fn waits_for(info: &TaskInfo, parents: Option<ParentCounts>) -> String {
+    // It may wait for none any more since it was read.
+    let Some(counts) = parents.filter(|counts| counts.open > 0) else {
+        return count(u64::from(info.open_parents), "task");
+    };
+    let parts = [
+        (counts.done, "done"),
+        (counts.failed, "failed"),
+        (counts.taken, "taken"),
+        (counts.buried, "buried"),
+    ];
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = parts.map(|(number, what)| format!("{number} {what}")).collect();
+    let all = if counts.open == counts.total {
+        count(counts.total, "task")
+    } else {
+        format!("{} of {}", counts.open, count(counts.total, "task"))
+    };
+    if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
 }
 
 /// Prints fields, one per line.
@@ -163,16 +178,38 @@ pub fn colour(state: TaskState) -> Style {
 
 /// When a task is ready or its claim expires, and when its ttl elapses, if it is or does.
 pub fn times(info: &TaskInfo) -> Option<String> {
-    let due = info.due_in.map(|time| format!("{} {}", due_verb(info.state), due(time)));
+    let due = becomes(info).map(|(verb, due)| format!("{verb} {due}"));
     let ttl = if info.state == TaskState::Done { "kept" } else { "ttl" };
     let ttl = info.ttl_left.map(|time| format!("{ttl} {}", duration::show(time)));
     let parts: Vec<String> = due.into_iter().chain(ttl).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What happens to a task in this state when it is due: the claim of a taken one expires.
-fn due_verb(state: TaskState) -> &'static str {
-    if state == TaskState::Taken { "expires" } else { "ready" }
+/// What happens to a task next by itself, and when: it becomes ready, its claim expires, or an overdue one ends.
+fn becomes(info: &TaskInfo) -> Option<(&'static str, String)> {
+    let verb = if info.state == TaskState::Taken { "expires" } else { "ready" };
+    match info.reclaimed_in {
+        Some(time) => Some(("overdue", format!("taken back {}", due(time)))),
+        None => info.due_in.map(|time| (verb, due(time))),
+    }
+}
+
+/// When a task was buried or done.
+fn ended(at: SystemTime, now: SystemTime) -> String {
+    format!("{}, {} ago", moment::show(at), duration::show(moment::age(at, now)))
+}
+
+/// How a task was buried.
+fn burial(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Reported => "its last attempt, which failed",
+        FailureKind::Call => "a call",
+        FailureKind::Expired => "its last attempt, whose time elapsed",
+        FailureKind::Lost => "its last attempt, which was lost",
+        FailureKind::Released => "its last attempt, which was released",
+        FailureKind::Parent => "a task that it waits for",
+        other => other.as_str(),
+    }
 }
 
 /// When that is.
@@ -183,10 +220,7 @@ fn due(time: Duration) -> String {
 /// `2 of 5`, or `2` without a limit.
 pub fn attempts(info: &TaskInfo) -> String {
     let attempts = info.attempts;
-    match info.attempts_left {
-        None => attempts.to_string(),
-        Some(left) => format!("{attempts} of {}", attempts.saturating_add(left)),
-    }
+    info.max_attempts.map_or(attempts.to_string(), |most| format!("{attempts} of {most}"))
 }
 
 fn or_none(text: Option<String>) -> Cell {

@@ -1,5 +1,6 @@
 //! Drivers: the rules of a tube, as three traits and three hooks.
 
+use crate::limits::DEFAULT_ORDER;
 use std::borrow::Cow;
 
 /// The driver `fifo`: first in, first out.
@@ -107,9 +108,10 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Returns the order key. The task with the least key is taken first; the id breaks ties.
     ///
-    /// The default is the priority in timed drivers, else 0.
+    /// The default is the priority in timed drivers, else [`DEFAULT_PRIORITY`](crate::DEFAULT_PRIORITY).
+    /// A ready task with this key has a row less than others.
     fn order(&self, task: &Draft<'_>) -> u64 {
-        if self.traits().timed { u64::from(task.priority) } else { 0 }
+        if self.traits().timed { u64::from(task.priority) } else { DEFAULT_ORDER }
     }
 
     /// Returns the sub-queue of a task. At most one task of a sub-queue is taken at a time. Called

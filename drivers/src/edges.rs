@@ -22,12 +22,19 @@ pub fn edge<R: Reads>(rows: &mut R, child: u64, parent: u64) -> Result<Option<Ed
     }
 }
 
-/// Returns up to `limit` parents of a task, in the order of their ids.
+/// Returns up to `limit` parents of a task, in the order of their ids, from the first one or after
+/// another one.
 ///
 /// # Errors
 /// A row could not be read or is damaged.
-pub fn parents<R: Reads>(rows: &mut R, child: u64, limit: usize) -> Result<Vec<EdgeEnd>, R::Error> {
-    edges(rows, &keys::parents_prefix(child), None, limit)
+pub fn parents<R: Reads>(
+    rows: &mut R,
+    child: u64,
+    after: Option<u64>,
+    limit: usize,
+) -> Result<Vec<EdgeEnd>, R::Error> {
+    let from = after.map(|parent| keys::after(&keys::parent_edge(child, parent)));
+    edges(rows, &keys::parents_prefix(child), from, limit)
 }
 
 /// Returns up to `limit` children of a task, in the order of their ids, from the first one or after
@@ -85,7 +92,7 @@ impl<R: Rows> Ledger<'_, R> {
         if before.open_parents() == 0 || after.is_some_and(|header| header.open_parents() > 0) {
             return Ok(Vec::new());
         }
-        parents(self.rows, child, usize::MAX)
+        parents(self.rows, child, None, usize::MAX)
     }
 
     /// Adds edges from parents to a task. There must be none.

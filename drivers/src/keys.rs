@@ -17,7 +17,7 @@
 //! | index | `t`, tag: length, name, id | space |
 //! | index | `n`, tag | the number of the rows of the tag |
 //! | index | `o`, space, token | a put |
-//! | index | `O`, time, space, token | empty |
+//! | index | `O`, end, space, token | empty |
 //! | notes | space, id, kind | a note |
 //! | notes | space, id, `h`, number | an entry of the history |
 //! | notes | space, id, `s`, name | a step |
@@ -38,6 +38,7 @@ mod tokens;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::limits::DEFAULT_ORDER;
 use crate::record_error::RecordError;
 pub use by_key::{KEY, is_of_key, keyed, of_key, split_keyed};
 pub use days::{day, split_day};
@@ -116,7 +117,7 @@ impl<S: Deref<Target = str>> Position<S> {
     /// Returns whether the position follows from the id alone. Such a task has no row in `places`.
     #[must_use]
     pub fn is_default(&self) -> bool {
-        self.shelf == Shelf::Ready && self.order == 0 && self.sub.is_empty()
+        self.shelf == Shelf::Ready && self.order == DEFAULT_ORDER && self.sub.is_empty()
     }
 
     /// Returns the value of the rows that point at this position.

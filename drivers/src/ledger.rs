@@ -10,6 +10,7 @@ use crate::counts::Counts;
 use crate::head_cache::HeadCache;
 use crate::index_rows::{IndexRow, group_of, index_rows, position_of};
 use crate::keys::{self, Position, Shelf};
+use crate::limits::DEFAULT_ORDER;
 use crate::record::{self, Body, Header, Record};
 use crate::record_error::RecordError;
 use crate::tables::{Row, Rows, Table, Value};
@@ -181,7 +182,7 @@ impl<R: Rows> Ledger<'_, R> {
     /// # Errors
     /// A row could not be read or is damaged.
     pub fn find(&mut self, id: u64) -> Result<Option<Found>, R::Error> {
-        let default = Position { shelf: Shelf::Ready, order: 0, id, sub: "" };
+        let default = Position { shelf: Shelf::Ready, order: DEFAULT_ORDER, id, sub: "" };
         if let Some(found) = self.at(&default)? {
             return Ok(Some(found));
         }

@@ -3,6 +3,12 @@
 /// Maximum length of a tube name, in bytes: enough for a path or a URL host, and short in a key.
 pub const TUBE_NAME_MAX: usize = 255;
 
+/// The priority of tasks without one, in tubes without one.
+pub const DEFAULT_PRIORITY: u32 = 100;
+
+/// The order key of such tasks, and of all tasks of drivers without priorities.
+pub(crate) const DEFAULT_ORDER: u64 = DEFAULT_PRIORITY as u64;
+
 /// Maximum length of a sub-queue name, in bytes. It is part of a key, and keys are copied when a
 /// page splits.
 pub const SUB_QUEUE_MAX: usize = 255;
@@ -19,10 +25,14 @@ pub const KEY_MAX: usize = 4096;
 /// two keys of the index.
 pub const IDEMPOTENCY_KEY_MAX: usize = 64;
 
-/// How long a token of a put is remembered, in microseconds: an hour. Long enough for a caller that is
-/// started again, and short enough for the file: 100 such puts a second are 360,000 tokens, with some
-/// 130 bytes each if they are UUIDs as text.
+/// How long a token of a put is remembered if the put does not say it, in microseconds: an hour. Long
+/// enough for a caller that is started again, and short enough for the file: 100 such puts a second are
+/// 360,000 tokens, with some 130 bytes each if they are UUIDs as text.
 pub const IDEMPOTENCY_KEY_TIME: u64 = 3_600_000_000;
+
+/// How long a token of a put can be remembered, in microseconds: 366 days. Enough for once a year; one such put a
+/// second makes 32 million tokens in that time, some 4 GB.
+pub const IDEMPOTENCY_KEY_TIME_MAX: u64 = 366 * 24 * IDEMPOTENCY_KEY_TIME;
 
 /// Maximum number of tags of a task. Each one costs a put two rows of the index.
 pub const TAGS_MAX: usize = 32;

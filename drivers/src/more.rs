@@ -33,6 +33,9 @@ const SPAWNED_BY: u32 = 1 << 14;
 const RECUR: u32 = 1 << 15;
 const STEPS: u32 = 1 << 16;
 const RECUR_MOMENTS: u32 = 1 << 17;
+const MAX_RUNTIME: u32 = 1 << 18;
+const DONE_PARENTS: u32 = 1 << 19;
+const FAILED_PARENTS: u32 = 1 << 20;
 /// The bits of all fields that this release knows.
 const FIELDS: u32 = MAX_ATTEMPTS
     | FORGIVEN
@@ -51,7 +54,10 @@ const FIELDS: u32 = MAX_ATTEMPTS
     | SPAWNED_BY
     | RECUR
     | STEPS
-    | RECUR_MOMENTS;
+    | RECUR_MOMENTS
+    | MAX_RUNTIME
+    | DONE_PARENTS
+    | FAILED_PARENTS;
 
 /// A header with these fields that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -79,6 +85,10 @@ pub struct More {
     pub key: Option<Arc<str>>,
     /// How many parents must be done before the task can be taken. Each has an edge to it.
     pub open_parents: u32,
+    /// How many parents of a task that waits for others are done, or were over when it began to wait.
+    pub done_parents: u32,
+    /// How many parents it waits for no more since they were buried or removed.
+    pub failed_parents: u32,
     /// What happens to the task when a parent is buried or removed: 0, or
     /// [`RELEASE_ON_PARENT`](More::RELEASE_ON_PARENT) or
     /// [`BURY_ON_PARENT`](More::BURY_ON_PARENT). A record with another number does not decode.
@@ -105,6 +115,9 @@ pub struct More {
     /// Whether steps of the task are stored. Their number is that of their rows, so that a further
     /// step does not write the record.
     pub has_steps: bool,
+    /// How long a claim of the task may last, in microseconds, which overrides the limit of its tube.
+    /// [`NEVER`](crate::NEVER) for no limit.
+    pub max_runtime: Option<u64>,
 }
 
 /// A kind of note.
@@ -189,6 +202,9 @@ impl More {
             | bit(RECUR, self.recur.is_some())
             | bit(STEPS, self.has_steps)
             | bit(RECUR_MOMENTS, self.recur_moments() != (None, None))
+            | bit(MAX_RUNTIME, self.max_runtime.is_some())
+            | bit(DONE_PARENTS, self.done_parents != 0)
+            | bit(FAILED_PARENTS, self.failed_parents != 0)
     }
 
     /// The moments of a schedule that are a field of their own.
@@ -220,11 +236,18 @@ impl More {
             recur: reader.field(RECUR)?,
             // The bit says all.
             has_steps: reader.present & STEPS != 0,
+            // These are behind the next field.
+            max_runtime: None,
+            done_parents: 0,
+            failed_parents: 0,
         };
         if let Some((starting, covered)) = reader.field(RECUR_MOMENTS)? {
             let recur = more.recur.as_mut().and_then(Arc::get_mut).ok_or(MoreError::Damaged)?;
             (recur.starting, recur.covered) = (starting, covered);
         }
+        more.max_runtime = reader.field(MAX_RUNTIME)?;
+        more.done_parents = reader.field(DONE_PARENTS)?.unwrap_or_default();
+        more.failed_parents = reader.field(FAILED_PARENTS)?.unwrap_or_default();
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
         }
@@ -298,6 +321,15 @@ impl Encode for More {
         }
         if present & RECUR_MOMENTS != 0 {
             self.recur_moments().encode(encoder)?;
+        }
+        if let Some(limit) = self.max_runtime {
+            limit.encode(encoder)?;
+        }
+        if present & DONE_PARENTS != 0 {
+            self.done_parents.encode(encoder)?;
+        }
+        if present & FAILED_PARENTS != 0 {
+            self.failed_parents.encode(encoder)?;
         }
         Ok(())
     }

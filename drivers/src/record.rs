@@ -136,12 +136,31 @@ impl Header {
         self.takes.saturating_sub(self.more.as_ref().map_or(0, |more| more.forgiven))
     }
 
-    /// Returns how many attempts are left, or `None` if their number has no limit. `tube_limit` is
-    /// the limit of the tube; the task's own one overrides it. A limit of 0 leaves no attempt.
+    /// Returns how many attempts the task may have, or `None` if their number has no limit. `tube_limit`
+    /// is the limit of the tube; the task's own one overrides it.
+    #[must_use]
+    pub fn max_attempts(&self, tube_limit: Option<u32>) -> Option<u32> {
+        self.more.as_ref().and_then(|more| more.max_attempts).or(tube_limit)
+    }
+
+    /// Returns how many attempts are left, or `None` if their number has no limit. A limit
+    /// of 0 leaves no attempt.
     #[must_use]
     pub fn attempts_left(&self, tube_limit: Option<u32>) -> Option<u32> {
-        let own_limit = self.more.as_ref().and_then(|more| more.max_attempts);
-        own_limit.or(tube_limit).map(|limit| limit.saturating_sub(self.attempts()))
+        self.max_attempts(tube_limit).map(|limit| limit.saturating_sub(self.attempts()))
+    }
+
+    /// Returns how long a claim of the task may last; [`NEVER`](crate::NEVER) without a limit. `tube_limit`
+    /// is the limit of the tube; the task's own one overrides it.
+    #[must_use]
+    pub fn max_runtime(&self, tube_limit: Option<u64>) -> u64 {
+        self.own_max_runtime().or(tube_limit).unwrap_or(NEVER)
+    }
+
+    /// Returns how long a claim of the task may last, if the task has a limit of its own.
+    #[must_use]
+    pub fn own_max_runtime(&self) -> Option<u64> {
+        self.more.as_ref()?.max_runtime
     }
 
     /// Returns how many parents must be done before the task can be taken.

@@ -1,13 +1,14 @@
 //! The tokens of puts: which puts a store remembers, so that they can be made again.
 //!
-//! A token has two rows of `index`: one by the token, with the task of the put, and one by time, so
-//! that the oldest are removed first. Invariant: a token has both rows or none. The task may be gone.
+//! A token has two rows of `index`: one by the token, with the task of the put, and one by the time at which it is
+//! forgotten, so that those which are over are found first. Invariant: a token has both rows or none. The task may be
+//! gone.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::keys;
 use crate::ledger::Ledger;
-use crate::limits::{IDEMPOTENCY_KEY_TIME, NEVER};
+use crate::limits::NEVER;
 use crate::record_error::RecordError;
 use crate::tables::{Reads, Rows, Table, Value};
 
@@ -15,8 +16,8 @@ use crate::tables::{Reads, Rows, Table, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a row")]
 pub struct RememberedPut {
-    /// The time of the put on the timeline.
-    pub time: u64,
+    /// Until when it is remembered, on the timeline.
+    pub until: u64,
     /// The id of its task, which may be gone.
     pub id: u64,
 }
@@ -25,7 +26,7 @@ impl RememberedPut {
     /// Returns whether the put is still remembered at this time.
     #[must_use]
     pub fn counts_at(self, now: u64) -> bool {
-        is_remembered(self.time, now)
+        self.until > now
     }
 }
 
@@ -33,7 +34,7 @@ impl RememberedPut {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "an answer")]
 pub struct OldTokens {
-    /// The time of the oldest token that is left; [`NEVER`] for none.
+    /// When the first token that is left is forgotten; [`NEVER`] for none.
     pub earliest: u64,
     /// All rows by time before this key are removed.
     pub next: Vec<u8>,
@@ -53,8 +54,8 @@ pub fn put_of_token<R: Reads>(
     Ok(row.map(|row| decode(&key, &row)).transpose()?)
 }
 
-/// Removes up to `limit` tokens, the oldest first, that are not remembered at `now`. `from` is the
-/// first key by time that may exist.
+/// Removes up to `limit` tokens that are not remembered at `now`, in the order of their ends. `from` is
+/// the first key by time that may exist.
 ///
 /// # Errors
 /// A row could not be read. Nothing is removed then.
@@ -70,19 +71,19 @@ pub fn remove_old_tokens<R: Rows>(
     let mut removed = Vec::new();
     for (key, _) in found {
         // A damaged key is left to `verify`.
-        let Ok((time, space, token)) = keys::split_token_by_time(&key) else {
+        let Ok((until, space, token)) = keys::split_token_by_time(&key) else {
             old.next = keys::after(&key);
             continue;
         };
-        if is_remembered(time, now) || removed.len() == limit {
-            old.earliest = time;
+        if until > now || removed.len() == limit {
+            old.earliest = until;
             break;
         }
         let by_token = keys::token(space, token);
         let row = rows.get(Table::Index, &by_token)?;
-        // A damaged row goes, too: its time is not known.
+        // A damaged row goes, too: its end is not known.
         let is_its_own = row.is_some_and(|row| {
-            decode(&by_token, &row).map_or(true, |remembered| remembered.time == time)
+            decode(&by_token, &row).map_or(true, |remembered| remembered.until == until)
         });
         old.next = keys::after(&key);
         removed.push((is_its_own.then_some(by_token), key));
@@ -106,36 +107,32 @@ impl<R: Rows> Ledger<'_, R> {
             None => self.rows.insert(Table::Index, key, value),
             Some(before) => {
                 self.rows.replace(Table::Index, key, value);
-                let by_time = keys::token_by_time(before.time, self.space, token);
+                let by_time = keys::token_by_time(before.until, self.space, token);
                 self.rows.remove(Table::Index, by_time);
             }
         }
-        let by_time = keys::token_by_time(put.time, self.space, token);
+        let by_time = keys::token_by_time(put.until, self.space, token);
         self.rows.insert(Table::Index, by_time, Value::default());
     }
 }
 
 /// Removes the row by time of a token whose other row a purge removes. A damaged row does not say its
-/// time.
+/// end.
 pub(crate) fn purge_token<R: Rows>(rows: &mut R, key: &[u8], row: &Value) -> Result<(), R::Error> {
     let (Ok((space, token)), Ok(put)) = (keys::split_token(key), decode(key, row)) else {
         return Ok(());
     };
-    let by_time = keys::token_by_time(put.time, space, token);
+    let by_time = keys::token_by_time(put.until, space, token);
     if rows.get(Table::Index, &by_time)?.is_some() {
         rows.remove(Table::Index, by_time);
     }
     Ok(())
 }
 
-fn is_remembered(time: u64, now: u64) -> bool {
-    time.saturating_add(IDEMPOTENCY_KEY_TIME) > now
-}
-
-/// The row of a token: the xxh3 of what follows, seeded with that of the key, then time and id.
+/// The row of a token: the xxh3 of what follows, seeded with that of the key, then end and id.
 fn encode(key: &[u8], put: RememberedPut) -> Value {
     let mut row = [0; 24];
-    row[8..16].copy_from_slice(&put.time.to_be_bytes());
+    row[8..16].copy_from_slice(&put.until.to_be_bytes());
     row[16..].copy_from_slice(&put.id.to_be_bytes());
     let sum = checksum(key, &row[8..]);
     row[..8].copy_from_slice(&sum);
@@ -145,9 +142,9 @@ fn encode(key: &[u8], put: RememberedPut) -> Value {
 pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<RememberedPut, RecordError> {
     let split = || {
         let (sum, rest) = row.split_first_chunk::<8>()?;
-        let (time, id) = rest.split_first_chunk::<8>()?;
+        let (until, id) = rest.split_first_chunk::<8>()?;
         let id = id.try_into().ok().filter(|_| *sum == checksum(key, rest))?;
-        Some(RememberedPut { time: u64::from_be_bytes(*time), id: u64::from_be_bytes(id) })
+        Some(RememberedPut { until: u64::from_be_bytes(*until), id: u64::from_be_bytes(id) })
     };
     split().ok_or_else(|| RecordError::new(0, "the row of the token of a put"))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::counts::Counts;
 use crate::index_rows::position_of;
 use crate::keys::{self, Position, Shelf};
+use crate::limits::DEFAULT_ORDER;
 use crate::record::{Record, check_body};
 use crate::record_error::RecordError;
 use crate::tables::{FIRST_PAGE, Reads, Row, Table, Value, next_limit};
@@ -257,7 +258,9 @@ impl<R: Reads> RowVerifier<'_, R> {
     ) -> Result<Option<Position>, R::Error> {
         let pointer = self.rows.get(Table::Places, &keys::by_id(tube.space, id))?;
         Ok(match pointer {
-            None => Some(Position { shelf: Shelf::Ready, order: 0, id, sub: "".into() }),
+            None => {
+                Some(Position { shelf: Shelf::Ready, order: DEFAULT_ORDER, id, sub: "".into() })
+            }
             Some(pointer) => Position::from_pointer(id, &pointer).ok(),
         })
     }

@@ -17,7 +17,7 @@ impl<R: Reads> RowVerifier<'_, R> {
             self.report(tube.space, format_args!("the row of the token {token:?} is damaged"));
             return Ok(());
         };
-        let by_time = keys::token_by_time(put.time, space, token);
+        let by_time = keys::token_by_time(put.until, space, token);
         if self.rows.get(Table::Index, &by_time)?.is_none() {
             self.report(tube.space, format_args!("the token {token:?} has no row by time"));
         }
@@ -26,7 +26,7 @@ impl<R: Reads> RowVerifier<'_, R> {
 
     /// The row of a token by time.
     pub(crate) fn token_by_time(&mut self, key: &[u8]) -> Result<(), R::Error> {
-        let Ok((time, space, token)) = keys::split_token_by_time(key) else {
+        let Ok((until, space, token)) = keys::split_token_by_time(key) else {
             self.unreadable_token();
             return Ok(());
         };
@@ -34,7 +34,7 @@ impl<R: Reads> RowVerifier<'_, R> {
         let key = keys::token(space, token);
         let put = self.rows.get(Table::Index, &key)?.map(|row| decode(&key, &row));
         // A damaged row is a finding of its own.
-        let is_stray = put.is_none_or(|put| put.is_ok_and(|put| put.time != time));
+        let is_stray = put.is_none_or(|put| put.is_ok_and(|put| put.until != until));
         if is_stray {
             self.report(
                 tube.space,

@@ -190,6 +190,12 @@ fn header_with_more_has_its_recorded_bytes() {
             "fc00800200010131015afb2c010100010501060107030108010109010a010b0c02076e696768746c79046d61696c010d010e",
         ),
         (More { has_steps: true, ..More::default() }, "fc00000100"),
+        (More { max_runtime: Some(300), ..More::default() }, "fc00000400fb2c01"),
+        (More { max_runtime: Some(NEVER), ..More::default() }, "fc00000400fdffffffffffffffff"),
+        (
+            More { open_parents: 3, done_parents: 2, failed_parents: 1, ..More::default() },
+            "fc80001800030201",
+        ),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -240,8 +246,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(WITH_MORE, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0xfc, 0, 0, 4, 0, 0])), newer("field 18"));
-    assert_eq!(refusal(fields(&[0xfc, 1, 8, 4, 0, 5, 0])), newer("field 18"));
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 0x20, 0, 0])), newer("field 21"));
+    assert_eq!(refusal(fields(&[0xfc, 1, 8, 0x20, 0, 5, 0])), newer("field 21"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
@@ -293,6 +299,7 @@ fn largest_header_decodes() {
     let more = More {
         history: Some(StoredEntries { total: 1 << 62, count: 1000 }),
         max_attempts: Some(u32::MAX),
+        max_runtime: Some(u64::MAX),
         forgiven: u32::MAX,
         group: Some("g".repeat(FAILURE_GROUP_MAX).into()),
         ended: Some(u64::MAX),
@@ -314,6 +321,8 @@ fn largest_header_decodes() {
             ..cron()
         })),
         has_steps: true,
+        done_parents: u32::MAX,
+        failed_parents: u32::MAX,
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {

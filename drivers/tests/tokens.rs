@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use common::{Memory, ledger};
 use tubewell_drivers::{
-    Counts, HeadCache, IDEMPOTENCY_KEY_TIME, NEVER, RememberedPut, Rows, Table, TubeTotals, keys,
-    purge_slice, put_of_token, remove_old_tokens, verify_rows,
+    Counts, HeadCache, NEVER, RememberedPut, Rows, Table, TubeTotals, keys, purge_slice,
+    put_of_token, remove_old_tokens, verify_rows,
 };
 
 const SPACE: u32 = 7;
@@ -23,12 +23,12 @@ fn remember(rows: &mut Memory, space: u32, token: &str, put: RememberedPut) {
     ledger(rows, (space, false), &mut counts, &mut head_cache).remember_put(token, before, put);
 }
 
-/// Tokens in two spaces, at the times 0 to 9.
+/// Tokens in two spaces, which are remembered until the times 0 to 9.
 fn ten() -> Memory {
     let mut rows = Memory::default();
     for n in 0..10 {
         let space = if n % 2 == 0 { SPACE } else { OTHER };
-        remember(&mut rows, space, &format!("t{n}"), RememberedPut { time: n, id: 100 + n });
+        remember(&mut rows, space, &format!("t{n}"), RememberedPut { until: n, id: 100 + n });
     }
     rows
 }
@@ -48,16 +48,14 @@ fn findings(rows: &Memory, purges: &[u32]) -> Vec<String> {
 #[test]
 fn token_is_found_in_its_space_only() {
     let mut rows = ten();
-    let put = RememberedPut { time: 4, id: 104 };
+    let put = RememberedPut { until: 4, id: 104 };
     assert_eq!(put_of_token(&mut rows, SPACE, "t4"), Ok(Some(put)));
-    assert!(
-        put.counts_at(4 + IDEMPOTENCY_KEY_TIME - 1) && !put.counts_at(4 + IDEMPOTENCY_KEY_TIME)
-    );
-    assert!(RememberedPut { time: NEVER - 1, id: 0 }.counts_at(NEVER - 1));
+    assert!(put.counts_at(3) && !put.counts_at(4));
+    assert!(RememberedPut { until: NEVER, id: 0 }.counts_at(NEVER - 1));
     assert_eq!(put_of_token(&mut rows, OTHER, "t4"), Ok(None));
     assert_eq!(put_of_token(&mut rows, SPACE, "t"), Ok(None));
     // A later put has one row by time, too.
-    let put = RememberedPut { time: 20, id: 200 };
+    let put = RememberedPut { until: 20, id: 200 };
     remember(&mut rows, SPACE, "t4", put);
     assert_eq!(put_of_token(&mut rows, SPACE, "t4"), Ok(Some(put)));
     assert_eq!((rows.0.len(), findings(&rows, &[])), (20, vec![]));
@@ -67,9 +65,9 @@ fn token_is_found_in_its_space_only() {
 fn old_tokens_are_removed_from_the_front_a_few_at_a_time() {
     let mut rows = ten();
     let (mut from, mut left) = (Vec::new(), Vec::new());
-    // Those of the times 0 to 5 are over.
+    // Those until the times 0 to 5 are over.
     for _ in 0..5 {
-        let old = remove_old_tokens(&mut rows, &from, 5 + IDEMPOTENCY_KEY_TIME, 2).unwrap();
+        let old = remove_old_tokens(&mut rows, &from, 5, 2).unwrap();
         assert!(old.next >= from);
         from = old.next;
         left.push((rows.0.len(), old.earliest));
@@ -89,7 +87,7 @@ fn stray_rows_by_time_are_removed_alone() {
     rows.insert(Table::Index, keys::token_by_time(1, SPACE, "none"), [][..].into());
     rows.insert(Table::Index, b"O short".to_vec(), [][..].into());
     assert_eq!(findings(&rows, &[]).len(), 3);
-    let old = remove_old_tokens(&mut rows, &[], 1 + IDEMPOTENCY_KEY_TIME, 9).unwrap();
+    let old = remove_old_tokens(&mut rows, &[], 1, 9).unwrap();
     assert_eq!((old.earliest, rows.0.len()), (2, 17));
     assert!(put_of_token(&mut rows, SPACE, "t4").unwrap().is_some());
 }
@@ -113,7 +111,7 @@ fn damaged_row_is_not_returned_and_is_removed_when_it_is_old() {
             findings(&rows, &[]),
             ["tube \"seven\": the row of the token \"t4\" is damaged"]
         );
-        remove_old_tokens(&mut rows, &[], 9 + IDEMPOTENCY_KEY_TIME, 10).unwrap();
+        remove_old_tokens(&mut rows, &[], 9, 10).unwrap();
         assert!(rows.0.is_empty());
     }
 }

@@ -86,7 +86,7 @@ impl Store {
     }
 
     fn parents_of(&mut self, child: u64) -> usize {
-        parents(&mut self.rows, child, 9).unwrap().len()
+        parents(&mut self.rows, child, None, 9).unwrap().len()
     }
 
     fn findings(&self) -> Vec<String> {
@@ -251,7 +251,7 @@ fn unreadable_edges_are_found_and_refused() {
         rows.replace(Table::Index, keys::child_edge(parent, child), [1][..].into());
         rows.replace(Table::Index, keys::parent_edge(child, parent), [1][..].into());
         assert!(children(&mut rows, parent, None, 9).is_err());
-        assert!(parents(&mut rows, child, 9).is_err());
+        assert!(parents(&mut rows, child, None, 9).is_err());
         assert!(edge(&mut rows, child, parent).is_err());
     }
     for kind in [keys::CHILD, keys::PARENT] {

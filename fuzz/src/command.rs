@@ -163,7 +163,7 @@ fn built_line(u: &mut Unstructured<'_>) -> Result<()> {
     let put = input::json_line(line.as_bytes()).unwrap().unwrap();
     let Ok((info, body)) = put_and_peek(put) else { return Ok(()) };
     assert_eq!(body, data.as_bytes(), "{line}");
-    assert_eq!(info.priority, priority.unwrap_or(0), "{line}");
+    assert_eq!(info.priority, priority.unwrap_or(tubewell::DEFAULT_PRIORITY), "{line}");
     assert_eq!(info.sub_queue.as_deref(), sub_queue, "{line}");
     let millis = Duration::from_millis;
     assert_eq!(info.due_in, (delay > 0).then_some(millis(delay)), "{line}");

@@ -18,7 +18,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell::{Durability, Store, StoreOptions};
 
 use crate::disk::Disk;
-use crate::model::reference::{Cause, Micros, NEVER, Stage};
+use crate::model::reference::{Cause, DEFAULT_PRIORITY, Micros, NEVER, Stage};
 use crate::model::steps::{
     Action, Among, ByClaim, ById, CLIENTS, Choice, ClockMove, Group, Pick, Setup, Step, TOKENS,
     TaskTemplate,
@@ -200,13 +200,18 @@ impl Source<'_> {
         Ok(Choice(high << (usize::BITS - 8)))
     }
 
+    /// Around the default.
+    fn priority(&mut self) -> Result<u32> {
+        self.0.int_in_range(DEFAULT_PRIORITY - 2..=DEFAULT_PRIORITY + 1)
+    }
+
     fn task_template(&mut self) -> Result<TaskTemplate> {
         if self.once_in(3)? {
             return Ok(TaskTemplate::default());
         }
         let mut template = TaskTemplate {
             size: *self.0.choose(&SIZES)?,
-            priority: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
+            priority: self.maybe(2, Self::priority)?,
             ttl: self.maybe(3, Self::span)?,
             ttr: self.maybe(3, Self::span)?,
             delay: *self.0.choose(&[0, 0, 0, MS, 2 * MS, 7 * MS])?,

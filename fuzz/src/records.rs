@@ -170,6 +170,9 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         spawned_by: (number & 16 != 0).then_some((number.into(), 1, u64::from(number) << 20)),
         recur: (number & 32 != 0).then(|| Arc::new(recur(number))),
         has_steps: number % 251 % 9 > 4,
+        max_runtime: (number % 251 % 7 > 4).then_some(u64::from(number) << 20),
+        done_parents: number >> 20,
+        failed_parents: number >> 24,
     })
 }
 

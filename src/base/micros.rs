@@ -15,6 +15,11 @@ pub(crate) fn duration(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
+/// As [`duration`], of a limit: [`Duration::MAX`] is without one.
+pub(crate) fn limit(micros: u64) -> Duration {
+    if micros == u64::MAX { Duration::MAX } else { duration(micros) }
+}
+
 /// A limit of a wait; `None` without one, for [`Duration::MAX`] and all that is as good as endless.
 pub(crate) fn within(timeout: Duration) -> Option<Duration> {
     Some(timeout).filter(|timeout| micros_ceil(*timeout) < u64::MAX)

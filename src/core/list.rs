@@ -14,16 +14,18 @@ pub(crate) use crate::core::claims::{
 pub(crate) use crate::core::days::{Days, FailedOn};
 pub(crate) use crate::core::gates::{Pause, PauseUntil};
 pub(crate) use crate::core::limits::{AllLimits, PauseSubQueue, PausedSubQueues, SetLimit};
-pub(crate) use crate::core::parents::{AddParents, Children, Join, Parents, RemoveParents};
+pub(crate) use crate::core::parents::{
+    AddParents, Children, CountParents, Join, Parents, RemoveParents,
+};
 pub(crate) use crate::core::schedules::{
     ChangeSchedule, FindSchedule, ListSchedules, RemoveSchedule, SetSchedule,
 };
 use crate::core::state::ClaimKey;
 pub(crate) use crate::core::verbs::{
-    Ack, AddTags, AllCounts, Bury, ByKey, CancelTask, Checkpoint, CountsOf, Delete, EditTasks,
-    EndClaims, EndTask, EndingOf, Find, Forget, Groups, HistoryOf, Kick, Limit, List, ListBodies,
-    ListInStore, Log, LogHeld, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep, Release,
-    RemoveTags, Renew, Requeue, Resolve, Revoke, SetPriority, Sleep, Snooze, Spawn, Steps,
+    Ack, AddTags, AllCounts, Bury, ByKey, CancelTask, Checkpoint, CountsOf, Delete, DeleteTasks,
+    EditTasks, EndClaims, EndTask, EndingOf, Find, Forget, Groups, HistoryOf, Kick, Limit, List,
+    ListBodies, ListInStore, Log, LogHeld, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep,
+    Release, RemoveTags, Renew, Requeue, Resolve, Revoke, SetPriority, Sleep, Snooze, Spawn, Steps,
     StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
 };
 pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
@@ -95,10 +97,10 @@ pub(in crate::core) trait SeeVerb {
 }
 
 verbs! {
-    in store: AllCounts, AllLimits, ByKey, CreateTube, DescribeSession, DropClaim, DropTube, Find,
+    in store: AllCounts, AllLimits, ByKey, CreateTube, DeleteTasks, DescribeSession, DropClaim, DropTube, Find,
         FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
     in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children,
-        ClaimOf, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, FindSchedule, Forget, Groups,
+        ClaimOf, CountParents, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, FindSchedule, Forget, Groups,
         HistoryOf, InfoOf, IsTimed, Kick, List, ListBodies, ListSchedules, Log, OwnerOf,
         Parents, Pause, PauseSubQueue, PauseUntil, PausedSubQueues, Peek, PeekReady,
         PutAndWait, PutMany, PutOrWait, PutTask, RemoveParents, RemoveSchedule, RemoveTags,

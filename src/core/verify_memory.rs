@@ -133,11 +133,16 @@ impl Core {
 
     fn check_tubes(&self, findings: &mut Vec<String>) {
         for (number, tube) in self.tubes.iter() {
-            let claims = self.claims.values().filter(|claim| claim.tube == number).count();
+            let of_tube = || self.claims.values().filter(|claim| claim.tube == number);
+            let (claims, overdue) =
+                (of_tube().count(), of_tube().filter(|it| it.is_overdue).count());
             let mut report =
                 |what: &str| findings.push(format!("tube {:?}: {what}", tube.definition.name));
             if claims != tube.taken.len() {
                 report("the number of taken tasks differs from the number of claims");
+            }
+            if tube.visible.tasks.overdue != overdue as u64 {
+                report("the number of overdue tasks differs from the number of overdue claims");
             }
             // The counts may differ by changes that are not yet visible.
             let (visible, stored) = (&tube.visible.tasks, &tube.counts);

@@ -30,6 +30,10 @@ use reader::Reader;
 /// One item that [`StoreOptions::salvage`](crate::StoreOptions::salvage) returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most items are tasks, and a caller has one at a time"
+)]
 pub enum Salvaged {
     /// A tube. Its tasks follow, before the next tube.
     Tube(SalvagedTube),

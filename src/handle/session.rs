@@ -120,7 +120,8 @@ impl<M: Mode> Session<M> {
     /// `worker` or `window`, and any text about it, such as its version in JSON. Replaces what it
     /// said before.
     ///
-    /// A described session is listed also while it has no claim, until it ends. Only memory
+    /// A described session is listed also while it has no claim, until it ends or
+    /// [withdraws](Session::undescribe) its description. Only memory
     /// changes, and the call does not block. The label of the session is given by
     /// [`Store::session`](crate::Store::session).
     ///
@@ -142,8 +143,36 @@ impl<M: Mode> Session<M> {
     /// ```
     #[doc(alias = "register")]
     pub fn describe(&self, kind: &str, metadata: &str) -> M::Answer<()> {
-        let about = About { kind: kind.into(), metadata: metadata.into() };
+        let about = Some(About { kind: kind.into(), metadata: metadata.into() });
         self.make(DescribeSession { id: self.0.id, about })
+    }
+
+    /// Withdraws what this session has said of itself, as if it had never called
+    /// [`describe`](Session::describe): it is listed by [`Store::owners`](crate::Store::owners) only while it
+    /// has claims, without kind and metadata. Its label, its claims and its waits stay. Does nothing if the
+    /// session has no description.
+    ///
+    /// Only memory changes, and the call does not block.
+    ///
+    /// # Errors
+    /// [`SessionEnded`](crate::Error::SessionEnded); [`Closed`](crate::Error::Closed). Nothing
+    /// changed.
+    ///
+    /// # Example
+    /// ```
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// let window = store.session("editor")?;
+    /// window.describe("window", "")?;
+    /// assert_eq!(store.owners()?.len(), 1);
+    /// window.undescribe()?; // it works on nothing any more, and stays open
+    /// assert_eq!(store.owners()?, []);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "unregister")]
+    #[doc(alias = "withdraw")]
+    pub fn undescribe(&self) -> M::Answer<()> {
+        self.make(DescribeSession { id: self.0.id, about: None })
     }
 
     /// A handle of the same session whose calls return a [`Ticket`](crate::Ticket) and block no thread, as do

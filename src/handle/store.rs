@@ -7,6 +7,7 @@ mod keys;
 mod labels;
 mod limits;
 mod options;
+mod selected;
 mod sessions;
 
 use std::marker::PhantomData;

@@ -10,7 +10,8 @@ use redb::{
     ReadTransaction, Table, TableDefinition, TableError, Value,
 };
 
-use crate::core::{Buffer, CallsSoFar, EndRequest, TransactionCall};
+use crate::core::verb::TubeName;
+use crate::core::{Buffer, CallsSoFar, Core, EndRequest, TransactionCall};
 use crate::handle::job_notes::{EndedInTransaction, JobNotes};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::StoreInner;
@@ -317,6 +318,53 @@ impl Transaction<'_> {
         for (id, into) in (first..).zip(puts) {
             self.add(TransactionCall::Put { id, into });
         }
+        Ok(())
+    }
+
+    /// Deletes a task of this tube with the commit, in any state and whichever session has taken it, as
+    /// [`Tube::delete`] does.
+    ///
+    /// If the transaction fails, the task is there as before, and a claim on it stands. The
+    /// [key](crate::Put::key) of the task and its place in a full tube are free after the commit, and not for
+    /// a put of the same transaction.
+    ///
+    /// # Errors
+    /// Nothing of it is part of the transaction. [`NotFound`](Error::NotFound): the tube has no such task, or
+    /// this transaction ends its claim or deletes it already. [`HasDependents`](Error::HasDependents): other
+    /// tasks wait for it. [`Invalid`](Error::Invalid): the tube is temporary, or of another store; the task
+    /// waits for others, or is a schedule. [`StoreAdmin::delete`](crate::expert::StoreAdmin::delete) deletes
+    /// such tasks, with a commit of its own.
+    ///
+    /// # Example: an account is closed, and its reminder is not needed
+    /// ```
+    /// use tubewell::redb::TableDefinition;
+    /// use tubewell::{Result, Store};
+    ///
+    /// const REMINDERS: TableDefinition<&str, u64> = TableDefinition::new("reminders");
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.tube("mails")?;
+    /// store.transact(|tx| -> Result<()> {
+    ///     let id = tx.put(&mails, "dear ann")?;
+    ///     tx.open_table(REMINDERS)?.insert("ann", id)?;
+    ///     Ok(())
+    /// })?;
+    /// store.transact(|tx| -> Result<()> {
+    ///     let mut reminders = tx.open_table(REMINDERS)?;
+    ///     if let Some(id) = reminders.remove("ann")? {
+    ///         tx.delete(&mails, id.value())?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(mails.statistics()?.tasks.total, 0);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn delete<T>(&self, tube: &Tube<T>, id: u64) -> Result<()> {
+        self.check_store(tube.handle())?;
+        let of = TubeName::from(tube.head());
+        let check = |core: &mut Core| core.check_transaction_delete(&of, id, &self.so_far.borrow());
+        self.store.inner()?.run(check)?;
+        self.add(TransactionCall::Delete { of, id });
         Ok(())
     }
 

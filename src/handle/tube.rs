@@ -1,6 +1,7 @@
 //! The handle of a tube, and its calls.
 
 mod admin;
+mod before_put;
 mod edits;
 mod gates;
 mod history;
@@ -38,6 +39,7 @@ use crate::handle::mode::Call;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::runtime::when_full::WhenFull;
 use crate::values::body::Coder;
+use crate::values::put::BeforePut;
 use crate::values::statistics::Statistics;
 use crate::{Async, Blocking, Bytes, Error, Mode, Result, SessionId};
 
@@ -93,6 +95,7 @@ pub struct Tube<T: 'static = Bytes, M: Mode = Blocking> {
     head: TubeHead,
     coder: Coder<T>,
     when_full: WhenFull,
+    before_put: Option<BeforePut>,
     mode: PhantomData<fn() -> M>,
 }
 
@@ -129,6 +132,7 @@ impl<M: Mode> Tube<Bytes, M> {
             head,
             coder: Coder::BYTES,
             when_full: WhenFull::Wait,
+            before_put: None,
             mode: PhantomData,
         }
     }

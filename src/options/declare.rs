@@ -12,7 +12,7 @@ use super::times::{limited, whole};
 use super::value::OptionValue::{self, Number, Without};
 use super::value::{InEffect, Value, given, value_or};
 use crate::events::Callback;
-use crate::{Backoff, Counting, Durability, Error, Keep, Rate, Result};
+use crate::{Backoff, Counting, DEFAULT_PRIORITY, Durability, Error, Keep, Rate, Result};
 
 /// A name and a refusal that an entry may override: the first of the given ones.
 macro_rules! first {
@@ -27,6 +27,7 @@ macro_rules! declare {
         $name:ident($value:ident: $given:ty) -> $in_effect:ty {
             $(#[$info:meta])*
             $(or $or:expr,)?
+            $(default $default:expr,)?
             $(named $named:literal,)?
             $(in_effect $kept:expr,)?
             $(check $check:expr,)?
@@ -99,7 +100,7 @@ macro_rules! declare {
 
         /// The options of a tube as they are in effect, and its pause. What acts on an option reads it
         /// here. Times are whole microseconds.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Debug, PartialEq, Eq)]
         pub(crate) struct Policies {
             $(pub(crate) $name: $in_effect,)*
             /// Until when no task may be taken, on the timeline; `NEVER` without an end. It is a state
@@ -192,13 +193,21 @@ macro_rules! declare {
             }
         }
 
+        /// The options of a tube for which none is given.
+        impl Default for Policies {
+            fn default() -> Policies {
+                Policies::in_effect(&TubeOptions::new())
+            }
+        }
+
         impl Policies {
             /// The options in effect where these are given, without a look at the limits.
             pub(super) fn in_effect(options: &TubeOptions) -> Policies {
                 Policies {
-                    $($name: options.$name.flatten().map_or_else(Default::default, |$value| {
-                        first!($($kept,)? Into::<$in_effect>::into($value))
-                    }),)*
+                    $($name: match options.$name.flatten() {
+                        Some($value) => first!($($kept,)? Into::<$in_effect>::into($value)),
+                        None => first!($($default,)? Default::default()),
+                    },)*
                     paused: None,
                 }
             }
@@ -214,7 +223,10 @@ macro_rules! declare {
             /// The options that are not the default.
             pub(super) fn to_options(&self) -> TubeOptions {
                 TubeOptions {
-                    $($name: InEffect::given(self.$name).map(Some),)*
+                    $($name: {
+                        let default = first!($($default,)? Default::default());
+                        InEffect::given(self.$name, default).map(Some)
+                    },)*
                     ..TubeOptions::default()
                 }
             }

@@ -4,8 +4,8 @@
 //! that it takes, and the field of [`TubeInfo`](crate::TubeInfo): the value in effect. It has, in this
 //! order and as far as they are needed:
 //!
-//! * `or`: what the lack of a value means, which is the default. Without it the default of the type is
-//!   the default of the option.
+//! * `or`: what the lack of a value means, which is the default.
+//! * `default`: the default, if it is a value and not that of the type.
 //! * `named`: how [`TubeDiffers`](crate::Error::TubeDiffers) calls it, if not by its name.
 //! * `in_effect`: the value in effect, which is the one that the file keeps, if it is not the given one.
 //! * `check`: which values are refused, when they are given and when they are read.
@@ -62,10 +62,12 @@ macro_rules! tube_options {
         in_effect limited(ttr),
         needs timed "a ttr",
     }
-    /// The priority of tasks that are put without one. Default: 0, the most urgent. Timed drivers
-    /// only.
+    /// The priority of tasks that are put without one. Default: [`DEFAULT_PRIORITY`](crate::DEFAULT_PRIORITY),
+    /// 100, so that a task can be more urgent than the others, or less. 0 is the most urgent. Timed
+    /// drivers only.
     priority(priority: u32) -> u32 {
         /// The priority of tasks that are put without one.
+        default DEFAULT_PRIORITY,
         named "priority",
         needs timed "a priority",
     }
@@ -74,6 +76,7 @@ macro_rules! tube_options {
     ///
     /// The claim of a worker that renews it for ever, although the work makes no progress, ends
     /// then, and the task is ready again. `max_runtime` must be above zero.
+    /// [`Put::max_runtime`](crate::Put::max_runtime) overrides it for a task.
     ///
     /// # Example
     /// ```

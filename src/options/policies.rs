@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::base::codec::{decode_row, encode_row};
     use crate::options::OptionValue;
-    use crate::{Backoff, Counting, Durability, Keep, Rate};
+    use crate::{Backoff, Counting, DEFAULT_PRIORITY, Durability, Keep, Rate};
 
     const ALL: Traits = Traits { timed: true, sub_queued: true, bounded: true };
     const NONE: Traits = Traits { timed: false, sub_queued: false, bounded: false };
@@ -117,7 +117,7 @@ mod tests {
         for (one, text) in [
             (options().ttl(second), "ttl: 1s, not unlimited"),
             (options().ttr(second), "ttr: 1s, not unlimited"),
-            (options().priority(5), "priority: 5, not 0"),
+            (options().priority(5), "priority: 5, not 100"),
             (options().capacity(5), "capacity: 5, not 0"),
             (options().temporary(true), "option temporary: true, not false"),
             (options().durability(Durability::Flush), "durability: flush, not the store's"),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn row_with_an_unknown_option_or_one_outside_its_limits_is_damaged() {
         let row = |number: u8, value: u8| {
-            let fixed = (NEVER, NEVER, 0_u32, 0_u64, false, None::<u64>);
+            let fixed = (NEVER, NEVER, DEFAULT_PRIORITY, 0_u64, false, None::<u64>);
             decode_row::<Policies>(&encode_row(&(fixed, vec![(number, value)])))
         };
         assert_eq!(row(14, 30), Some(of(&TubeOptions::new().metrics(30))));

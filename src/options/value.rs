@@ -154,7 +154,7 @@ pub(super) trait InEffect: Copy {
     type Given: Value;
 
     /// The given value that leads to this one; `None` for the default.
-    fn given(self) -> Option<Self::Given>;
+    fn given(self, default: Self) -> Option<Self::Given>;
 
     fn value(self) -> Option<OptionValue>;
 }
@@ -162,7 +162,7 @@ pub(super) trait InEffect: Copy {
 impl<T: Value + Copy> InEffect for Option<T> {
     type Given = T;
 
-    fn given(self) -> Option<T> {
+    fn given(self, _: Option<T>) -> Option<T> {
         self
     }
 
@@ -176,8 +176,8 @@ macro_rules! always_there {
         impl InEffect for $type {
             type Given = $type;
 
-            fn given(self) -> Option<$type> {
-                Some(self).filter(|value| *value != <$type>::default())
+            fn given(self, default: $type) -> Option<$type> {
+                Some(self).filter(|value| *value != default)
             }
 
             fn value(self) -> Option<OptionValue> {

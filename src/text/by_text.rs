@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
 
 use crate::values::date::Date;
+use crate::values::ending::FailureKind;
 use crate::values::step::StepKind;
 use crate::{
     Backoff, ClaimToken, Counting, Cursor, Durability, Error, EventKind, Keep, Missed, OnKey,
@@ -48,6 +49,7 @@ by_text! {
     TaskState: "the name of a state",
     StepKind: "the name of a kind of step",
     EventKind: "the name of an event kind",
+    FailureKind: "the name of a kind of failure",
     Durability: "a durability, as flush, write(50ms) or relaxed(50ms)",
     SessionId: "a session id of 32 hexadecimal digits",
     ClaimToken: "the token of a parked claim",

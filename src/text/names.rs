@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use super::quoted;
+use crate::values::ending::FailureKind;
 use crate::values::step::StepKind;
 use crate::{Counting, Error, EventKind, OnKey, OnParent, Overlap, Result, TaskState};
 
@@ -92,6 +93,17 @@ names! {
 }
 
 names! {
+    /// The name of the kind in lower case, such as `reported`. It is also its text.
+    pub FailureKind, "a kind of failure":
+    Reported "reported",
+    Call "call",
+    Expired "expired",
+    Lost "lost",
+    Released "released",
+    Parent "parent",
+}
+
+names! {
     pub(crate) StepKind, "a kind of step":
     Value "value",
     Spawned "spawned",
@@ -137,6 +149,7 @@ mod tests {
     fn values_are_parsed_from_their_names_only() {
         TaskState::NAMED.iter().copied().for_each(assert_round_trip);
         EventKind::NAMED.iter().copied().for_each(assert_round_trip);
+        FailureKind::NAMED.iter().copied().for_each(assert_round_trip);
         StepKind::NAMED.iter().copied().for_each(assert_round_trip);
         OnParent::NAMED.iter().copied().for_each(assert_round_trip);
         OnKey::NAMED.iter().copied().for_each(assert_round_trip);
@@ -171,6 +184,8 @@ mod tests {
              bury kick delete ttl ttr delay block unblock resolve forget schedule spawn advance move \
              update log step";
         assert_eq!(names(EventKind::NAMED), kinds);
+        let failures = "reported call expired lost released parent";
+        assert_eq!(names(FailureKind::NAMED), failures);
         assert_eq!(names(StepKind::NAMED), "value spawned sleep join");
         assert_eq!(names(OnParent::NAMED), "wait release bury");
         assert_eq!(names(OnKey::NAMED), "reject keep replace");

@@ -92,6 +92,9 @@ fn no_result(how: &str) -> Error {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct LastFailure {
+    /// How it came about.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub kind: FailureKind,
     /// The group. Where no worker reported a failure, it is `expired` (its time elapsed), `released`
     /// (released by its worker) or `lost` (the process or the session of its worker ended).
     pub group: String,
@@ -106,7 +109,7 @@ pub struct LastFailure {
 }
 
 impl LastFailure {
-    /// A failure of this attempt, without an owner, recorded now: for
+    /// A failure of this attempt that was reported, without an owner, recorded now: for
     /// [`Restore::failure`](crate::expert::Restore::failure). The fields can be set.
     ///
     /// # Example
@@ -121,7 +124,51 @@ impl LastFailure {
     #[must_use]
     pub fn new(group: impl Into<String>, message: impl Into<String>, attempt: u32) -> LastFailure {
         let (group, message) = (group.into(), message.into());
-        LastFailure { group, message, attempt, owner: None, ago: Duration::ZERO }
+        let (kind, owner, ago) = (FailureKind::Reported, None, Duration::ZERO);
+        LastFailure { kind, group, message, attempt, owner, ago }
+    }
+}
+
+/// How a [failure](LastFailure) came about; for a buried task also how it was buried
+/// ([`TaskInfo::buried_by`](crate::TaskInfo::buried_by)).
+///
+/// Its text is the name of the kind in lower case, such as `reported`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// The holder of the task reported that the attempt had failed. A task that is buried by it had no
+    /// attempt left.
+    #[default]
+    Reported,
+    /// A call buried the task, whatever attempts were left: its holder, an administrator, or the library
+    /// itself if a body cannot be decoded.
+    Call,
+    /// In the last attempt the time of the claim elapsed: its ttr, its `max_runtime`, or the time for which
+    /// it was parked.
+    Expired,
+    /// The last attempt was lost: the session, the process or the store of the holder ended.
+    Lost,
+    /// The holder released the task in the last attempt.
+    Released,
+    /// A task that it waits for was buried or removed; see [`OnParent`](crate::OnParent).
+    Parent,
+}
+
+impl FailureKind {
+    /// The number of the kind in a stored failure.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            FailureKind::Reported => 0,
+            FailureKind::Call => 1,
+            FailureKind::Expired => 2,
+            FailureKind::Lost => 3,
+            FailureKind::Released => 4,
+            FailureKind::Parent => 5,
+        }
+    }
+
+    pub(crate) fn from_number(number: u8) -> Option<FailureKind> {
+        FailureKind::NAMED.iter().copied().find(|kind| kind.number() == number)
     }
 }
 

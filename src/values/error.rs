@@ -95,11 +95,11 @@ pub enum Error {
         /// Its state.
         state: crate::TaskState,
     },
-    /// Other tasks wait for this task, so that it cannot be deleted, or moved if they are more than
-    /// 10,000. It is unchanged.
+    /// Other tasks wait for this task, so that it cannot be deleted without them, or moved if they are more
+    /// than 10,000. It is unchanged.
     #[error(
-        "{count} tasks wait for task {id}, so it cannot be deleted or moved; remove it from their \
-         parents, or resolve it"
+        "{count} tasks wait for task {id}, so it cannot be deleted or moved; delete them with it, \
+         remove it from their parents, or resolve it"
     )]
     HasDependents {
         /// The id of the task.

@@ -29,6 +29,7 @@ pub(crate) const IDS_MAX: usize = 10_000;
 /// | [`Query::list`](crate::Query::list), [`Query::tasks`](crate::Query::tasks) | `state`, `tag`, `group`, `owner`, `sub_queue`, `newest_first`, `soonest_first` |
 /// | [`Store::list`](crate::Store::list) | the same, and `tube`; needs a `tube` or a `tag`, and a `tube` with `soonest_first` |
 /// | [`Admin::delete`](crate::Admin::delete), [`Admin::kick`](crate::Admin::kick), [`Admin::move_to`](crate::Admin::move_to) | `ids`, `state`, `tag`, `group`, `limit` |
+/// | [`StoreAdmin::delete`](crate::expert::StoreAdmin::delete), [`StoreAdmin::kick`](crate::expert::StoreAdmin::kick) | the same, and `tube`, with several values; a delete of `ids` has no `limit` |
 /// | [`Admin::release`](crate::Admin::release), [`Admin::revoke`](crate::Admin::revoke) | `ids`, `state`, `tag`, `owner`, `limit` |
 /// | [`testing::expect`](crate::testing::expect) | those of [`Query::list`](crate::Query::list), `ids`, `key` |
 /// | [`Store::events`](crate::Store::events) | `tube`, `key`, `owner`, `tag`, `kinds`, each with several values |
@@ -282,6 +283,11 @@ impl Filter {
         self.tubes.first().map(|name| &**name)
     }
 
+    /// The wanted tubes, and the other conditions.
+    pub(crate) fn split_tubes(mut self) -> (Vec<Arc<str>>, Filter) {
+        (std::mem::take(&mut self.tubes), self)
+    }
+
     /// The wanted tag, in a checked filter of tasks.
     pub(crate) fn wanted_tag(&self) -> Option<&str> {
         self.tags.first().map(|tag| &**tag)
@@ -341,6 +347,12 @@ impl Filter {
                  removes all tasks",
             ));
         }
+        self.check_can_meet()
+    }
+
+    /// Refuses what a delete of chosen tasks of any tubes cannot use besides their ids.
+    pub(crate) fn check_delete_of_ids(&self) -> Result<()> {
+        self.check_uses("a delete of ids in a store", &["state", "tag", "group"])?;
         self.check_can_meet()
     }
 
@@ -412,12 +424,7 @@ impl Filter {
     /// Refuses conditions that a call on tasks does not use, and several values of one.
     fn check_uses(&self, call: &str, used: &[&str]) -> Result<()> {
         self.check_used(call, used)?;
-        if let Some(ids) = self.ids.as_ref().filter(|ids| ids.len() > IDS_MAX) {
-            return Err(Error::invalid(format!(
-                "a filter has at most {IDS_MAX} ids, and this one has {}; split them",
-                ids.len()
-            )));
-        }
+        check_count(self.ids.as_ref().map_or(0, BTreeSet::len))?;
         let fields = [("tube", &self.tubes), ("owner", &self.owners), ("tag", &self.tags)];
         match fields.into_iter().find(|(_, values)| values.len() > 1) {
             Some((name, values)) => Err(Error::invalid(format!(
@@ -484,6 +491,16 @@ const LISTED: [&str; 7] =
 
 /// The conditions that a delete, a kick or a move uses.
 const SELECTED: [&str; 5] = ["ids", "state", "tag", "group", "limit"];
+
+/// Refuses more ids than a filter has.
+pub(crate) fn check_count(ids: usize) -> Result<()> {
+    if ids <= IDS_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a filter has at most {IDS_MAX} ids, and this one has {ids}; split them"
+    )))
+}
 
 fn cannot_use(call: &str, condition: &str) -> Error {
     Error::invalid(format!(

@@ -23,6 +23,7 @@ pub(crate) mod metrics;
 pub(crate) mod on_key;
 pub(crate) mod on_parent;
 pub(crate) mod owner;
+pub(crate) mod parent_counts;
 pub(crate) mod policy;
 pub(crate) mod put;
 pub(crate) mod rate;

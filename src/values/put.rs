@@ -6,9 +6,17 @@ use std::time::{Duration, SystemTime};
 use crate::values::body::Coder;
 use crate::{Bytes, OnKey, OnParent, Result};
 
-/// How long the [`idempotency_key`](Put::idempotency_key) of a put is remembered: an hour.
+/// How long the [`idempotency_key`](Put::idempotency_key) of a put is remembered by default: an hour.
 pub const IDEMPOTENCY_KEY_TIME: Duration =
     Duration::from_micros(tubewell_drivers::IDEMPOTENCY_KEY_TIME);
+
+/// The priority of tasks without one, in tubes [without one](crate::TubeOptions::priority): 100. There are
+/// 100 more urgent priorities, from 0 to 99, and 4 billion less urgent ones.
+pub const DEFAULT_PRIORITY: u32 = tubewell_drivers::DEFAULT_PRIORITY;
+
+/// How long an idempotency key is remembered at most ([`Put::unique_for`]): 366 days.
+pub const MAX_IDEMPOTENCY_KEY_TIME: Duration =
+    Duration::from_micros(tubewell_drivers::IDEMPOTENCY_KEY_TIME_MAX);
 
 /// A task to be put: its body, as it was given, and its options.
 ///
@@ -37,6 +45,9 @@ pub struct Put<B = Bytes> {
 /// A task with its body as bytes: what is stored.
 pub(crate) type Encoded = Put<Vec<u8>>;
 
+/// All functions before the puts of a handle, as one.
+pub(crate) type BeforePut = Arc<dyn Fn(Encoded) -> Result<Encoded> + Send + Sync>;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct PutOptions {
     pub(crate) priority: Option<u32>,
@@ -46,9 +57,11 @@ pub(crate) struct PutOptions {
     pub(crate) not_before: Option<SystemTime>,
     pub(crate) sub_queue: Option<String>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) max_runtime: Option<Duration>,
     pub(crate) key: Option<String>,
     pub(crate) on_key: OnKey,
     pub(crate) idempotency_key: Option<Box<str>>,
+    pub(crate) unique_for: Option<Duration>,
     pub(crate) tags: Vec<String>,
     pub(crate) after: Option<Box<After>>,
 }
@@ -75,9 +88,29 @@ impl<B> Put<B> {
         Put { body, options: PutOptions::default() }
     }
 
+    /// A task with these options and another body, made of this one: for a function [before a
+    /// put](crate::Tube::before_put) that compresses bodies.
     #[inline]
-    pub(crate) fn map<C>(self, body: impl FnOnce(B) -> C) -> Put<C> {
+    pub fn map<C>(self, body: impl FnOnce(B) -> C) -> Put<C> {
         Put { body: body(self.body), options: self.options }
+    }
+
+    /// The body. This and the next two are for a function [before a put](crate::Tube::before_put).
+    pub fn get_body(&self) -> &B {
+        &self.body
+    }
+
+    /// The [key](Put::key), if it was given one. The task that a [`requeue`](crate::Tube::requeue) names by its key
+    /// needs none.
+    #[must_use]
+    pub fn get_key(&self) -> Option<&str> {
+        self.options.key.as_deref()
+    }
+
+    /// The [tags](Put::tag), in the order in which they were given.
+    #[must_use]
+    pub fn get_tags(&self) -> &[String] {
+        &self.options.tags
     }
 
     #[inline]
@@ -85,7 +118,9 @@ impl<B> Put<B> {
         Ok(Put { body: body(self.body)?, options: self.options })
     }
 
-    /// The priority; 0 is the most urgent. Default: that of the tube. Timed drivers only.
+    /// The priority; 0 is the most urgent. Default: that of the tube, which is
+    /// [`DEFAULT_PRIORITY`], 100, if [nothing else](crate::TubeOptions::priority) was said. Timed drivers
+    /// only.
     pub fn priority(mut self, priority: u32) -> Put<B> {
         self.options.priority = Some(priority);
         self
@@ -182,6 +217,37 @@ impl<B> Put<B> {
         self
     }
 
+    /// The longest time that one claim of the task may last, from the take on. Default: that of the tube
+    /// ([`TubeOptions::max_runtime`](crate::TubeOptions::max_runtime)), which it overrides, whichever is longer.
+    /// `Duration::MAX` is without a limit. Above zero, rounded up to microseconds. Timed drivers only.
+    ///
+    /// Renew, touch and checkpoint do not extend a claim beyond it. When it has elapsed, the claim ends as by the
+    /// ttr: the attempt counts. A worker has the shorter of this and [its own
+    /// limit](crate::Worker::max_runtime): the future of an async handler is dropped, and a handler on a thread is
+    /// told. The limit stays with the task: it holds for each attempt, and after a move and a restart. A task with
+    /// a limit of its own has some bytes more; no row.
+    ///
+    /// # Example: a long film in a tube of short ones
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{ManualClock, Put, Store, TubeOptions};
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let films = store.open_tube("films", TubeOptions::new().max_runtime(Duration::from_secs(60)))?;
+    /// films.put(Put::new("long.mp4").max_runtime(Duration::from_secs(3600)))?;
+    /// let film = films.try_take()?.unwrap();
+    /// film.renew(Duration::MAX)?;
+    /// assert_eq!(film.expires_in()?, Some(Duration::from_secs(3600)));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "timeout")]
+    #[doc(alias = "time limit")]
+    pub fn max_runtime(mut self, most: Duration) -> Put<B> {
+        self.options.max_runtime = Some(most);
+        self
+    }
+
     /// A parent of the task, by its [`key`](Put::key): the task is blocked until that task is done. May
     /// be called several times, and besides [`after`](Put::after).
     ///
@@ -217,8 +283,8 @@ impl<B> Put<B> {
     /// With the key of a request or of an event, the same put can be repeated after an error or a crash, and
     /// the task is there once (idempotent). [`Store::by_key`](crate::Store::by_key) finds the task. The key
     /// is free again when the task is removed: acked and not kept, deleted, expired, or forgotten. With an
-    /// [`idempotency_key`](Put::idempotency_key) a put can be repeated for an hour, also when its task is
-    /// removed.
+    /// [`idempotency_key`](Put::idempotency_key) a put can be repeated for an hour, or for the time of
+    /// [`unique_for`](Put::unique_for), also when its task is removed.
     ///
     /// # Example
     /// See [`OnKey`].
@@ -241,21 +307,20 @@ impl<B> Put<B> {
     ///
     /// A caller may not know the outcome of a put: its process was killed, or the put returned
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown). It makes the put again, with the same idempotency
-    /// key. If the first put has taken place within the last hour
-    /// ([`IDEMPOTENCY_KEY_TIME`](crate::IDEMPOTENCY_KEY_TIME)), the second one puts nothing, is not counted
-    /// and has no event. Its receipt has the id of the first task, and the state of this task as it is now:
+    /// key. If the first put has taken place within the last hour, or the time that it was put with
+    /// ([`unique_for`](Put::unique_for)), the second one puts nothing, is not counted and has no event. Its receipt has the id of the first task, and the state of this task as it is now:
     /// [`Done`](crate::TaskState::Done) if it has left the tube, acked, deleted, expired or moved. So the put
-    /// is idempotent: the task is put exactly once, in any number of attempts within the hour.
+    /// is idempotent: the task is put exactly once, in any number of attempts within that time.
     ///
     /// The idempotency key is that of the *put*, and a [`key`](Put::key) that of the *task*. A key is in use
     /// as long as its task is stored, and another task can have it afterwards. An idempotency key is
-    /// remembered for an hour, whatever becomes of the task, and then forgotten. A put may have both, and its
+    /// remembered for its time, whatever becomes of the task, and then forgotten. A put may have both, and its
     /// idempotency key counts first.
     ///
     /// * Idempotency keys are of a tube: the same idempotency key in another tube is another one. `truncate`
     ///   and `drop_tube` forget those of the tube.
     /// * The idempotency key is stored in the commit of the task: a crash keeps or loses both, as the
-    ///   [`Durability`](crate::Durability) of the tube says. The hour is measured on the timeline,
+    ///   [`Durability`](crate::Durability) of the tube says. The time is measured on the timeline,
     ///   which goes on while the store is closed.
     /// * Nothing is remembered of a put that is refused, or that [keeps](OnKey::Keep) the task
     ///   with its key. A put that replaces a task remembers its idempotency key. One that waits for space
@@ -271,8 +336,8 @@ impl<B> Put<B> {
     /// * Idempotency keys are not exported, and `salvage` does not restore them. `backup` and `compact` keep
     ///   them.
     ///
-    /// An idempotency key costs the put two rows, which a later put with an idempotency key removes after the
-    /// hour.
+    /// An idempotency key costs the put two rows, which a later put with an idempotency key removes after
+    /// that time.
     ///
     /// Stripe has [idempotency keys](https://docs.stripe.com/api/idempotent_requests), too, and remembers
     /// them for at least 24 hours. Amazon SQS calls it a [deduplication
@@ -301,6 +366,54 @@ impl<B> Put<B> {
     #[doc(alias = "retry")]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Put<B> {
         self.options.idempotency_key = Some(key.into().into_boxed_str());
+        self
+    }
+
+    /// How long the [idempotency key](Put::idempotency_key) of this put is remembered, from the put. Default: an
+    /// hour ([`IDEMPOTENCY_KEY_TIME`](crate::IDEMPOTENCY_KEY_TIME)). Above zero, and at most 366 days
+    /// ([`MAX_IDEMPOTENCY_KEY_TIME`](crate::MAX_IDEMPOTENCY_KEY_TIME)); rounded up to microseconds. A put without an
+    /// idempotency key cannot have it.
+    ///
+    /// So a job is put at most once in a period of this length, whatever becomes of its task: it may be done,
+    /// deleted or buried long before the end. The put that puts the task decides: a further one puts nothing, and
+    /// its own time counts for nothing. The first put after the end puts a task again, and begins a new period.
+    ///
+    /// The time is that of the timeline: it goes on while the store is closed, and setting the wall clock of a
+    /// running program does not change it. It begins when the put takes place: for one that [waits for
+    /// space](crate::Tube::put_timeout), when it is admitted.
+    ///
+    /// The two rows of the idempotency key, some 130 bytes with a key of 36 bytes, are stored for that long: one
+    /// put a second with a time of a year makes 4 GB. A connection that breaks makes a put again only if it is
+    /// remembered for an hour or longer. Otherwise the put returns
+    /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown).
+    ///
+    /// # Example: at most one digest a day for a customer
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{ManualClock, Put, Store};
+    ///
+    /// const DAY: Duration = Duration::from_secs(24 * 3600);
+    ///
+    /// let clock = ManualClock::new();
+    /// let store = Store::options().clock(&clock).open_in_memory()?;
+    /// let digests = store.tube("digests")?;
+    /// let digest = || Put::new("to: ann").idempotency_key("digest ann").unique_for(DAY);
+    /// let first = digests.put(digest())?;
+    /// digests.try_take()?.unwrap().ack()?;
+    ///
+    /// clock.advance(DAY - Duration::from_secs(1));
+    /// assert_eq!(digests.put(digest())?.id, first.id); // puts nothing
+    /// assert!(digests.try_take()?.is_none());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_ne!(digests.put(digest())?.id, first.id);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "unique")]
+    #[doc(alias = "deduplication")]
+    #[doc(alias = "period")]
+    #[doc(alias = "throttle")]
+    pub fn unique_for(mut self, time: Duration) -> Put<B> {
+        self.options.unique_for = Some(time);
         self
     }
 

@@ -268,6 +268,8 @@ pub struct ScheduleInfo {
     /// The id of the schedule. It is one of a task: [`task`](crate::Query::task) returns what the runs
     /// have as their body.
     pub id: u64,
+    /// The tube that has it, and into which it puts its runs.
+    pub tube: String,
     /// Its key.
     pub key: String,
     /// When its runs are.
@@ -304,6 +306,9 @@ pub struct ScheduleInfo {
     pub sub_queue: Option<String>,
     /// How often each run is attempted; `None` for the limit of the tube.
     pub max_attempts: Option<u32>,
+    /// How long one claim of a run may last; `None` for the limit of the tube, and `Duration::MAX` without one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_runtime: Option<Duration>,
     /// The tags of the runs. The schedule itself is not found by them.
     #[cfg_attr(feature = "serde", serde(default))]
     pub tags: Vec<String>,

@@ -1,5 +1,7 @@
 //! The statistics of a tube.
 
+use crate::TaskState;
+
 /// The statistics of one tube, exact at the moment when they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -40,6 +42,38 @@ pub struct TaskCounts {
     /// Schedules. They are not in the total, and take no place of a capacity.
     #[cfg_attr(feature = "serde", serde(default))]
     pub recurring: u64,
+    /// Those of the taken tasks whose claims are overdue: the ttr has elapsed, and the
+    /// [reclaim delay](crate::TubeOptions::reclaim_delay) has not. Counted when a claim becomes overdue,
+    /// is renewed or ends.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub overdue: u64,
+}
+
+impl TaskCounts {
+    /// How many tasks are in this state: those that are [kept](TaskCounts::kept) if it is done.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Store, TaskState};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let jobs = store.tube("jobs")?;
+    /// jobs.put("one")?;
+    /// assert_eq!(jobs.statistics()?.tasks.of(TaskState::Ready), 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of(&self, state: TaskState) -> u64 {
+        match state {
+            TaskState::Ready => self.ready,
+            TaskState::Taken => self.taken,
+            TaskState::Delayed => self.delayed,
+            TaskState::Blocked => self.blocked,
+            TaskState::Buried => self.buried,
+            TaskState::Done => self.kept,
+            TaskState::Recurring => self.recurring,
+        }
+    }
 }
 
 /// The number of changes of tasks since the store was opened. A call counts once for each task that

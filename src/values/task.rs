@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use tubewell_drivers::{Position, Shelf};
 
 use crate::values::body::Coder;
-use crate::values::ending::LastFailure;
+use crate::values::ending::{FailureKind, LastFailure};
 use crate::values::spawned_by::SpawnedBy;
 use crate::{Bytes, Error, Result, TaskState};
 
@@ -64,7 +64,11 @@ pub struct TaskInfo {
     /// How many of these takes count as attempts: a snooze, a revoke and a kick forgive them.
     #[cfg_attr(feature = "serde", serde(default))]
     pub attempts: u32,
-    /// How many attempts are left; `None` without a limit.
+    /// How many attempts it may have: its own limit, or else that of its tube as it is now; `None` without a
+    /// limit. A [worker](crate::Worker::max_attempts) may limit a task that has none.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_attempts: Option<u32>,
+    /// How many of them are left; `None` without a limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub attempts_left: Option<u32>,
     /// How many parents it waits for. A buried task may still have some.
@@ -83,9 +87,19 @@ pub struct TaskInfo {
     pub ttl_left: Option<Duration>,
     /// How long a take claims it; `None` without a limit.
     pub ttr: Option<Duration>,
+    /// How long one claim of it may last, if it was put with a [limit](crate::Put::max_runtime) of its own;
+    /// `Duration::MAX` is without a limit. `None` for the limit of its tube.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_runtime: Option<Duration>,
     /// The time until it becomes ready by itself: until its delay has elapsed and its moment has
     /// come, as the clocks are now, or until its claim expires.
     pub due_in: Option<Duration>,
+    /// Of a taken task whose claim is overdue: the time until the store takes the task back, when the
+    /// [reclaim delay](crate::TubeOptions::reclaim_delay) has elapsed too. Until then its holder may still
+    /// end or renew the claim. `None` for all other tasks; [`due_in`](TaskInfo::due_in) says when a claim
+    /// becomes overdue.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub reclaimed_in: Option<Duration>,
     /// The moment of the wall clock before which it is not ready, if it has one. It may have passed.
     #[cfg_attr(feature = "serde", serde(default))]
     pub not_before: Option<SystemTime>,
@@ -114,6 +128,51 @@ pub struct TaskInfo {
     /// always the same. In the JSON of an earlier release it is missing, and then the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(default = "unix_epoch"))]
     pub put_at: SystemTime,
+    /// When it was buried or done, if it is: by the wall clock as it is now, as for
+    /// [`put_at`](TaskInfo::put_at). A move does not change it.
+    ///
+    /// `None` for a task that was buried without a failure in a tube that
+    /// [keeps all buried tasks](crate::TubeOptions::keep_buried): its record has no room for it. The record of a
+    /// task that is neither has no moment of the last change, which would be a write more for each take and
+    /// release; its [history](crate::Query::history) has all moments, if its tube keeps one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub ended_at: Option<SystemTime>,
+}
+
+impl TaskInfo {
+    /// How a buried task was buried: by a call, or by the end of its last attempt, or of a parent. Makes no
+    /// call.
+    ///
+    /// `None` for a task that is not buried. Also `None` for one that was
+    /// [restored](crate::expert::Restore::group) in a failure group without a failure, and for one whose
+    /// failure cannot be read, which [`verify`](crate::expert::StoreAdmin::verify) reports.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::expert::FailureKind;
+    /// use tubewell::{Failure, Put, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.tube("mails")?;
+    /// let spent = mails.put(Put::new("to: ann").max_attempts(1))?.id;
+    /// let stopped = mails.put("to: bob")?.id;
+    /// mails.claim(spent)?.fail(Failure::new("smtp", "connection refused"))?;
+    /// mails.admin().bury(stopped, None)?;
+    ///
+    /// let buried_by = |id| Ok::<_, tubewell::Error>(mails.query().task(id)?.info.buried_by());
+    /// assert_eq!(buried_by(spent)?, Some(FailureKind::Reported)); // its last attempt has failed
+    /// assert_eq!(buried_by(stopped)?, Some(FailureKind::Call));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn buried_by(&self) -> Option<FailureKind> {
+        match (self.state, &self.group, &self.failure) {
+            // A failure that it may have is one of an earlier attempt.
+            (TaskState::Buried, None, _) => Some(FailureKind::Call),
+            (TaskState::Buried, Some(_), Some(failure)) => Some(failure.kind),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(feature = "serde")]

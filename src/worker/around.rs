@@ -8,9 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::handled::{Handled, How};
+use super::handled::Handled;
+use super::how::{HandlerFuture, How};
 use super::job::{AsyncJob, Job, JobCore};
-use super::source::{AsyncHandler, BlockingHandler, HandlerFuture};
+use super::source::{AsyncHandler, BlockingHandler};
 use crate::base::user_code::{catch_panic, panic_to_error};
 use crate::values::body::Coder;
 use crate::{Bytes, Mode};
@@ -51,7 +52,7 @@ impl<'a> Next<'a> {
             Some((function, around)) => function(&view(self.job), Next { around, ..self }).how,
             None => (self.handler)(self.job.clone()),
         };
-        panic_to_error(run).unwrap_or_else(How::panicked)
+        self.job.chosen_or(panic_to_error(run).unwrap_or_else(How::panicked))
     }
 }
 
@@ -87,16 +88,17 @@ impl AsyncNext {
     }
 
     async fn how(mut self) -> How {
+        let job = self.job.clone();
         let begin = || {
             let around = self.around.clone();
             let Some(function) = around.get(self.begun) else { return (self.handler)(self.job) };
             self.begun += 1;
             function(view(&self.job), self)
         };
-        match panic_to_error(begin) {
+        job.chosen_or(match panic_to_error(begin) {
             Ok(future) => Caught(Some(future)).await,
             Err(why) => How::panicked(why),
-        }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::around::{Around, AroundAsync, AsyncNext, Next};
+use super::batch::{Batch, BatchHandler};
 use super::future::WorkerFuture;
 use super::groups::{GroupOf, Groups};
 use super::handle::WorkerHandle;
@@ -16,7 +17,7 @@ use super::order::Order;
 use super::pool::{Parts, Pool, Spawn, SpawnedFuture, Watch};
 use super::report::{Report, Tally};
 use super::retries::Retries;
-use super::source::{Handler, Registered};
+use super::source::{Handler, JobHandler, Registered};
 use super::stopper::Stopper;
 use crate::base::park::block_on;
 use crate::base::signal::unless_raised;
@@ -124,7 +125,7 @@ impl Worker {
     /// The value that the handler returns decides what becomes of the task; see
     /// [`IntoOutcome`]. A panic fails the attempt, in the group `panic`. A task whose body is not a
     /// value of the type of the tube is buried, in the group `undecodable`. The handler may block.
-    /// It may be called on several threads at a time.
+    /// It may be called on several threads at a time. [`on_batch`](Worker::on_batch) is for handlers of many tasks.
     ///
     /// A tube has one handler, or one for each [kind](Tube::typed_as) of its bodies. With kinds, a handler of
     /// the tube without a kind gets all other tasks. Without such a handler, tasks of another kind are buried in the
@@ -153,7 +154,7 @@ impl Worker {
         tube: &Tube<T>,
         handler: impl Fn(&Job<T>) -> R + Send + Sync + 'static,
     ) -> Worker {
-        self.add(tube, Handler::blocking(tube.coder().clone(), handler));
+        self.add(tube, Handler::Job(JobHandler::blocking(tube.coder().clone(), handler)));
         self
     }
 
@@ -172,7 +173,114 @@ impl Worker {
     where
         F: Future<Output: IntoOutcome> + Send + 'static,
     {
-        self.add(tube, Handler::future(tube.coder().clone(), handler));
+        self.add(tube, Handler::Job(JobHandler::future(tube.coder().clone(), handler)));
+        self
+    }
+
+    /// Adds a tube, and the function that is called with many of its tasks at a time: for work that is cheaper
+    /// together, such as the rows of one insert, or one request to an API for a hundred mails.
+    ///
+    /// The first task opens a batch. The handler is called once the batch has `most` jobs, or `within` after the
+    /// first task was taken, on the running time of the store's clock; through a [connection](crate::connect) on
+    /// that of this machine. `Duration::ZERO` waits for nothing: the batch has the tasks that are ready.
+    /// `Duration::MAX` waits until the batch is full. [`run_until_idle`](Worker::run_until_idle) waits for nothing
+    /// either. The jobs stand in the order in which their tasks came.
+    ///
+    /// What the handler returns is the end of each job of the batch, as with [`on`](Worker::on): an error or a
+    /// panic fails the attempt of each, and an outcome that puts a task puts one for each.
+    /// [`Job::set_outcome`] gives a single job another end, whatever the handler returns. All ends are one call: in
+    /// a tube with durability flush, a batch blocks for one flush. The handler must be idempotent for each task, as
+    /// the tasks of a batch that is attempted again may come in other batches.
+    ///
+    /// * The tasks are claimed from their take on, and their claims do not run out while the batch gathers.
+    ///   [`max_runtime`](Worker::max_runtime) of the worker begins with the call of the handler,
+    ///   [`TubeOptions::max_runtime`](crate::TubeOptions::max_runtime) with the take of each task: it must be longer
+    ///   than `within`. A job whose claim has ended meanwhile, for instance because its task was deleted, is reported
+    ///   as [`Lost`](Report::Lost), and the handler does not get it.
+    /// * A stop while the batch gathers gives its tasks back, and uses no attempt. If a job has
+    ///   [seen](Job::check) that it should return and the handler returns an error, no attempt of the batch fails.
+    /// * A batch is one of the [concurrency](Worker::concurrency) of the worker, also while it gathers. A tube has
+    ///   one batch that gathers, whatever the concurrency. [`limit`](Worker::limit) and the reports count jobs.
+    /// * A body that is not a value of the type of the tube buries its task, and the handler gets the others. So does
+    ///   a body of another [kind](Tube::typed_as).
+    /// * The functions [around](Worker::around) handlers are not called: they are about one job.
+    /// * What limits the takes of the tube also limits its batches, such as
+    ///   [`max_taken`](crate::TubeOptions::max_taken), a rate, or one task at a time of a sub-queue: the batch then
+    ///   runs after `within` with fewer jobs.
+    ///
+    /// The tube has no other handler in this worker. `most` is 1 to 10,000.
+    ///
+    /// # Example: rows that are inserted together
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::{Job, Result, Store, Worker};
+    ///
+    /// fn insert(jobs: &[Job<u32>]) -> Result<()> {
+    ///     let rows: Vec<u32> = jobs.iter().map(|job| *job.value()).collect();
+    ///     println!("insert {rows:?} with one statement");
+    ///     Ok(())
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// let rows = store.tube("rows")?.typed::<u32>();
+    /// rows.put_many(0..250)?;
+    /// let worker = Worker::new(&store).on_batch(&rows, 100, Duration::from_secs(5), insert);
+    /// assert_eq!(worker.run_until_idle()?.done, 250); // 100, 100 and 50
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "bulk")]
+    #[doc(alias = "chunk")]
+    #[doc(alias = "aggregate")]
+    pub fn on_batch<T: Send + Sync + 'static, R: IntoOutcome>(
+        mut self,
+        tube: &Tube<T>,
+        most: usize,
+        within: Duration,
+        handler: impl Fn(&[Job<T>]) -> R + Send + Sync + 'static,
+    ) -> Worker {
+        let handler = BatchHandler::blocking(tube.coder().clone(), handler);
+        self.add(tube, Handler::Batch(Box::new(Batch::new(most, within, handler))));
+        self
+    }
+
+    /// As [`on_batch`](Worker::on_batch), with a function that returns a future, as [`on_async`](Worker::on_async)
+    /// has. The handler owns the jobs.
+    ///
+    /// # Example: embeddings of texts, with one request for many
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::worker::{AsyncJob, Worker};
+    /// use tubewell::{Outcome, Result, Store};
+    ///
+    /// async fn embed(jobs: Vec<AsyncJob<String>>) -> Result<()> {
+    ///     // ... one request with all texts
+    ///     let vectors = jobs.iter().map(|job| [job.value().len() as f32]);
+    ///     for (job, vector) in jobs.iter().zip(vectors) {
+    ///         job.set_outcome(Outcome::value(&vector));
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = Store::in_memory()?;
+    /// let texts = store.tube("texts")?.typed::<String>();
+    /// texts.put_many(["one", "two"].map(String::from))?;
+    /// let worker = Worker::new(&store).on_batch_async(&texts, 96, Duration::from_secs(1), embed);
+    /// assert_eq!(worker.limit(2).run_async().await?.done, 2);
+    /// # Ok::<(), tubewell::Error>(()) }).unwrap();
+    /// ```
+    pub fn on_batch_async<T: Send + Sync + 'static, F>(
+        mut self,
+        tube: &Tube<T>,
+        most: usize,
+        within: Duration,
+        handler: impl Fn(Vec<AsyncJob<T>>) -> F + Send + Sync + 'static,
+    ) -> Worker
+    where
+        F: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        let handler = BatchHandler::future(tube.coder().clone(), handler);
+        self.add(tube, Handler::Batch(Box::new(Batch::new(most, within, handler))));
         self
     }
 
@@ -203,8 +311,9 @@ impl Worker {
     /// in the same way, and goes on. Its time goes on too: the future of an async handler is dropped once `most` has
     /// elapsed since the begin of the job. Without a limit it keeps its place until it returns.
     ///
-    /// The tubes need a driver with a ttr; those with [`max_runtime`](crate::TubeOptions::max_runtime) have the
-    /// shorter of both limits, as the tube has it when the worker begins. Measured on the running time of the
+    /// The tubes need a driver with a ttr. A task with a limit of [its own](crate::Put::max_runtime), and one of a tube
+    /// with [`max_runtime`](crate::TubeOptions::max_runtime), has the shorter of both limits: the tube's is that when
+    /// the worker begins. Measured on the running time of the
     /// store's clock. `most` must be above zero.
     ///
     /// # Example: a server that does not answer
@@ -337,7 +446,8 @@ impl Worker {
     /// the handler. Of several functions, the first one is the outermost. A panic of a function fails the attempt, as
     /// a panic of a handler does.
     ///
-    /// To report ends, use [`watch`](Worker::watch), which knows what became of the task.
+    /// It is not called for [batches](Worker::on_batch). To report ends, use [`watch`](Worker::watch), which knows
+    /// what became of the task.
     ///
     /// # Example: work that waits while a service is down
     /// ```
@@ -469,7 +579,8 @@ impl Worker {
     /// tasks without polling, and cost nothing while there are none.
     ///
     /// # Errors
-    /// [`Invalid`](Error::Invalid): the worker has no tube, two handlers for the same tasks, functions
+    /// [`Invalid`](Error::Invalid): the worker has no tube, two handlers for the same tasks, a
+    /// [batch](Worker::on_batch) of no job or of more than 10,000, another handler for its tube, functions
     /// [around](Worker::around) handlers that it does not have, a tube or a session of
     /// another store, a concurrency that is not 1 to 1024, a [`max_runtime`](Worker::max_runtime) or
     /// [`max_attempts`](Worker::max_attempts) of zero, a [`backoff`](Worker::backoff) that a tube refuses, or
@@ -526,7 +637,7 @@ impl Worker {
             None => self.into_pool_async(),
             Some(registered) => Err(Error::invalid(format!(
                 "a handler of tube {:?} blocks, and run_async polls handlers that do not; add it with \
-                 on_async, or start the worker on threads",
+                 on_async or on_batch_async, or start the worker on threads",
                 registered.tube.name()
             ))),
         })
@@ -623,8 +734,8 @@ impl Worker {
                 "the session belongs to another store; give one of the store of the worker",
             ));
         }
-        let has_blocking = self.tubes.iter().any(Registered::has_blocking);
-        let has_async = self.tubes.iter().any(Registered::has_async);
+        let has_blocking = self.tubes.iter().any(|tube| tube.has_single(false));
+        let has_async = self.tubes.iter().any(|tube| tube.has_single(true));
         for (is_idle, what, on) in [
             (!self.around.is_empty() && !has_blocking, "around", "on"),
             (!self.around_async.is_empty() && !has_async, "around_async", "on_async"),

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::handled::How;
+use super::how::How;
 use super::job::{Interrupt, JobCore};
 use super::pool::{Lane, Pool};
 use super::report::{Ended, Report, Tally};
-use super::timeout::has_timed_out;
 use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
 use crate::core::verb::{Begin, OfClaim};
@@ -25,7 +24,7 @@ use crate::{Error, EventKind, Failure, Outcome, Receipt, Result, TaskState};
 const AFTER_REFUSAL: Duration = Duration::from_secs(5);
 
 /// What becomes of the claim of a job.
-enum End {
+pub(super) enum End {
     Call(EndCall),
     /// The claim is left as it is.
     Keep,
@@ -33,76 +32,151 @@ enum End {
     Blocked,
 }
 
+/// A job that ends.
+pub(super) struct JobEnd<'a> {
+    pub(super) job: &'a Arc<JobCore>,
+    pub(super) end: End,
+    ended: Ended,
+}
+
+/// What has become of the end of a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Concluded {
+    Stored,
+    /// Its claim had ended before.
+    Lost,
+    NotStored,
+}
+
 /// Ends a job whose handler has ended like this. Returns whether the store works.
 pub(super) async fn end_job(pool: &Pool, lane: &Lane, job: &Arc<JobCore>, handled: How) -> bool {
     job.begin_end();
-    #[cfg(feature = "redb")]
-    if let Some(ended) = job.ended_in_transaction() {
-        end_with_transaction(pool, lane, job, ended);
+    if has_ended_in_transaction(pool, lane, job) {
         return true;
     }
     if let How::Dropped = handled {
         job.was_dropped();
     }
     let refusal = refusal(job, &handled);
-    let (mut ended, end) = if refusal.is_some() {
-        let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
-        (Ended::Snoozed, Ok(End::Call(EndCall::snooze(delay))))
-    } else {
-        decide(&job.claim().held.handle, job.interrupted(), handled)
+    let mut ending = match &refusal {
+        None => JobEnd::new(job, job.interrupted(), handled),
+        Some(_) => JobEnd::unserved(job),
     };
-    let mut end = end.unwrap_or_else(|error| refused(&mut ended, &error));
-    let mut stored = settle(pool, job, &mut end).await;
+    let stored = settle(pool, &mut ending).await;
+    match conclude(pool, lane, ending, stored).await {
+        Concluded::Stored => refusal.is_none_or(|error| goes_on(pool, job.is_timed(), error)),
+        Concluded::Lost => true,
+        Concluded::NotStored => false,
+    }
+}
+
+impl<'a> JobEnd<'a> {
+    /// The end of a job whose handler has ended like this.
+    pub(super) fn new(job: &'a Arc<JobCore>, interrupt: Interrupt, handled: How) -> JobEnd<'a> {
+        let (mut ended, end) = decide(&job.claim().held.handle, interrupt, handled);
+        let end = end.unwrap_or_else(|error| refused(&mut ended, &error));
+        JobEnd { job, end, ended }
+    }
+
+    /// The end of a job that the store could not serve.
+    pub(super) fn unserved(job: &'a Arc<JobCore>) -> JobEnd<'a> {
+        let delay = if job.is_timed() { AFTER_REFUSAL } else { Duration::ZERO };
+        JobEnd { job, end: End::Call(EndCall::snooze(delay)), ended: Ended::Snoozed }
+    }
+
+    /// Applies the delay and the limit of attempts that the worker has for the task.
+    pub(super) async fn limit_attempts(&mut self, pool: &Pool) {
+        if let (Some(registered), End::Call(call)) =
+            (pool.tubes.get(self.job.place()), &mut self.end)
+        {
+            pool.retries.apply(registered, pool.is_blocking, self.job, call).await;
+        }
+    }
+
+    /// Takes the delay that a tube without delays does not have. `None` if there is none to wait for:
+    /// the task has had its last attempt, for instance.
+    pub(super) fn take_delay(&mut self) -> Option<Duration> {
+        let End::Call(call) = &mut self.end else { return None };
+        if self.job.is_timed() {
+            return None;
+        }
+        let is_last = !call.forgives() && self.job.claim().attempts_left() == Some(0);
+        let delay = call.take_delay().filter(|delay| !delay.is_zero() && !is_last)?;
+        if call.forgives() {
+            self.job.forgive();
+        }
+        Some(delay)
+    }
+}
+
+/// Reports and counts the end of a job. If the store has refused it, the attempt fails.
+pub(super) async fn conclude(
+    pool: &Pool,
+    lane: &Lane,
+    mut ending: JobEnd<'_>,
+    mut stored: Result<TaskState>,
+) -> Concluded {
     if let Err(error) = &stored
         && is_refusal(error)
     {
-        end = refused(&mut ended, error);
-        stored = settle(pool, job, &mut end).await;
+        ending.end = refused(&mut ending.ended, error);
+        stored = settle(pool, &mut ending).await;
     }
+    let JobEnd { job, end, ended } = ending;
     match stored {
         Ok(state) => {
             job.keep();
-            if lane.end(|tally| tally.count(ended)) {
+            if lane.end(job, |tally| tally.count(ended)) {
                 pool.report(|| ended_report(job, ended, state, end.into_failure()));
             }
-            match refusal {
-                None => true,
-                Some(error) if job.is_timed() => {
-                    pool.report(|| Report::Error(error));
-                    true
-                }
-                // The task is ready again, so the worker pauses instead.
-                Some(error) => {
-                    pool.begin_pause(error, &pool.stop);
-                    false
-                }
-            }
+            Concluded::Stored
         }
         Err(Error::NotTaken { .. } | Error::SessionEnded) => {
             end_lost(pool, lane, job).await;
-            true
+            Concluded::Lost
         }
         Err(error) => {
             job.release();
             job.keep();
-            if lane.end(|tally| tally.not_stored += 1) {
+            if lane.end(job, |tally| tally.not_stored += 1) {
                 let (tube, id) = (job.tube(), job.claim().id());
                 pool.report(|| Report::NotStored { tube, id, end: ended, error });
             }
-            false
+            Concluded::NotStored
         }
     }
 }
 
-/// Ends a job whose handler has ended the claim in a transaction. The worker ignores what the handler has returned.
+/// Reports why the store could not serve a job. Returns whether the worker goes on at once: otherwise it pauses, as
+/// the task is ready again.
+pub(super) fn goes_on(pool: &Pool, is_timed: bool, error: Error) -> bool {
+    if is_timed {
+        pool.report(|| Report::Error(error));
+    } else {
+        pool.begin_pause(error, &pool.stop);
+    }
+    is_timed
+}
+
+/// Counts and reports a job whose handler has ended the claim in a transaction. The worker ignores what the handler
+/// has returned.
 #[cfg(feature = "redb")]
-fn end_with_transaction(pool: &Pool, lane: &Lane, job: &JobCore, ended: EndedInTransaction) {
-    let EndedInTransaction { kind, state, failure } = ended;
+pub(super) fn has_ended_in_transaction(pool: &Pool, lane: &Lane, job: &Arc<JobCore>) -> bool {
+    let Some(EndedInTransaction { kind, state, failure }) = job.ended_in_transaction() else {
+        return false;
+    };
     let end = Ended::of(kind);
     job.keep();
-    if lane.end(|tally| tally.count(end)) {
+    if lane.end(job, |tally| tally.count(end)) {
         pool.report(|| ended_report(job, end, state, failure));
     }
+    true
+}
+
+/// Only a transaction of the application can do so.
+#[cfg(not(feature = "redb"))]
+pub(super) fn has_ended_in_transaction(_: &Pool, _: &Lane, _: &Arc<JobCore>) -> bool {
+    false
 }
 
 impl Ended {
@@ -139,36 +213,20 @@ impl End {
             End::Keep | End::Blocked => None,
         }
     }
-
-    /// Takes the delay that a tube without delays does not have. `None` if there is none to wait for:
-    /// the task has had its last attempt, for instance.
-    fn take_delay(&mut self, job: &JobCore) -> Option<Duration> {
-        let End::Call(call) = self else { return None };
-        if job.is_timed() {
-            return None;
-        }
-        let is_last = !call.forgives() && job.claim().attempts_left() == Some(0);
-        call.take_delay().filter(|delay| !delay.is_zero() && !is_last)
-    }
 }
 
 /// Ends the claim, with the delay and the limit of attempts that the worker has for the task.
-async fn settle(pool: &Pool, job: &JobCore, end: &mut End) -> Result<TaskState> {
-    if let (Some(registered), End::Call(call)) = (pool.tubes.get(job.place()), &mut *end) {
-        pool.retries.apply(registered, pool.is_blocking, job, call).await;
+async fn settle(pool: &Pool, ending: &mut JobEnd<'_>) -> Result<TaskState> {
+    ending.limit_attempts(pool).await;
+    if let Some(delay) = ending.take_delay() {
+        hold_for(pool, ending.job, delay).await;
     }
-    if let Some(delay) = end.take_delay(job) {
-        hold_for(pool, job, delay, end).await;
-    }
-    store_or_repeat(pool, job, end).await
+    store_or_repeat(pool, ending.job, &ending.end).await
 }
 
 /// Keeps the claim for a time, because its tube has no delays, so that no take gets the task before. A
 /// stop of the worker or the end of the task ends that early.
-async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
-    if matches!(end, End::Call(call) if call.forgives()) {
-        job.forgive();
-    }
+pub(super) async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration) {
     let Some(registered) = pool.tubes.get(job.place()) else { return };
     let mut stop = SignalWait::new(&pool.stop);
     let mut ended = registered.tube.to_async().wait_done(job.claim().id(), delay);
@@ -181,7 +239,7 @@ async fn hold_for(pool: &Pool, job: &JobCore, delay: Duration, end: &End) {
 
 /// The error of the store that a handler has failed with, if that is none of the job: the attempt
 /// does not count.
-fn refusal(job: &JobCore, handled: &How) -> Option<Error> {
+pub(super) fn refusal(job: &JobCore, handled: &How) -> Option<Error> {
     match handled {
         _ if job.interrupted() != Interrupt::None => None,
         How::DiskFull(error) => Some((**error).clone()),
@@ -198,9 +256,9 @@ fn decide(handle: &StoreHandle, interrupt: Interrupt, handled: How) -> (Ended, R
         (Interrupt::Asleep(left), How::Failed(_) | How::DiskFull(_)) => {
             return (Ended::Suspended, Ok(End::Call(EndCall::snooze(left))));
         }
-        (Interrupt::Stopping, How::Failed(_) | How::Dropped) | (_, How::DiskFull(_)) => {
-            Outcome::snooze(Duration::ZERO)
-        }
+        (Interrupt::Stopping, How::Failed(_) | How::Dropped)
+        | (Interrupt::Lost, How::Failed(_))
+        | (_, How::DiskFull(_)) => Outcome::snooze(Duration::ZERO),
         (_, How::Done) => Outcome::done(),
         (_, How::Outcome(outcome)) => *outcome,
         (_, How::Failed(failure)) => Outcome::fail(failure),
@@ -230,7 +288,7 @@ fn refused(ended: &mut Ended, error: &Error) -> End {
 
 /// Whether the error is caused by the outcome that the handler has returned, and not by the state
 /// of the claim or the store.
-fn is_refusal(error: &Error) -> bool {
+pub(super) fn is_refusal(error: &Error) -> bool {
     !matches!(
         error,
         Error::NotTaken { .. }
@@ -252,35 +310,57 @@ fn is_refusal(error: &Error) -> bool {
 
 /// Ends the claim, and repeats that after a pause while the store cannot do it: the claim is held
 /// meanwhile. Once the worker stops, the time for that is limited.
-async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<TaskState> {
-    let mut unknown = None;
+pub(super) async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<TaskState> {
+    let mut repeats = Repeats::default();
     loop {
-        let error = match store(pool, job, end).await {
-            Err(error) if can_repeat(job.claim().held.is_remote(), &error) => error,
-            // An attempt before this one may have ended the claim.
-            Err(error @ (Error::NotTaken { .. } | Error::Refused { .. })) => {
-                return Err(unknown.unwrap_or(error));
-            }
+        match store(pool, job, end).await {
+            Err(error) => repeats.pause(pool, job.claim().held.is_remote(), error).await?,
             stored => return stored,
-        };
+        }
+    }
+}
+
+/// The repetitions of a call that ends claims.
+#[derive(Default)]
+pub(super) struct Repeats {
+    /// The first call of which it is unknown whether it was made.
+    unknown: Option<Error>,
+}
+
+impl Repeats {
+    /// Pauses after an error, before the call is repeated. Returns the error if it is not. The claims may be ones
+    /// through a connection.
+    pub(super) async fn pause(&mut self, pool: &Pool, is_remote: bool, error: Error) -> Result<()> {
+        if !can_repeat(is_remote, &error) {
+            return Err(self.last(error));
+        }
         if let Error::OutcomeUnknown { .. } = &error {
-            unknown.get_or_insert_with(|| error.clone());
+            self.unknown.get_or_insert_with(|| error.clone());
         }
         // The stop ends the pause, so that the end is repeated then.
         let early = if pool.stop.is_raised() { &pool.out_of_time } else { &pool.stop };
         if pool.out_of_time.is_raised() || !pool.begin_pause(error.clone(), early) {
-            return Err(unknown.unwrap_or(error));
+            return Err(self.unknown.clone().unwrap_or(error));
         }
         pool.pause.wait(early).await;
         if !pool.is_blocking {
             yield_once().await;
+        }
+        Ok(())
+    }
+
+    /// The error of an end that is not repeated. A call before it may have ended the claim.
+    pub(super) fn last(&self, error: Error) -> Error {
+        match error {
+            Error::NotTaken { .. } | Error::Refused { .. } => self.unknown.clone().unwrap_or(error),
+            error => error,
         }
     }
 }
 
 /// Whether the same call may succeed later, and does no harm if it was carried out already. The claim
 /// may be one through a connection.
-fn can_repeat(is_remote: bool, error: &Error) -> bool {
+pub(super) fn can_repeat(is_remote: bool, error: &Error) -> bool {
     match error {
         // The connection broke, and the session of the claim may be resumed. In one process, the
         // store has decided the call and applies it later.
@@ -318,19 +398,16 @@ fn ended_report(job: &JobCore, end: Ended, state: TaskState, failure: Option<Fai
 }
 
 /// Ends a job whose claim has ended before. The worker ignores what the handler has returned.
-async fn end_lost(pool: &Pool, lane: &Lane, job: &JobCore) {
+pub(super) async fn end_lost(pool: &Pool, lane: &Lane, job: &Arc<JobCore>) {
     job.keep();
     let has_timed_out = match pool.tubes.get(job.place()) {
-        Some(registered) => {
-            let now = registered.limit_now(pool.is_blocking).await;
-            has_timed_out(job, now.unwrap_or(registered.limit))
-        }
+        Some(registered) => registered.limit_now(job, pool.is_blocking).await.has_elapsed(job),
         None => false,
     };
     let count = |tally: &mut Tally| {
         *(if has_timed_out { &mut tally.timed_out } else { &mut tally.lost }) += 1;
     };
-    if lane.end(count) {
+    if lane.end(job, count) {
         let (tube, id, attempt) = (job.tube(), job.claim().id(), job.claim().attempt());
         let ran = job.ran();
         pool.report(|| {

@@ -185,7 +185,7 @@ impl Lanes {
     fn give_back(&mut self) {
         // The lanes that take are dropped first: their takes would get the tasks that the other lanes give back.
         for (lane, future) in self.pool.lanes.iter().zip(&mut self.futures) {
-            if !lane.forgive_job() {
+            if !lane.forgive_jobs() {
                 *future = None;
             }
         }

@@ -1,20 +1,19 @@
 //! A job: a task that a worker has taken, as its handler sees it.
 
-mod full_disk;
 mod steps;
 mod waits;
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub(super) use full_disk::disk_full;
 pub use waits::Cancelled;
 
 use super::groups::Groups;
-use crate::base::micros::{duration, micros_ceil};
+use super::how::How;
+use crate::base::micros::{duration, limit, micros_ceil};
 use crate::base::signal::Signal;
 use crate::base::sync::Mutex;
 use crate::core::list::{Checkpoint, Park};
@@ -22,7 +21,7 @@ use crate::core::list::{Checkpoint, Park};
 use crate::handle::job_notes::EndedInTransaction;
 use crate::handle::job_notes::JobNotes;
 use crate::values::body::{Coder, Decoded};
-use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, Mode, Receipt, Result};
+use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Error, IntoOutcome, Mode, Receipt, Result};
 
 /// A task that a [`Worker`](super::Worker) has taken, as its handler sees it.
 ///
@@ -98,6 +97,39 @@ impl<T, M: Mode> Job<T, M> {
     pub fn checkpoint(&self, value: impl Into<T>) -> M::Answer<Receipt> {
         let body = self.claim.encode(&value.into());
         self.claim.held.change::<M, _>(body.map(|body| Checkpoint { body }))
+    }
+
+    /// Says how the task ends, whatever the handler returns, also after an error or a panic. For the jobs of a
+    /// [batch](super::Worker::on_batch) that end otherwise than the others. Does not block: the task ends once the
+    /// handler has returned, and nothing is stored before. A later call replaces an earlier one. A function
+    /// [around](super::Worker::around) the handler sees this end as that of the handler.
+    ///
+    /// # Example: a mail of a batch that its server refuses
+    /// ```
+    /// use std::time::Duration;
+    /// use tubewell::worker::{Job, Worker};
+    /// use tubewell::{Failure, Outcome, Result, Store};
+    ///
+    /// fn send(jobs: &[Job<String>]) -> Result<()> {
+    ///     for job in jobs {
+    ///         if !job.value().contains('@') {
+    ///             job.set_outcome(Outcome::bury(Failure::new("address", "it has no @")));
+    ///         }
+    ///     }
+    ///     // ... send the others with one request
+    ///     Ok(())
+    /// }
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.tube("mails")?.typed::<String>();
+    /// mails.put_many(["ann@a.org", "nobody", "bob@b.org"].map(String::from))?;
+    /// let worker = Worker::new(&store).on_batch(&mails, 100, Duration::ZERO, send);
+    /// let tally = worker.run_until_idle()?;
+    /// assert_eq!((tally.done, tally.buried), (2, 1));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn set_outcome(&self, outcome: impl IntoOutcome) {
+        self.core.choose(How::returned(outcome, &self.core.groups));
     }
 
     /// Whether the worker stops: the handler should return soon. Does not block.
@@ -195,8 +227,12 @@ pub(super) struct JobCore {
     groups: Arc<Groups>,
     /// Its tube has delays.
     is_timed: bool,
-    /// When it has begun, on running time.
-    began: u64,
+    /// When its task was taken, on running time.
+    taken: u64,
+    /// When it has begun, on running time. Empty while it is in a batch that gathers.
+    begun: OnceLock<u64>,
+    /// How it ends whatever its handler returns.
+    chosen: Mutex<Option<How>>,
     interrupt: Mutex<Interrupt>,
     /// Why the store could not carry out the last call of the handler.
     notes: Arc<JobNotes>,
@@ -208,6 +244,8 @@ pub(super) struct JobCore {
     is_ending: AtomicBool,
     /// Its limit of time has dropped the handler.
     is_timed_out: AtomicBool,
+    /// A stop does not wait for it any longer.
+    is_left: AtomicBool,
     /// The signal of the end of the claim, once a caller has waited for it.
     claim_end: Mutex<Option<Arc<Signal>>>,
 }
@@ -224,6 +262,8 @@ pub(super) enum Interrupt {
     Blocked,
     /// It has parked the claim.
     Parked,
+    /// It has seen that its claim has ended.
+    Lost,
 }
 
 impl JobCore {
@@ -234,7 +274,7 @@ impl JobCore {
         groups: Arc<Groups>,
         is_timed: bool,
     ) -> JobCore {
-        let began = claim.held.handle.running();
+        let taken = claim.held.handle.running();
         // The body is read. The handler's view of the claim would copy the key of its row.
         claim.held.grant.key = Vec::new();
         JobCore {
@@ -244,12 +284,15 @@ impl JobCore {
             groups,
             is_timed,
             is_snoozed: AtomicBool::new(false),
-            began,
+            taken,
+            begun: OnceLock::new(),
+            chosen: Mutex::new(None),
             interrupt: Mutex::new(Interrupt::None),
             notes: Arc::default(),
             is_kept: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             is_timed_out: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
             claim_end: Mutex::new(None),
         }
     }
@@ -282,9 +325,47 @@ impl JobCore {
         self.claim.held.grant.name.clone()
     }
 
+    /// It begins. One that has waited in a batch says when.
+    pub(super) fn begin(&self, at: Option<u64>) {
+        let _ = self.begun.set(at.unwrap_or(self.taken));
+    }
+
+    /// How long it has run. Zero before it begins.
     pub(super) fn ran(&self) -> Duration {
-        let now = self.claim.held.handle.running();
-        duration(now.saturating_sub(self.began))
+        self.begun.get().map_or(Duration::ZERO, |begun| self.since(*begun))
+    }
+
+    /// How long ago its task was taken.
+    pub(super) fn held(&self) -> Duration {
+        self.since(self.taken)
+    }
+
+    fn since(&self, moment: u64) -> Duration {
+        duration(self.claim.held.handle.running().saturating_sub(moment))
+    }
+
+    /// It ends like this, whatever its handler returns.
+    pub(super) fn choose(&self, how: How) {
+        *self.chosen.lock() = Some(how);
+    }
+
+    pub(super) fn has_chosen(&self) -> bool {
+        self.chosen.lock().is_some()
+    }
+
+    /// The end that it has chosen.
+    pub(super) fn take_chosen(&self) -> Option<How> {
+        self.chosen.lock().take()
+    }
+
+    /// How it ends whose handler has ended like this.
+    pub(super) fn chosen_or(&self, handled: How) -> How {
+        self.take_chosen().unwrap_or(handled)
+    }
+
+    /// How long it may run, as its task says; `Duration::MAX` is without a limit.
+    pub(super) fn own_limit(&self) -> Option<Duration> {
+        self.claim.held.grant.header.own_max_runtime().map(limit)
     }
 
     /// Its time has elapsed, and its handler is dropped.
@@ -344,8 +425,8 @@ impl JobCore {
     /// Returns an error if the job should return now. A claim that may stand is not lost.
     fn check(&self, is_current: Result<bool>) -> Result<()> {
         match is_current {
-            Ok(false) => return self.interrupted_because("its claim has ended"),
-            Err(Error::Refused { why }) => return self.interrupted_because(&why),
+            Ok(false) => return self.lost_because("its claim has ended"),
+            Err(Error::Refused { why }) => return self.lost_because(&why),
             _ => {}
         }
         if self.stop.is_raised() {
@@ -353,6 +434,11 @@ impl JobCore {
             return self.interrupted_because("the worker stops");
         }
         Ok(())
+    }
+
+    fn lost_because(&self, why: &str) -> Result<()> {
+        self.interrupt(Interrupt::Lost);
+        self.interrupted_because(why)
     }
 
     fn interrupted_because(&self, why: &str) -> Result<()> {
@@ -405,16 +491,37 @@ impl JobCore {
         }
     }
 
-    /// Releases a task that no handler has begun to work on.
-    pub(super) fn give_back(&self) {
-        self.keep();
-        self.claim.held.drop_claim(true);
+    /// A stop leaves it: it has ended as far as the worker is concerned.
+    pub(super) fn leave_running(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::SeqCst)
     }
 }
 
 impl Drop for JobCore {
+    /// The attempt of a task that no handler has begun to work on does not count.
     fn drop(&mut self) {
-        self.claim.held.release_on_drop = !self.is_kept.load(Ordering::SeqCst);
+        let is_kept = self.is_kept.load(Ordering::SeqCst);
+        let has_begun = self.begun.get().is_some();
+        self.claim.held.release_on_drop = !is_kept && has_begun;
+        if !is_kept && !has_begun {
+            self.claim.held.drop_claim(true);
+        }
+    }
+}
+
+/// Releases the tasks of jobs whose lane is dropped.
+pub(super) struct ReleaseOnDrop<'a>(pub(super) &'a [Arc<JobCore>]);
+
+impl Drop for ReleaseOnDrop<'_> {
+    fn drop(&mut self) {
+        for job in self.0 {
+            job.release();
+            job.keep();
+        }
     }
 }
 
@@ -437,7 +544,7 @@ mod tests {
             let (first, second) = (job.claim_end(), job.claim_end());
             let (first, second) = (first.ok_or(Error::Closed)?, second.ok_or(Error::Closed)?);
             assert!(Arc::ptr_eq(&first, &second));
-            job.give_back();
+            drop(job);
         }
         Ok(())
     }

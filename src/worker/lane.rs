@@ -10,16 +10,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tubewell_drivers::NEVER;
-
 use super::around::{Caught, Next, begin};
 use super::ends::end_job;
-use super::handled::How;
-use super::job::JobCore;
+use super::gather::run_batch;
+use super::how::How;
+use super::job::{JobCore, ReleaseOnDrop};
 use super::order::TakeOrder;
 use super::pool::{Lane, Pool};
 use super::report::Report;
-use super::source::Handler;
+use super::source::{Handler, JobHandler, Registered};
 use super::spawned;
 use super::stop::Taking;
 use super::timeout::until_timeout;
@@ -28,14 +27,14 @@ use crate::base::signal::SignalWait;
 use crate::base::user_code::panic_to_error;
 use crate::core::TubeHead;
 use crate::handle::take::{TakeFrom, take};
-use crate::{Claim, Error, Result};
+use crate::{Error, Result};
 
 /// Runs until the worker stops, its limit is reached, or it is idle and ends then.
 pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let ended = LaneGuard { pool: &pool, index };
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
-    while pool.take_permit() {
+    while pool.take_permits(1) == 1 {
         let Some((job, taking)) = next(&pool, lane, &mut order).await else { break };
         run_job(&pool, lane, job, taking).await;
         if !pool.is_blocking {
@@ -101,7 +100,7 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>
     let (session, guard) = (pool.session.id(), || Some(pool.session.guard().clone()));
     let at_once = || -> Result<Option<Arc<JobCore>>> {
         let found = take(&pool.handle, tubes, session, guard(), Some(Duration::ZERO))?;
-        Ok(found.and_then(|claim| job_of(pool, claim)))
+        Ok(found.and_then(|claim| pool.job_of(claim)))
     };
     let found = at_once()?;
     if found.is_some() {
@@ -140,21 +139,10 @@ async fn take_or_wait(
     poll_fn(|context| match take.poll_take(context) {
         Poll::Pending => stop.poll(context.waker()).map(|()| Ok(None)),
         Poll::Ready(taken) => {
-            Poll::Ready(taken.map(|claim| claim.and_then(|claim| job_of(pool, claim))))
+            Poll::Ready(taken.map(|claim| claim.and_then(|claim| pool.job_of(claim))))
         }
     })
     .await
-}
-
-/// The job of a claim, which is large, so it is not moved after this.
-fn job_of(pool: &Pool, claim: Claim) -> Option<Arc<JobCore>> {
-    let Some(place) = pool.place_of(&claim) else {
-        claim.give_back();
-        return None;
-    };
-    let is_timed = pool.tubes.get(place).is_some_and(|registered| registered.is_timed);
-    let (stop, groups) = (pool.stop.clone(), pool.groups.clone());
-    Some(Arc::new(JobCore::new(claim, place, stop, groups, is_timed)))
 }
 
 /// A take has failed: the worker ends, goes on without a tube that was dropped, or pauses.
@@ -179,66 +167,55 @@ fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
     }
 }
 
+/// Runs the job, or the batch that it opens; or adds it to the batch that gathers.
 async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>) {
-    let Some(registered) = pool.tubes.get(job.place()) else { return job.give_back() };
-    if !lane.begin(&job, &pool.stop) {
-        return job.give_back();
+    let Some(registered) = pool.tubes.get(job.place()) else { return };
+    pool.note_tube(job.place());
+    match registered.handler(job.claim().body()) {
+        Ok(Handler::Batch(batch)) => {
+            run_batch(pool, lane, (registered, &**batch), job, taking).await;
+        }
+        Ok(Handler::Job(handler)) => {
+            run_single(pool, lane, (registered, Ok(handler)), job, taking).await;
+        }
+        Err(unhandled) => run_single(pool, lane, (registered, Err(unhandled)), job, taking).await,
     }
+}
+
+async fn run_single(
+    pool: &Pool,
+    lane: &Lane,
+    (registered, handler): (&Registered, std::result::Result<&JobHandler, How>),
+    job: Arc<JobCore>,
+    taking: Taking<'_>,
+) {
+    let jobs = [job];
+    if !lane.begin(&jobs, &pool.stop) {
+        return pool.give_back(jobs);
+    }
+    let [job] = &jobs;
+    job.begin(None);
     drop(taking);
     // Dropping the lane drops the handler, and releases the task.
-    let release = ReleaseOnDrop(&job);
-    pool.note_tube(job.place());
-    hold(pool, &job).await;
-    let handled = match registered.handler(job.claim().body()) {
+    let release = ReleaseOnDrop(&jobs);
+    // A claim that has ended already shows at the end of the job.
+    let _ = pool.hold(job).await;
+    let handled = match handler {
         Err(unhandled) => unhandled,
-        Ok(Handler::Blocking(handler)) => Next::new(&job, &pool.around, &**handler).how(),
-        Ok(Handler::Async(handler)) => {
-            match panic_to_error(|| begin(&job, &pool.around_async, handler)) {
+        Ok(JobHandler::Blocking(handler)) => Next::new(job, &pool.around, &**handler).how(),
+        Ok(JobHandler::Async(handler)) => {
+            match panic_to_error(|| begin(job, &pool.around_async, handler)) {
                 Ok(future) => {
-                    let future = until_timeout(job.clone(), registered.limit, Caught(Some(future)));
-                    handle_async(pool, lane, future).await
+                    let limit = registered.limit;
+                    let future = until_timeout([job.clone()], limit, Caught(Some(future)));
+                    spawned::handle(pool, lane, future).await
                 }
                 Err(why) => How::panicked(why),
             }
         }
     };
-    if end_job(pool, lane, &job, handled).await {
+    if end_job(pool, lane, job, job.chosen_or(handled)).await {
         pool.pause.reset();
     }
     drop(release);
-}
-
-/// Holds a task for as long as its job may run.
-async fn hold(pool: &Pool, job: &JobCore) {
-    let has_deadline = job.claim().held.grant.header.ttr != NEVER;
-    // A claim that has ended already shows at the end of the job.
-    let claim = job.claim();
-    let _ = match pool.max_runtime {
-        Some(most) if pool.is_blocking => claim.held.limit(most),
-        Some(most) => claim.held.limit_async(most).await,
-        None if !has_deadline => return,
-        None if pool.is_blocking => claim.renew(Duration::MAX),
-        None => claim.held.renew_async(Duration::MAX).await,
-    };
-}
-
-/// Runs the future of a handler here, or where the caller wants it.
-async fn handle_async(
-    pool: &Pool,
-    lane: &Lane,
-    future: impl Future<Output = How> + Send + 'static,
-) -> How {
-    match &pool.spawn {
-        None => future.await,
-        Some(spawn) => spawned::run(spawn, lane.handler_thread.clone(), future).await,
-    }
-}
-
-struct ReleaseOnDrop<'a>(&'a Arc<JobCore>);
-
-impl Drop for ReleaseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.release();
-        self.0.keep();
-    }
 }

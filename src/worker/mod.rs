@@ -77,6 +77,10 @@
 //! them with [`step`](crate::Claim::step), so that the next attempt goes on where this one was; it can
 //! [sleep](Job::sleep) for days and [join](Job::join) other tasks without a worker.
 //!
+//! # Batches
+//! [`Worker::on_batch`] is for work that is cheaper together, such as the rows of one insert: its handler gets up to
+//! so many jobs, or those that came within a time. [`Job::set_outcome`] gives a single job an end of its own.
+//!
 //! # Tubes without delays
 //! `fifo` and `utube` have no delays. If a job asks for one there
 //! ([`Outcome::snooze`](crate::Outcome::snooze), [`Outcome::release_in`](crate::Outcome::release_in),
@@ -127,13 +131,18 @@
 //! must be idempotent. docs/semantics.md has the details.
 
 mod around;
+mod batch;
 mod builder;
+mod end_many;
 mod ending;
 mod ends;
+mod full_disk;
 mod future;
+mod gather;
 mod groups;
 mod handle;
 mod handled;
+mod how;
 mod idle;
 mod job;
 mod lane;

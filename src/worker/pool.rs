@@ -1,10 +1,13 @@
 //! The state that the threads or futures of a worker share. Each of them is a lane, which has one job at a
 //! time.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use tubewell_drivers::NEVER;
 
 use super::around::{Around, AroundAsync};
 use super::ending::Ending;
@@ -16,6 +19,7 @@ use super::pause::{Begun, Pause};
 use super::report::{Left, Report, Tally};
 use super::retries::Retries;
 use super::source::Registered;
+use crate::base::park::TimeLimit;
 use crate::base::signal::Signal;
 use crate::base::sync::thread::{self, ThreadId};
 use crate::base::sync::{Condvar, Mutex};
@@ -57,6 +61,9 @@ pub(super) struct Pool {
     pub(super) is_blocking: bool,
     pub(super) spawn: Option<Spawn>,
     pub(super) lanes: Vec<Lane>,
+    /// Jobs that have not begun before a stop. Their tasks are given back once no lane takes any more: a take that
+    /// still waits would get them.
+    pub(super) given_back: Mutex<Vec<Arc<JobCore>>>,
     /// Raised when a stop has run out of time: no end of a job is repeated any more.
     pub(super) out_of_time: Arc<Signal>,
     pub(super) ended: Mutex<Ending>,
@@ -97,10 +104,9 @@ pub(super) struct Lane {
 
 #[derive(Default)]
 struct LaneState {
-    job: Option<Arc<JobCore>>,
+    /// The job that runs, or the batch.
+    jobs: VecDeque<Arc<JobCore>>,
     tally: Tally,
-    /// A stop does not wait for it any longer.
-    is_left: bool,
 }
 
 impl Pool {
@@ -124,6 +130,7 @@ impl Pool {
             is_blocking: parts.is_blocking,
             spawn: parts.spawn,
             lanes: (0..parts.concurrency).map(|_| Lane::default()).collect(),
+            given_back: Mutex::default(),
             out_of_time: Arc::default(),
             ended: Mutex::new(Ending::new(parts.concurrency)),
             lane_ended: Condvar::new(),
@@ -148,11 +155,53 @@ impl Pool {
         }
     }
 
-    /// Whether a further job may begin. The caller begins one, or ends.
-    pub(super) fn take_permit(&self) -> bool {
-        let Some(permits) = &self.permits else { return true };
-        let take = |left: u64| left.checked_sub(1);
-        permits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok()
+    /// The job of a claim, which is large, so it is not moved after this. `None` if the claim is of no tube of the
+    /// worker: its task is given back.
+    pub(super) fn job_of(&self, claim: Claim) -> Option<Arc<JobCore>> {
+        let Some(place) = self.place_of(&claim) else {
+            claim.give_back();
+            return None;
+        };
+        let is_timed = self.tubes.get(place).is_some_and(|registered| registered.is_timed);
+        let (stop, groups) = (self.stop.clone(), self.groups.clone());
+        Some(Arc::new(JobCore::new(claim, place, stop, groups, is_timed)))
+    }
+
+    /// Holds a task for as long as its job may run.
+    pub(super) async fn hold(&self, job: &JobCore) -> Result<()> {
+        let held = &job.claim().held;
+        match self.max_runtime {
+            Some(most) if self.is_blocking => held.limit(most),
+            Some(most) => held.limit_async(most).await,
+            None => self.hold_endlessly(job).await,
+        }
+    }
+
+    /// Holds a task without a limit of the worker.
+    pub(super) async fn hold_endlessly(&self, job: &JobCore) -> Result<()> {
+        let claim = job.claim();
+        if claim.held.grant.header.ttr == NEVER {
+            return Ok(());
+        }
+        if self.is_blocking {
+            return claim.renew(Duration::MAX);
+        }
+        claim.held.renew_async(Duration::MAX).await
+    }
+
+    /// How many further jobs may begin, at most so many. The caller begins them, or gives the rest back.
+    pub(super) fn take_permits(&self, most: usize) -> usize {
+        let Some(permits) = &self.permits else { return most };
+        let most = most as u64;
+        let take = |left: u64| Some(left.saturating_sub(most));
+        let left = permits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+        usize::try_from(left.unwrap_or(0).min(most)).unwrap_or(0)
+    }
+
+    pub(super) fn give_permits_back(&self, count: usize) {
+        if let Some(permits) = &self.permits {
+            permits.fetch_add(count as u64, Ordering::SeqCst);
+        }
     }
 
     /// Whether a tube has tasks that wait for others.
@@ -232,8 +281,8 @@ impl Pool {
     }
 
     pub(super) fn running(&self) -> Vec<Left> {
-        let job = |lane: &Lane| lane.state.lock().job.clone();
-        self.lanes.iter().filter_map(job).map(|job| left(&job)).collect()
+        let jobs = |lane: &Lane| lane.state.lock().jobs.clone();
+        self.lanes.iter().flat_map(jobs).map(|job| left(&job)).collect()
     }
 
     /// How the worker has ended.
@@ -256,52 +305,67 @@ impl Lane {
             || *self.handler_thread.lock() == Some(this)
     }
 
-    /// Begins a job, unless the worker stops. A stop sees a job that has begun.
-    pub(super) fn begin(&self, job: &Arc<JobCore>, stop: &Signal) -> bool {
+    /// Begins a job or a batch, unless the worker stops. A stop sees jobs that have begun.
+    pub(super) fn begin(&self, jobs: &[Arc<JobCore>], stop: &Signal) -> bool {
         let mut state = self.state.lock();
         if stop.is_raised() {
             return false;
         }
-        state.job = Some(job.clone());
+        state.jobs.extend(jobs.iter().cloned());
         true
     }
 
-    /// Ends the job, and counts it. Returns false if a stop has left it: it is counted already.
-    pub(super) fn end(&self, count: impl FnOnce(&mut Tally)) -> bool {
+    /// Ends a job, and counts it. Returns false if a stop has left it: it is counted already.
+    pub(super) fn end(&self, job: &Arc<JobCore>, count: impl FnOnce(&mut Tally)) -> bool {
         let mut state = self.state.lock();
-        state.job = None;
-        if state.is_left {
+        // The jobs of a batch end in their order.
+        if let Some(place) = state.jobs.iter().position(|other| Arc::ptr_eq(other, job)) {
+            state.jobs.remove(place);
+        }
+        if job.is_left() {
             return false;
         }
         count(&mut state.tally);
         true
     }
 
-    /// The worker does not wait for the job that runs: its attempt does not count once it is released, and it is
-    /// counted as left. Returns whether there is one.
-    pub(super) fn forgive_job(&self) -> bool {
+    /// The worker does not wait for the jobs that run: their attempts do not count once they are released, and they
+    /// are counted as left. Returns whether there are any.
+    pub(super) fn forgive_jobs(&self) -> bool {
         let mut state = self.state.lock();
-        let Some(job) = state.job.take() else { return false };
-        job.forgive();
-        (state.is_left, state.tally.left) = (true, state.tally.left + 1);
-        true
+        let LaneState { jobs, tally } = &mut *state;
+        let has_jobs = !jobs.is_empty();
+        for job in jobs.drain(..) {
+            job.forgive();
+            job.leave_running();
+            tally.left += 1;
+        }
+        has_jobs
     }
 
-    /// Snoozes the task of the job that runs, and counts the job as left. `None` if there is none,
-    /// or if its end is decided already. Blocks for at most `time`.
-    pub(super) fn leave_job(&self, time: Duration) -> Result<Option<Left>> {
-        // Locked throughout, so that the lane cannot end the job meanwhile and count it as lost.
+    /// Snoozes the tasks of the jobs that run, and counts the jobs as left; not those whose end is decided
+    /// already. Blocks for at most `time`. Adds the jobs that were left to `all`.
+    pub(super) fn leave_jobs(&self, time: &TimeLimit, all: &mut Vec<Left>) -> Result<()> {
+        // Locked throughout, so that the lane cannot end a job meanwhile and count it as lost.
         let mut state = self.state.lock();
-        let Some(job) = state.job.clone().filter(|_| !state.is_left) else { return Ok(None) };
-        match job.claim().held.snooze_within(time) {
-            Ok(()) => job.keep(),
-            // A thread that works on a lost task is left too.
-            Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_decided() => {}
-            Err(Error::NotTaken { .. } | Error::SessionEnded) => return Ok(None),
-            Err(error) => return Err(error),
+        let LaneState { jobs, tally } = &mut *state;
+        let mut outcome = Ok(());
+        for job in jobs.iter().filter(|job| !job.is_left()) {
+            match job.claim().held.snooze_within(time.left().unwrap_or_default()) {
+                Ok(()) => job.keep(),
+                // A thread that works on a lost task is left too.
+                Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_decided() => {}
+                Err(Error::NotTaken { .. } | Error::SessionEnded) => continue,
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
+            }
+            job.leave_running();
+            tally.left += 1;
+            all.push(left(job));
         }
-        (state.is_left, state.tally.left) = (true, state.tally.left + 1);
-        Ok(Some(left(&job)))
+        outcome
     }
 }
 

@@ -30,7 +30,8 @@ pub enum Report {
     },
     /// A job has returned after the claim on its task had ended: the claim or the task has expired,
     /// or a caller has deleted, moved or revoked it. The worker ignores what the job returned. The report of
-    /// a job that has run for as long as it may is [`TimedOut`](Report::TimedOut).
+    /// a job that has run for as long as it may is [`TimedOut`](Report::TimedOut). Or the claim had ended before the
+    /// [batch](super::Worker::on_batch) of the job began.
     #[non_exhaustive]
     Lost {
         /// The tube of the task.

@@ -6,16 +6,28 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Context;
 
-use super::handled::How;
-use super::pool::Spawn;
+use super::how::How;
+use super::pool::{Lane, Pool, Spawn};
 use crate::base::sync::Mutex;
 use crate::base::sync::thread::{self, ThreadId};
 use crate::base::user_code::panic_to_error;
 use crate::core::WaitSlot;
 
+/// Runs the future of a handler here, or where the application wants it.
+pub(super) async fn handle(
+    pool: &Pool,
+    lane: &Lane,
+    future: impl Future<Output = How> + Send + 'static,
+) -> How {
+    match &pool.spawn {
+        None => future.await,
+        Some(spawn) => run(spawn, lane.handler_thread.clone(), future).await,
+    }
+}
+
 /// Hands the future of a handler out, and waits for its end.
 /// `polled_by` shows the thread that polls it.
-pub(super) async fn run(
+async fn run(
     spawn: &Spawn,
     polled_by: Arc<Mutex<Option<ThreadId>>>,
     future: impl Future<Output = How> + Send + 'static,

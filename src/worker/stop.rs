@@ -1,9 +1,12 @@
 //! The end of a worker: its lanes end, and a stop leaves the jobs that it does not wait for.
 
+use std::mem::take;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::ending::{Ending, LaneEnding};
+use super::job::JobCore;
 use super::pool::{Lane, Pool};
 use super::report::Left;
 use crate::Result;
@@ -71,6 +74,21 @@ impl Pool {
         Taking { pool: self, lane }
     }
 
+    /// Gives back the tasks of jobs that have not begun, once no lane takes any more. The caller still does.
+    pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = Arc<JobCore>>) {
+        self.given_back.lock().extend(jobs);
+    }
+
+    fn give_all_back(&self) {
+        let jobs = take(&mut *self.given_back.lock());
+        // Without the lock, as it calls the store.
+        drop(jobs);
+    }
+
+    fn is_any_taking(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.is_taking.load(Ordering::SeqCst))
+    }
+
     /// Snoozes the tasks of the jobs that run, except for that of this thread. No caller waits for
     /// their lanes from now on.
     ///
@@ -79,20 +97,19 @@ impl Pool {
     /// not, so the wait is short; a task that it gets later is given back.
     pub(super) fn leave_jobs(&self) -> Result<Vec<Left>> {
         let time = TimeLimit::new(GRACE);
-        let is_taking = |lane: &Lane| lane.is_taking.load(Ordering::SeqCst);
-        self.wait_for_lanes(&time, |_| !self.lanes.iter().any(is_taking));
+        self.wait_for_lanes(&time, |_| !self.is_any_taking());
+        self.give_all_back();
         let (mut all, mut outcome) = (Vec::new(), Ok(()));
         for (index, lane) in self.lanes.iter().enumerate() {
             if lane.is_this_thread() {
                 continue;
             }
-            match lane.leave_job(time.left().unwrap_or_default()) {
-                Ok(Some(left)) => {
-                    all.push(left);
-                    self.change_lane(index, |lane| lane.is_left = true);
-                }
-                Ok(None) => {}
-                Err(error) => outcome = Err(error),
+            let before = all.len();
+            if let Err(error) = lane.leave_jobs(&time, &mut all) {
+                outcome = Err(error);
+            }
+            if all.len() > before {
+                self.change_lane(index, |lane| lane.is_left = true);
             }
         }
         outcome.map(|()| all)
@@ -109,6 +126,9 @@ impl Drop for Taking<'_> {
     fn drop(&mut self) {
         self.lane.is_taking.store(false, Ordering::SeqCst);
         if self.pool.stop.is_raised() {
+            if !self.pool.is_any_taking() {
+                self.pool.give_all_back();
+            }
             drop(self.pool.ended.lock());
             self.pool.lane_ended.notify_all();
         }

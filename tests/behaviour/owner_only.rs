@@ -60,6 +60,11 @@ const TESTS: &[(&str, &str)] = &[
     ("worker::around::function_is_dropped_with_its_handler_when_their_time_has_elapsed", AGE),
     ("worker::catalogue_lost::worker_shows_the_jobs_that_run_and_none_while_it_is_idle", AGE),
     (
+        "worker::batches::async_handler_of_a_batch_is_dropped_when_the_time_of_all_its_jobs_has_elapsed",
+        AGE,
+    ),
+    ("worker::batches::time_of_a_batch_counts_from_its_first_task", AGE),
+    (
         "worker::errors::worker_ends_when_the_store_is_closed",
         "a worker reports that its owner has closed the store",
     ),
@@ -75,6 +80,7 @@ const TESTS: &[(&str, &str)] = &[
         "worker::timeouts::handler_on_a_thread_is_told_that_its_time_has_elapsed_and_counted_as_that",
         AGE,
     ),
+    ("worker::timeouts::limit_of_a_task_does_not_lengthen_that_of_the_worker", AGE),
 ];
 
 /// Modules of the suites whose stores are not connections.

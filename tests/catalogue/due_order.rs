@@ -67,7 +67,7 @@ fn clock_step_processes_due_tasks_in_time_order() {
         let log = case.event_log();
         case.add(case.draft("ttl").ttl(ms(300)));
         case.add(case.draft("delay").delay(ms(100)));
-        case.add(case.draft("ttr").priority(0).ttr(ms(200)).ttl(secs(60)));
+        case.add(case.draft("ttr").ttr(ms(200)).ttl(secs(60)));
         assert_eq!(case.take(), Some(0));
         case.tube.admin().bury(0, None).unwrap();
         assert_eq!(case.take(), Some(2));

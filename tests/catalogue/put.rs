@@ -104,7 +104,10 @@ fn put_without_options_uses_tube_options() {
             (info.state, info.priority, info.sub_queue, info.ttl_left, info.ttr, info.size)
         };
         assert_eq!(info(by_text), info(by_builder));
-        assert_eq!(info(by_text), (TaskState::Ready, 0, None, None, None, 1));
+        assert_eq!(
+            info(by_text),
+            (TaskState::Ready, tubewell::DEFAULT_PRIORITY, None, None, None, 1)
+        );
     });
 }
 

@@ -32,8 +32,9 @@ impl ScenarioRun {
     pub fn new(scenario: &Scenario) -> Result<ScenarioRun, Error> {
         let recorded = &scenario.options;
         let mut options = TubeOptions::default();
-        if let Some(pri) = recorded.pri {
-            options = options.priority(pri);
+        // Tarantool's default is 0.
+        if scenario.driver.ends_with("ttl") {
+            options = options.priority(recorded.pri.unwrap_or(0));
         }
         if let Some(ttl) = recorded.ttl {
             options = options.ttl(duration(ttl));

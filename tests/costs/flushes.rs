@@ -116,9 +116,9 @@ fn calls_that_change_nothing_name_the_last_flushed_commit() {
         let unchanged = [
             put(),
             tube.put(Put::new("y").key("key").on_key(OnKey::Keep)).unwrap(),
-            tube.admin().set_priority(first.id, 0).unwrap(),
+            tube.admin().set_priority(first.id, tubewell::DEFAULT_PRIORITY).unwrap(),
             tube.admin().add_tags(first.id, ["tag"]).unwrap(),
-            tube.update(first.id, Update::new().priority(0)).unwrap(),
+            tube.update(first.id, Update::new().priority(tubewell::DEFAULT_PRIORITY)).unwrap(),
         ];
         for receipt in unchanged {
             assert_eq!((receipt.id, receipt.commit), (first.id, flushed), "{durability}");

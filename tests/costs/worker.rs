@@ -79,6 +79,19 @@ fn job_is_one_flush() {
     });
 }
 
+/// The ends of the jobs of a batch are one call.
+#[test]
+fn batch_is_one_flush() {
+    with_tube(FIFO, TubeOptions::new(), |store, tube| {
+        tube.put_many(["one", "two", "three"]).unwrap();
+        let work = || {
+            let worker = Worker::new(store).on_batch(tube, 3, Duration::MAX, |_: &[Job]| ());
+            worker.run_until_idle().unwrap()
+        };
+        assert_eq!(flushes_and_commits(store, || assert_eq!(work().done, 3)), (1, 1));
+    });
+}
+
 /// It reads, writes, commits and flushes nothing, and the store wakes it for nothing.
 #[test]
 fn waiting_worker_costs_nothing() {

@@ -89,6 +89,7 @@ fn contents(store: &Store) -> Contents {
         // These go on with the clock.
         task.ttl_left = None;
         task.put_at = UNIX_EPOCH;
+        task.ended_at = None;
         task.failure.iter_mut().for_each(|failure| failure.ago = Duration::ZERO);
     }
     let group_of = |group: tubewell::expert::FailureGroup| {

@@ -11,11 +11,11 @@ use tubewell::{
 };
 
 use crate::disk::Disk;
-use crate::failing_call::{fail_with_all_faults, fail_with_sampled_faults};
+use crate::failing_call::{FailingCall, fail_with_all_faults, fail_with_sampled_faults};
 use crate::sampled;
 use crate::size::amount;
 use crate::support::{NEVER, RETRY_TIME, open};
-use crate::two_tubes::{Call, TUBES, for_each};
+use crate::two_tubes::{Call, TUBES, contents, for_each};
 
 const RULES: [OnParent; 3] = [OnParent::Wait, OnParent::Release, OnParent::Bury];
 
@@ -191,6 +191,29 @@ fn failed_call_on_a_parent_is_whole_or_changes_nothing() {
 fn failed_call_on_a_child_is_whole_or_changes_nothing() {
     let runs = fail_each(&OF_CHILDREN, sampled(9), disk);
     assert!(runs > amount(25, 100, 100), "{runs} runs");
+}
+
+type Delete = fn(&Store) -> Result<u64>;
+
+/// A chain through both tubes, by the ids of its tasks or by that of the first one.
+const DELETES: [(&str, Delete); 2] = [
+    ("ids", |store| store.admin().delete(Filter::new().ids([0, 4, 5, 6, 9, 10, 11]))),
+    ("dependents", |store| store.admin().delete_with_dependents([0], 7)),
+];
+
+#[test]
+fn failed_delete_of_a_chain_deletes_all_of_it_or_nothing() {
+    let mut runs = 0;
+    for durability in [Durability::Flush, Durability::Write { flush_within: NEVER }] {
+        let disk = disk(durability);
+        for (name, delete) in DELETES {
+            let delete = |store: &Store| delete(store).map(drop);
+            let is_flushed = durability == Durability::Flush;
+            let delete = FailingCall::new(&disk, &delete, &contents, is_flushed);
+            fail_with_sampled_faults(name, sampled(9), &mut runs, |plan| delete.fails(plan));
+        }
+    }
+    assert!(runs > amount(5, 20, 20), "{runs} runs");
 }
 
 #[test]

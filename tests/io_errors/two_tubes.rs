@@ -56,7 +56,7 @@ pub fn for_each(
 }
 
 /// Every task is found by its key too.
-fn contents(store: &Store) -> [Contents; 2] {
+pub fn contents(store: &Store) -> [Contents; 2] {
     assert_eq!(store.admin().verify().unwrap(), [""; 0]);
     TUBES.map(|name| {
         let tube = store.find_tube(name).unwrap();
@@ -73,6 +73,7 @@ fn contents(store: &Store) -> [Contents; 2] {
             (task.info.takes, task.info.attempts) = (0, 0);
             (task.info.ttl_left, task.info.due_in) = (None, None);
             task.info.put_at = UNIX_EPOCH;
+            task.info.ended_at = None;
             let edges = [tube.query().parents(info.id), tube.query().children(info.id)];
             (task, edges.map(Result::unwrap))
         });

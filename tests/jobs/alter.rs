@@ -124,7 +124,7 @@ fn defaults_of_tasks_hold_for_later_puts() {
             let info = case.info(id);
             (info.priority, info.ttr, info.ttl_left)
         };
-        assert_eq!(times(before), (0, None, None));
+        assert_eq!(times(before), (tubewell::DEFAULT_PRIORITY, None, None));
         assert_eq!(times(after), (3, Some(secs(5)), Some(secs(60))));
     });
 }

@@ -26,7 +26,10 @@ fn conditions() -> [(&'static str, Filter); 11] {
 }
 
 /// Each condition is used, or refused by its name.
-fn assert_uses<T: std::fmt::Debug>(used: &[&str], call: impl Fn(Filter) -> tubewell::Result<T>) {
+pub fn assert_uses<T: std::fmt::Debug>(
+    used: &[&str],
+    call: impl Fn(Filter) -> tubewell::Result<T>,
+) {
     for (name, filter) in conditions() {
         match call(filter) {
             Ok(_) => assert!(used.contains(&name), "{name} is used"),

@@ -116,6 +116,9 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert!(block_on(tube.to_async().ending(done)).unwrap().is_some());
         assert!(tube.wait_done(done, secs(60)).unwrap().is_some());
         assert_eq!(tube.query().parents(child).unwrap(), [ready]);
+        assert_eq!(tube.query().parent_counts(child).unwrap().open, 1);
+        let counts = block_on(tube.to_async().query().parent_counts(child));
+        assert_eq!(counts.unwrap().total, 1);
         assert_eq!(tube.query().children(ready).unwrap(), [child]);
         assert!(tube.query().owner(first.id()).unwrap().is_some());
         // Of all tubes.

@@ -98,7 +98,7 @@ fn first_take_after_open_returns_most_urgent_task_whose_delay_has_elapsed() {
         let (store, tube) = create(&file, driver);
         let put = |put| tube.put(put).unwrap().id;
         let low = put(draft(driver, "low").delay(secs(5)).priority(10));
-        let high = put(draft(driver, "high").delay(secs(6)));
+        let high = put(draft(driver, "high").delay(secs(6)).priority(1));
         drop(tube);
         let store = file.reopen_after(store, secs(20));
         let tube = store.find_tube("case").unwrap();
@@ -118,7 +118,7 @@ fn urgent_task_whose_delay_has_elapsed_is_taken_before_ready_task_after_catch_up
         let put = |put| tube.put(put).unwrap().id;
         let ready = put(draft(driver, "ready").priority(20));
         let low = put(draft(driver, "low").delay(secs(5)).priority(10));
-        let high = put(draft(driver, "high").delay(secs(6)));
+        let high = put(draft(driver, "high").delay(secs(6)).priority(1));
         drop(tube);
         let store = file.reopen_after(store, secs(20));
         store.admin().catch_up().unwrap();

@@ -170,6 +170,30 @@ fn described_sessions_leave_the_list_one_by_one() {
     });
 }
 
+/// B017
+#[test]
+fn session_that_withdraws_its_description_is_listed_while_it_has_a_task() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1]);
+        let worker = case.store.session("w").unwrap();
+        worker.undescribe().unwrap();
+        worker.describe("listener", "version 7").unwrap();
+        take_with(&worker, &case.tube);
+        worker.undescribe().unwrap();
+        let of_worker = owner(&case.store, "w");
+        assert_eq!((of_worker.kind, of_worker.metadata, of_worker.running), (None, None, 1));
+        worker.tube(&case.tube).unwrap().claimed(0).unwrap().ack().unwrap();
+        assert_eq!(case.store.owners().unwrap(), []);
+        // It goes on, and may describe itself again.
+        assert_eq!(take_with(&worker, &case.tube), 1);
+        worker.describe("worker", "").unwrap();
+        assert_eq!(owner(&case.store, "w").kind.as_deref(), Some("worker"));
+        let copy = worker.clone();
+        worker.end().unwrap();
+        assert_eq!(copy.undescribe(), Err(Error::SessionEnded));
+    });
+}
+
 /// Q297
 #[test]
 fn session_with_a_task_is_listed_however_long_it_is_silent() {

@@ -20,7 +20,7 @@ fn states(case: &Case, ids: [u64; 3]) -> [TaskState; 3] {
 }
 
 /// Runs the chores.
-fn settle(case: &Case) {
+pub fn settle(case: &Case) {
     case.advance(0);
     assert_sound(&case.store);
 }

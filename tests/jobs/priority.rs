@@ -68,7 +68,7 @@ fn set_priority_refuses_unknown_tasks_and_drivers_without_priorities() {
             assert_unsupported(case.tube.admin().set_priority(0, 1), case.driver);
             assert_unsupported(case.tube.admin().set_priority(7, 1), case.driver);
         }
-        assert_eq!(case.info(0).priority, 0);
+        assert_eq!(case.info(0).priority, tubewell::DEFAULT_PRIORITY);
     });
 }
 

@@ -82,7 +82,8 @@ fn put_task_is_read_back_with_default_options() {
         let id = case.add(Put::new("x"));
         let task = case.tube.query().task(id).unwrap();
         assert_eq!(task.body, b"x");
-        assert_eq!((task.info.id, task.info.priority, task.info.size), (id, 0, 1));
+        let expected = (id, tubewell::DEFAULT_PRIORITY, 1);
+        assert_eq!((task.info.id, task.info.priority, task.info.size), expected);
     });
 }
 

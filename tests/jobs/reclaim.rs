@@ -10,6 +10,10 @@ fn options() -> TubeOptions {
     TubeOptions::new().ttr(secs(60)).reclaim_delay(secs(10)).max_attempts(20)
 }
 
+fn overdue(case: &Case) -> u64 {
+    case.tube.statistics().unwrap().tasks.overdue
+}
+
 /// Q137
 /// Difference: an expired claim can be renewed and acked within the reclaim delay only. Without one
 /// it has ended, whether the task was taken again or not.
@@ -104,7 +108,7 @@ fn overdue_task_counts_as_taken_and_its_loss_is_reported_once() {
         for millis in [60_000, 1, 5_000] {
             case.advance(millis);
             assert_eq!(case.tasks(), counts([("taken", 1), ("total", 1)]));
-            assert_eq!(case.tube.statistics().unwrap().calls.lost, 1);
+            assert_eq!((overdue(case), case.tube.statistics().unwrap().calls.lost), (1, 1));
             assert_eq!(attempts(&case.tube, id), (1, Some(19)));
         }
         case.advance(5_000);
@@ -278,4 +282,45 @@ fn reclaim_delay_and_backoff_need_a_timed_driver() {
         }
     }
     assert_eq!(store.tubes().unwrap().len(), 0);
+}
+
+#[test]
+fn overdue_tasks_are_counted_until_they_are_renewed_or_end() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let claims: Vec<_> =
+            (0..7).map(|id| case.tube.claim(case.put(&id.to_string())).unwrap()).collect();
+        let [renewed, acked, failed, dropped, revoked, deleted, kept] = claims.try_into().unwrap();
+        assert_eq!(overdue(case), 0);
+        case.advance(60_000);
+        assert_eq!(overdue(case), 7);
+        renewed.renew(secs(60)).unwrap();
+        assert_eq!(overdue(case), 6);
+        acked.ack().unwrap();
+        failed.fail(Failure::new("g", "m")).unwrap();
+        drop(dropped);
+        case.tube.admin().revoke(revoked.id()).unwrap();
+        case.tube.admin().delete(deleted.id()).unwrap();
+        assert_eq!((overdue(case), case.tube.statistics().unwrap().tasks.taken), (1, 2));
+        case.advance(9_999);
+        assert_eq!(overdue(case), 1);
+        case.advance(1);
+        assert_eq!((overdue(case), kept.is_current()), (0, Ok(false)));
+        case.advance(50_000);
+        assert_eq!(overdue(case), 1);
+        case.tube.admin().truncate().unwrap();
+        assert_eq!(overdue(case), 0);
+    });
+}
+
+#[test]
+fn parked_claim_is_not_overdue() {
+    for_each_driver_with(TIMED, options(), |case| {
+        let id = case.put("x");
+        let claim = case.tube.claim(id).unwrap();
+        case.advance(60_000);
+        assert_eq!(overdue(case), 1);
+        let token = claim.park(secs(600)).unwrap();
+        assert_eq!((overdue(case), case.info(id).reclaimed_in), (0, None));
+        case.store.resume_claim(&token).unwrap().ack().unwrap();
+    });
 }

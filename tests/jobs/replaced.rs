@@ -27,7 +27,7 @@ fn task_put_with_a_key_shows_defaults() {
         let info = case.store.by_key("k").unwrap().unwrap();
         assert_eq!(
             (info.id, info.state, info.priority, info.sub_queue),
-            (id, TaskState::Ready, 0, None)
+            (id, TaskState::Ready, tubewell::DEFAULT_PRIORITY, None)
         );
         assert_eq!((info.attempts, info.attempts_left, info.failure), (0, Some(5), None));
         assert_eq!(case.tube.query().owner(id).unwrap(), None);
@@ -191,7 +191,7 @@ fn replaced_task_keeps_its_place_among_tasks_of_its_priority() {
         assert_eq!(case.take(), Some(0));
         case.add(again(Put::new("0 again".into())));
         if case.timed() {
-            case.add(again(Put::new("late".into()).priority(9)));
+            case.add(again(Put::new("late".into()).priority(900)));
             assert_eq!(case.take_all(), [1, 2, 0]);
         } else {
             assert_eq!(case.take_all(), [0, 1, 2]);

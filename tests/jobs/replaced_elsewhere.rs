@@ -102,7 +102,10 @@ fn task_put_again_elsewhere_keeps_the_options_that_the_put_leaves_out() {
         let plain = case.store.create_tube("plain", TubeOptions::default().driver(FIFO)).unwrap();
         plain.put(again(Put::new("plain".into()))).unwrap();
         let info = plain.query().task(id).unwrap().info;
-        assert_eq!((info.priority, info.sub_queue, info.ttr), (0, None, None));
+        assert_eq!(
+            (info.priority, info.sub_queue, info.ttr),
+            (tubewell::DEFAULT_PRIORITY, None, None)
+        );
         other.put(again(Put::new("timed".into()))).unwrap();
         assert_eq!(
             (

@@ -7,6 +7,7 @@ use tubewell::{
     TubeOptions,
 };
 
+use super::executor::block_on;
 use super::files::{create, create_with};
 use super::not_before::{HOUR, at};
 use super::schedules::{MINUTE, every, only_schedule, work};
@@ -38,7 +39,7 @@ fn changes_concern_later_runs_only() {
         // Its options are those of the tube again.
         case.tube.schedules().change_task("R", case.draft("third")).unwrap();
         case.clock.advance(MINUTE);
-        assert_eq!(run("R-3"), (b"third".to_vec(), 0, None));
+        assert_eq!(run("R-3"), (b"third".to_vec(), tubewell::DEFAULT_PRIORITY, None));
     });
 }
 
@@ -153,17 +154,23 @@ fn schedule_is_found_by_its_key_from_any_tube() {
         case.schedule(every(MINUTE).times(7), case.draft("run").tag("foo"));
         case.add(case.draft("plain").key("plain"));
         let found = other.schedules().get("R").unwrap();
+        assert_eq!(found.as_ref().map(|found| found.tube.as_str()), Some("case"));
+        assert_eq!(case.store.schedule("R").unwrap(), found);
+        assert_eq!(block_on(case.store.to_async().schedule("R")).unwrap(), found);
         assert_eq!(found, Some(case.only_schedule()));
         assert_eq!(found.unwrap().times, Some(7));
         for no_schedule in ["plain", "unknown"] {
             assert_eq!(case.tube.schedules().get(no_schedule).unwrap(), None);
+            assert_eq!(case.store.schedule(no_schedule).unwrap(), None);
         }
         for wrong in [String::new(), "k".repeat(tubewell::MAX_KEY + 1)] {
+            assert!(matches!(case.store.schedule(&wrong), Err(Error::Invalid { .. })));
             let refused = case.tube.schedules().get(&wrong);
             assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
         }
         case.tube.schedules().remove("R").unwrap();
         assert_eq!(other.schedules().get("R").unwrap(), None);
+        assert_eq!(case.store.schedule("R").unwrap(), None);
     });
 }
 
@@ -277,7 +284,7 @@ fn schedules_survive_a_close_and_a_kill() {
     tube.schedule(every(MINUTE).times(100).missed(Missed::All), put).unwrap();
     tube.schedule(Schedule::every("S", HOUR), "").unwrap();
     file.tick();
-    assert_eq!(work(&tube), ["S-1", "R-1"]);
+    assert_eq!(work(&tube), ["R-1", "S-1"]);
     let before = tube.schedules().list(None, 9).unwrap();
     drop(tube);
     for _ in 0..2 {

@@ -1,10 +1,13 @@
 //! Tokens: a put that is made again within an hour puts nothing, and answers as the first one.
 
+use std::time::Duration;
+
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::expert::Restore;
 use tubewell::{
-    Ending, Error, Filter, IDEMPOTENCY_KEY_TIME, Keep, MAX_IDEMPOTENCY_KEY, OnKey, Outcome, Put,
-    Receipt, Schedule, Store, TaskState, Tube, TubeOptions,
+    Ending, Error, Filter, IDEMPOTENCY_KEY_TIME, Keep, MAX_IDEMPOTENCY_KEY,
+    MAX_IDEMPOTENCY_KEY_TIME, OnKey, Outcome, Put, Receipt, Schedule, Store, TaskState, Tube,
+    TubeOptions,
 };
 
 use super::executor::{block_on, with_timeout};
@@ -103,6 +106,78 @@ fn token_is_forgotten_after_an_hour_and_no_sooner() {
         case.clock.suspend(ms(1));
         case.advance(0);
         assert_eq!(case.add(put()), id + 2);
+    });
+}
+
+#[test]
+fn token_is_remembered_for_the_time_of_the_put_that_puts_the_task() {
+    assert_eq!(MAX_IDEMPOTENCY_KEY_TIME, secs(366 * 24 * 3_600));
+    for_each_driver(ALL, |case| {
+        let put = |time| case.draft("x").idempotency_key("t").unique_for(time);
+        for time in [secs(24 * 3_600), secs(1), MAX_IDEMPOTENCY_KEY_TIME] {
+            let id = case.add(put(time));
+            case.take();
+            case.clock.advance(time.checked_sub(ms(1)).unwrap());
+            // Its own time counts for nothing: neither a shorter nor a longer one.
+            assert_eq!(case.add(put(ms(1))), id);
+            assert_eq!(case.add(put(MAX_IDEMPOTENCY_KEY_TIME)), id);
+            assert_eq!(case.add(case.draft("x").idempotency_key("t")), id);
+            case.advance(1);
+            assert_eq!(case.add(put(ms(1))), id + 1, "{time:?}");
+            case.take();
+            case.advance(1);
+        }
+    });
+}
+
+/// It begins when the put takes place, also for one that has waited for space.
+#[test]
+fn time_of_a_token_begins_with_the_admission_of_its_put() {
+    with_timeout(|| {
+        for_each_driver_with(&[LIMFIFOTTL], TubeOptions::new().capacity(1), |case| {
+            let put = || Put::new("x").idempotency_key("t").unique_for(secs(10));
+            case.put("first");
+            let waiting = Wait::begin(case.tube.to_async().put_timeout(put(), NO_TIMEOUT));
+            waiting.assert_waits();
+            case.advance(60_000);
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            let id = end_of(waiting).unwrap().id;
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            case.clock.advance(ms(9_999));
+            assert_eq!(case.add(put()), id);
+            case.advance(1);
+            assert_eq!(case.add(put()), id + 1);
+        });
+    });
+}
+
+#[test]
+fn put_that_cannot_be_remembered_for_its_time_is_refused() {
+    for_each_driver(ALL, |case| {
+        let put = |time| Put::new("x").idempotency_key("t").unique_for(time);
+        let longer = MAX_IDEMPOTENCY_KEY_TIME + Duration::from_micros(1);
+        let refused = [
+            (put(ZERO), "above zero"),
+            (put(longer), "at most 366 days"),
+            (put(Duration::MAX), "keep_done"),
+            (Put::new("x").unique_for(secs(1)), "give the put an idempotency_key"),
+        ];
+        for (put, why) in refused {
+            let Err(Error::Invalid { what }) = case.tube.put(put.clone()) else { panic!("{why}") };
+            assert!(what.contains(why), "{what}");
+            invalid(case.tube.put_timeout(put.clone(), ZERO));
+            invalid(case.tube.put_many([Put::new("y"), put.clone()]));
+            invalid(case.tube.put_and_wait(put.clone(), ZERO));
+            invalid(case.tube.requeue("k", put.clone()));
+            invalid(case.tube.schedule(Schedule::every("s", secs(1)), put.clone()));
+            invalid(case.tube.admin().restore_many([Restore::new(put.clone())]));
+            let id = case.put("first");
+            let claim = case.tube.try_take().unwrap().unwrap();
+            invalid(claim.end(Outcome::done().and_put(&case.tube, put)));
+            case.tube.delete(id).unwrap();
+        }
+        assert!(!case.tasks().contains_key("total"));
+        assert_eq!(case.add(put(MAX_IDEMPOTENCY_KEY_TIME)), 4, "nothing was remembered");
     });
 }
 

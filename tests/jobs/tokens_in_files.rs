@@ -38,6 +38,34 @@ fn token_is_remembered_over_a_close_for_the_rest_of_its_hour() {
     }
 }
 
+/// It is that of the put, in the rows of the token: over a close and a kill, and while the store is closed.
+#[test]
+fn time_of_a_token_goes_on_over_a_close_and_a_kill() {
+    let day = secs(24 * 3_600);
+    let file = StoreFile::new();
+    let (store, tube) = create(&file, FIFO);
+    let again = |store: &Store| {
+        let tube = store.find_tube("case").unwrap();
+        tube.put(Put::new("x").idempotency_key("t").unique_for(day)).unwrap().id
+    };
+    let id = again(&store);
+    put(&tube, "an hour");
+    file.clock.advance(day / 4);
+    drop(tube);
+    let store = file.reopen_after(store, day / 4);
+    assert_eq!(again(&store), id);
+    let (_killed, after) = after_a_kill(&file);
+    assert_eq!(again(&after), id);
+    assert_eq!(put(&after.find_tube("case").unwrap(), "an hour"), 2, "it was forgotten before");
+    assert_sound(&after);
+    drop(after);
+    let store = file.reopen_after(store, (day / 2).checked_sub(ms(1)).unwrap());
+    assert_eq!(again(&store), id);
+    let store = file.reopen_after(store, ms(1));
+    assert!(again(&store) > id);
+    assert_sound(&store);
+}
+
 /// In the commit of the task: as durable as the put.
 #[test]
 fn token_survives_a_kill_as_its_task_does() {

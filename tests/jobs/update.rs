@@ -175,7 +175,10 @@ fn refused_update_changes_nothing_of_the_task() {
             let refused = case.tube.update(0, update.priority(7).delay(secs(1)));
             assert!(matches!(refused, Err(Error::NotReady { state: TaskState::Buried, .. })));
         }
-        assert_eq!((body(case, 0), case.info(0).priority), (b"x".to_vec(), 0));
+        assert_eq!(
+            (body(case, 0), case.info(0).priority),
+            (b"x".to_vec(), tubewell::DEFAULT_PRIORITY)
+        );
         assert_eq!(case.calls().get("update"), None);
     });
 }
@@ -203,7 +206,7 @@ fn updated_buried_task_keeps_its_group_and_its_failure() {
                 claim.bury(Failure::new("timeout", "no answer")).unwrap();
                 case.advance(1);
             }
-            case.tube.update(0, Update::new().body(vec![1; 2000]).priority(9)).unwrap();
+            case.tube.update(0, Update::new().body(vec![1; 2000]).priority(900)).unwrap();
             assert_eq!(groups(&case.tube), [("timeout".to_owned(), 2)]);
             assert_eq!(failure(&case.tube, 0).unwrap().1, "no answer");
             let page = case
@@ -257,7 +260,7 @@ fn typed_update_encodes_its_value() {
     let tube = store.create_tube("case", TubeOptions::new().driver(tubewell::FIFOTTL)).unwrap();
     let numbers = tube.typed::<u64>();
     let [one, two] = [1, 2].map(|number| numbers.put(number).unwrap().id);
-    numbers.update(one, Update::new().body(11_u64).priority(5)).unwrap();
+    numbers.update(one, Update::new().body(11_u64).priority(500)).unwrap();
     let deferred = numbers.to_async();
     deferred.update(two, Update::new().body(22_u64)).wait().unwrap();
     let values: Vec<u64> =

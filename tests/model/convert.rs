@@ -272,6 +272,7 @@ pub fn counts(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
         ("tasks.done", tasks.done),
         ("tasks.kept", tasks.kept),
         ("tasks.recurring", tasks.recurring),
+        ("tasks.overdue", tasks.overdue),
         ("calls.put", calls.put),
         ("calls.take", calls.take),
         ("calls.ack", calls.ack),

@@ -7,7 +7,8 @@ use proptest_state_machine::ReferenceStateMachine;
 use tubewell::Durability;
 
 use super::reference::{
-    Backoff, Counting, Driver, Keep, Micros, NEVER, OnKey, OnParent, Options, Rate, State,
+    Backoff, Counting, DEFAULT_PRIORITY, Driver, Keep, Micros, NEVER, OnKey, OnParent, Options,
+    Rate, State,
 };
 use super::restored_tasks::restore;
 use super::schedules::schedules;
@@ -75,7 +76,7 @@ fn short_span() -> impl Strategy<Value = Micros> {
 pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
     (
         size(),
-        prop::option::of(0..4_u32),
+        prop::option::of(priority()),
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
         (prop_oneof![3 => Just(0), 1 => short_span(), 1 => Just(7 * MS)], not_before()),
@@ -98,6 +99,10 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                 after,
                 keep_unsupported,
             )| {
+                // These two are not drawn: the other values of all cases would change with them.
+                let half = |ttr: Micros| (ttr / 2).max(1);
+                let max_runtime = ttr.filter(|_| sub_queue.is_none()).map(half);
+                let unique_for = priority.map(|n| [1, MS, 5 * MS, 20 * MS][n as usize % 4]);
                 let (key, on_key) = key.map_or((None, OnKey::Reject), |(key, on)| (Some(key), on));
                 TaskTemplate {
                     size,
@@ -108,9 +113,11 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
                     not_before,
                     sub_queue: sub_queue.map(str::to_owned),
                     max_attempts,
+                    max_runtime,
                     key,
                     on_key,
                     token,
+                    unique_for,
                     tags,
                     after,
                     keep_unsupported,
@@ -120,6 +127,11 @@ pub(super) fn task_template() -> impl Strategy<Value = TaskTemplate> {
 }
 
 /// The moment of a put; most have none.
+/// More and less urgent than the default, and the default.
+fn priority() -> Range<u32> {
+    DEFAULT_PRIORITY - 2..DEFAULT_PRIORITY + 2
+}
+
 fn not_before() -> impl Strategy<Value = Option<Moment>> {
     prop::option::weighted(0.15, moment())
 }
@@ -252,7 +264,7 @@ fn definition(
     let timed = (
         prop::option::weighted(0.3, span()),
         prop::option::weighted(0.3, span()),
-        prop::option::weighted(0.3, 0..4_u32),
+        prop::option::weighted(0.3, priority()),
         prop::option::weighted(0.2, (1..=8_u64).prop_map(|ms| ms * MS)),
     );
     let attempts = (
@@ -393,12 +405,12 @@ fn by_id(tubes: usize, buries: u32) -> impl Strategy<Value = ById> {
         2 => Just(ById::Forget),
         4 => Just(ById::Delete),
         4 => Just(ById::Revoke),
-        3 => (0..4_u32).prop_map(|priority| ById::SetPriority { priority }),
+        3 => priority().prop_map(|priority| ById::SetPriority { priority }),
         2 => (tags(), any::<bool>()).prop_map(|(tags, adds)| ById::EditTags { tags, adds }),
         3 => Just(ById::Log),
         4 => (
             prop::option::of(size()),
-            prop::option::of(0..4_u32),
+            prop::option::of(priority()),
             prop::option::weighted(0.4, prop_oneof![3 => short_span(), 1 => Just(NEVER)]),
             prop::option::weighted(0.3, prop::option::weighted(0.7, moment()))
         ).prop_map(

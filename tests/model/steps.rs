@@ -443,9 +443,12 @@ pub struct TaskTemplate {
     pub not_before: Option<Moment>,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
+    pub max_runtime: Option<Micros>,
     pub key: Option<String>,
     pub on_key: OnKey,
     pub token: Option<String>,
+    /// How long the token is remembered, if there is one.
+    pub unique_for: Option<Micros>,
     pub tags: Vec<String>,
     pub after: AfterTemplate,
     pub keep_unsupported: bool,

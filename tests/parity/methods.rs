@@ -84,13 +84,14 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         // Methods of both kinds of claims, which borrow what they are called on.
         ("Claim", "step spawn steps", NEVER_BLOCKS),
         ("Session", "id tube to_async to_blocking", NEVER_BLOCKS),
-        ("Session", "take_any describe end resume_claim", ANSWER),
+        ("Session", "take_any describe undescribe end resume_claim", ANSWER),
         ("Store", "session resume_session resume_claim events", ANSWER),
         ("Store", "admin to_async to_blocking options today", NEVER_BLOCKS),
         ("StoreAdmin", "register_driver serve counters clock_report", NEVER_BLOCKS),
         ("Store", "tube open_tube create_tube find_tube drop_tube tubes owners statistics", ANSWER),
-        ("Store", "take_any flush close by_key find list tags", ANSWER),
+        ("Store", "take_any flush close by_key find list schedule tags", ANSWER),
         ("StoreAdmin", "capacity limits next_id remove_limit set_limit", ANSWER),
+        ("StoreAdmin", "delete delete_with_dependents groups kick", ANSWER),
         // They read or write the whole store: for a blocking thread of the runtime.
         ("Store", "open in_memory", NEVER_BLOCKS),
         (

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tubewell::expert::{HistoryEntry, PausedSubQueue};
 use tubewell::{
-    ClaimToken, Counting, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL, TaskInfo, TaskState,
-    TubeInfo, TubeOptions, UTUBE, UTUBETTL,
+    ClaimToken, Counting, DEFAULT_PRIORITY, Durability, Ending, FIFO, FIFOTTL, LIMFIFOTTL,
+    TaskInfo, TaskState, TubeInfo, TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::entries::random_limit;
@@ -124,7 +124,7 @@ impl Kind {
             durability: None,
             ttl: None,
             ttr: None,
-            priority: 0,
+            priority: DEFAULT_PRIORITY,
             capacity: 0,
             limit: None,
             keep_done: None,

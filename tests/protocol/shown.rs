@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::expert::{
-    CallCounts, ClockReport, Date, Day, FailureGroup, HistoryEntry, LastFailure, PausedSubQueue,
-    Recurrence, SpawnedBy, Step, StepKind, Summary, TagCount,
+    CallCounts, ClockReport, Date, Day, FailureGroup, FailureKind, HistoryEntry, LastFailure,
+    ParentCounts, PausedSubQueue, Recurrence, SpawnedBy, Step, StepKind, Summary, TagCount,
 };
 use tubewell::{
     Backoff, Claim, Counting, Cursor, Durability, Ending, Error, Event, EventKind, Keep, Limit,
@@ -30,7 +30,7 @@ macro_rules! plain {
 }
 
 plain! {
-    (), bool, u32, u64, usize, str, String, Duration, Error, TaskState, EventKind, StepKind, Recurrence, Missed,
+    (), bool, u32, u64, usize, str, String, Duration, Error, TaskState, EventKind, FailureKind, StepKind, Recurrence, Missed,
     Overlap, Counting, Durability, Backoff, Keep, Rate, Date
 }
 
@@ -56,26 +56,27 @@ fields! {
     Receipt { id, state, commit }
     Task { info, body }
     TaskInfo {
-        id, tube, state, priority, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure, group,
-        size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
-        put_at,
+        id, tube, state, priority, sub_queue, key, tags, takes, attempts, max_attempts, attempts_left, open_parents,
+        failure, group, size, ttl_left, ttr, max_runtime, due_in, reclaimed_in, not_before, progress, spawned_by,
+        has_steps, put_at, ended_at,
     }
     Progress { done, total, text }
     SpawnedBy { schedule, run, moment }
-    LastFailure { group, message, attempt, owner, ago }
+    LastFailure { kind, group, message, attempt, owner, ago }
     FailureGroup { name, count }
+    ParentCounts { total, done, failed, open, taken, buried }
     TagCount { tag, tasks }
     Owner { label, held, expires_in, is_parked }
     OwnerInfo { label, kind, metadata, since, last_seen, running, overdue, parked }
     ScheduleInfo {
-        id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, priority, ttl,
-        ttr, delay, sub_queue, max_attempts, tags, size, stopped,
+        id, tube, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, priority, ttl,
+        ttr, delay, sub_queue, max_attempts, max_runtime, tags, size, stopped,
     }
     Step { name, kind, value }
     HistoryEntry { number, at, what, state, owner, text, tube }
     Event { tube, id, kind, state, key, owner, cause, progress, missed, seq }
     Statistics { tasks, calls }
-    TaskCounts { ready, taken, delayed, blocked, buried, total, done, kept, recurring }
+    TaskCounts { ready, taken, delayed, blocked, buried, total, done, kept, recurring, overdue }
     CallCounts {
         put, take, ack, release, fail, snooze, lost, bury, kick, delete, touch, checkpoint, ttl, ttr, delay,
         block, unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log, step,

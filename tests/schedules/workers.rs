@@ -73,6 +73,53 @@ fn task_that_arrives_beside_the_stop_of_a_future_is_done_or_stays_ready() {
     });
 }
 
+/// Two lanes add to one batch, which is full, gathers, or is given back.
+#[test]
+fn task_of_a_batch_beside_a_stop_is_done_or_stays_ready() {
+    explore("task_of_a_batch_beside_a_stop_is_done_or_stays_ready", || {
+        let (store, _) = manual_clock_store();
+        let tube = strict_tube(&store);
+        let worker = Worker::new(&store).on_batch(&tube, 2, NO_TIMEOUT, |jobs: &[Job]| {
+            assert_eq!(jobs.len(), 2);
+        });
+        let worker = worker.concurrency(2).start().unwrap();
+        let puts = spawn_with(&tube, |tube| {
+            tube.put("x").unwrap();
+            tube.put("y").unwrap();
+        });
+        assert_eq!(worker.stop(NO_TIMEOUT).unwrap(), []);
+        let tally = worker.wait().unwrap();
+        puts.join().unwrap();
+        assert_eq!(tally.done, tally.jobs());
+        assert_eq!(done_and_ready(&tube), (tally.done, 2 - tally.done));
+        let attempts: Vec<_> = (0..2).filter_map(|id| tube.query().task(id).ok()).collect();
+        assert!(attempts.iter().all(|task| task.info.attempts_left == Some(1)));
+        verify_and_close(&store);
+    });
+}
+
+/// The lanes of a worker wake each other when a batch is full.
+#[test]
+fn batch_of_two_lanes_runs_once_it_is_full() {
+    explore("batch_of_two_lanes_runs_once_it_is_full", || {
+        let (store, _) = manual_clock_store();
+        let tube = strict_tube(&store);
+        let worker = Worker::new(&store).on_batch(&tube, 2, NO_TIMEOUT, |jobs: &[Job]| {
+            assert_eq!(jobs.len(), 2);
+        });
+        let worker = worker.concurrency(2).start().unwrap();
+        let puts = spawn_with(&tube, |tube| {
+            tube.put("x").unwrap();
+            tube.put("y").unwrap();
+        });
+        puts.join().unwrap();
+        assert!(tube.wait_drained(NO_TIMEOUT).unwrap());
+        assert_eq!(worker.stop(NO_TIMEOUT).unwrap(), []);
+        assert_eq!(worker.wait().unwrap().done, 2);
+        verify_and_close(&store);
+    });
+}
+
 /// Each job is either done or left, and the task of one that is left has its attempt back.
 #[test]
 fn job_that_ends_beside_a_stop_without_time_is_done_or_left() {

@@ -38,6 +38,22 @@ fn effects_of_tables_and_calls_are_visible_together() {
     assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
+/// A function before the puts of a handle is called for those of a transaction, too.
+#[test]
+fn put_through_a_handle_with_a_function_is_what_the_function_returns() {
+    let store = Store::in_memory().unwrap();
+    let work = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
+    let tagged = work.before_put(|put| match put.get_body().len() {
+        0 => Err(Error::Invalid { what: "an empty body".into() }),
+        _ => Ok(put.tag("tenant ann")),
+    });
+    let id = store.transact(|tx| tx.put(&tagged, "bob")).unwrap();
+    assert_eq!(work.query().task(id).unwrap().info.tags, ["tenant ann"]);
+    let refused = store.transact(|tx| tx.put(&tagged, "carl").and_then(|_| tx.put(&tagged, "")));
+    assert_eq!(refused, Err(Error::Invalid { what: "an empty body".into() }));
+    assert_eq!(work.statistics().unwrap().tasks.total, 1);
+}
+
 #[test]
 fn error_of_the_closure_takes_everything_back() {
     let store = Store::in_memory().unwrap();

@@ -1,6 +1,7 @@
 //! Jobs of workers whose handlers end their claims in a transaction.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tubewell::worker::{Job, Report, Tally, Worker};
 use tubewell::{Error, Failure, Outcome, Result, Store, TaskState, TubeOptions};
@@ -49,6 +50,29 @@ fn job_is_counted_as_the_outcome_of_its_transaction_whatever_its_handler_returns
     let (tally, ends) = work(&store, then_fails);
     assert_eq!((tally.done, ends), (1, vec![(TaskState::Done, None)]));
     assert_eq!(served(&store, "ann"), 2);
+}
+
+/// All rows and all ends are one commit.
+#[test]
+fn batch_may_end_in_one_transaction() {
+    let store = Store::in_memory().unwrap();
+    let jobs = store.tube("jobs").unwrap();
+    jobs.put_many(["ann", "ann", "later"]).unwrap();
+    let of = store.clone();
+    let serve_all = move |jobs: &[Job]| -> Result<()> {
+        of.transact(|tx| -> Result<()> {
+            for job in jobs.iter().filter(|job| job.body() == b"ann") {
+                serve(tx, "ann")?;
+                tx.end(job, Outcome::done())?;
+            }
+            Ok(())
+        })?;
+        Err(Error::Overloaded)
+    };
+    let worker = Worker::new(&store).on_batch(&jobs, 3, Duration::MAX, serve_all);
+    let tally = worker.limit(3).run_until_idle().unwrap();
+    assert_eq!((tally.done, tally.failed, served(&store, "ann")), (2, 1, 2));
+    assert_eq!(jobs.statistics().unwrap().tasks.total, 1);
 }
 
 #[test]

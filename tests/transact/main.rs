@@ -20,6 +20,7 @@ mod faulty_disk;
 mod all_or_nothing;
 mod beside;
 mod calls;
+mod deletes;
 mod files;
 mod inside;
 mod jobs;

@@ -30,7 +30,13 @@ struct Run {
     claims: Vec<Claim>,
     /// The id of the task that the transaction has put.
     put: Option<u64>,
+    /// Tasks that the transaction deletes: ready, delayed, buried, done, taken.
+    deleted: Vec<u64>,
 }
+
+/// The states of the tasks that the transaction deletes, before it; the last one is taken, or ready again.
+const BEFORE: [TaskState; 5] =
+    [TaskState::Ready, TaskState::Delayed, TaskState::Buried, TaskState::Done, TaskState::Taken];
 
 impl Run {
     fn begin() -> Run {
@@ -60,19 +66,22 @@ impl Run {
             claims.push(tube.try_take().unwrap().unwrap());
         }
         store.create_tube("next", relaxed.history(4).driver(UTUBE)).unwrap();
+        let deleted = put_to_delete(&store);
         store.transact(|tx| serve(tx, "bob")).unwrap();
         // The journal has edits that the database has not.
         store.find_tube("plain").unwrap().put("d").unwrap();
-        Run { disk, clock, store, claims, put: None }
+        Run { disk, clock, store, claims, put: None, deleted }
     }
 
     fn transact(&mut self) -> Result<()> {
         let [plain, kept, late, sub, broken] = &self.claims[..] else { unreachable!() };
-        let next = self.store.find_tube("next").unwrap();
+        let tube = |name| self.store.find_tube(name).unwrap();
+        let (next, deleted) = (tube("next"), tube("deleted"));
         let put = &mut self.put;
         self.store.transact(|tx| {
             serve(tx, "ann")?;
             tx.end(plain, Outcome::done())?;
+            self.deleted.iter().try_for_each(|id| tx.delete(&deleted, *id))?;
             tx.end(kept, Outcome::result("second"))?;
             tx.end(late, Outcome::release_in(HOUR))?;
             tx.end(sub, Outcome::done())?;
@@ -113,6 +122,15 @@ impl Run {
         let groups = tube("broken").query().groups().unwrap();
         let name = if all { "second" } else { "first" };
         assert_eq!(groups.iter().map(|it| &*it.name).collect::<Vec<_>>(), [name], "{what}");
+        for (id, before) in self.deleted.iter().zip(BEFORE) {
+            match tube("deleted").query().task(*id).map(|it| (it.info.state, it.body.len())) {
+                Err(Error::NotFound { .. }) => assert!(all, "{what}: task {id}"),
+                Ok((TaskState::Ready, 2000)) if before == TaskState::Taken => {
+                    assert!(!all, "{what}: task {id}");
+                }
+                found => assert_eq!((all, found), (false, Ok((before, 2000))), "{what}: task {id}"),
+            }
+        }
         if let Some(put) = self.put {
             let found = tube("next").query().task(put).map(|it| it.body.len());
             assert_eq!(found == Ok(3000), all, "{what}: {found:?}");
@@ -120,6 +138,20 @@ impl Run {
         assert_eq!(tube("next").statistics().unwrap().tasks.total, u64::from(all), "{what}");
         all
     }
+}
+
+/// Puts the tasks that the transaction deletes.
+fn put_to_delete(store: &Store) -> Vec<u64> {
+    let options = TubeOptions::new().keep_done(Keep::new()).history(4).driver(FIFOTTL);
+    let tube = store.create_tube("deleted", options).unwrap();
+    let put = |delay| Put::new(vec![9; 2000]).tag("all").delay(delay);
+    let delays = [Duration::ZERO, HOUR, Duration::ZERO, Duration::ZERO, Duration::ZERO];
+    let puts = tube.put_many(delays.map(put)).unwrap();
+    let ids: Vec<u64> = puts.iter().map(|receipt| receipt.id).collect();
+    tube.claim(ids[2]).unwrap().bury(Failure::new("first", "")).unwrap();
+    tube.claim(ids[3]).unwrap().end(Outcome::result("first")).unwrap();
+    _ = tube.claim(ids[4]).unwrap().detach();
+    ids
 }
 
 /// What a run has shown.
@@ -200,6 +232,9 @@ fn goes_on(mut run: Run, has: bool, what: &str) {
         sub.ack().unwrap();
     }
     run.claims.clear();
+    let first = store.find_tube("deleted").unwrap().try_take().unwrap();
+    let expected = (!has).then_some(run.deleted[0]);
+    assert_eq!(first.map(|claim| claim.id()), expected, "{what}");
     for name in ["plain", "kept", "late", "sub", "broken", "next"] {
         let tube = store.find_tube(name).unwrap();
         let put = Put::new("more");

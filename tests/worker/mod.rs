@@ -17,6 +17,7 @@ use crate::process;
 use crate::rng;
 
 mod around;
+mod batches;
 mod catalogue_ends;
 mod catalogue_lost;
 mod catalogue_orders;

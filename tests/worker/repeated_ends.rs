@@ -68,6 +68,40 @@ fn end_that_cannot_be_stored_is_repeated_until_the_storage_works() {
     });
 }
 
+/// None of the jobs is run again, and none is lost.
+#[test]
+fn ends_of_a_batch_are_repeated_until_the_storage_works() {
+    in_every_form(|form| {
+        let (disk, clock) = (Arc::new(Disk::default()), ManualClock::new());
+        let store = stores::serve(disk.open(Store::options().clock(&clock)));
+        let options = TubeOptions::new().max_attempts(1).driver(FIFO);
+        let tube = store.create_tube("case", options).unwrap();
+        tube.put_many(["a", "b", "c"]).unwrap();
+        let (gate, (reports, watch)) = (Gate::default(), reports());
+        let (calls, wait) = (Arc::<AtomicUsize>::default(), gate.clone());
+        let called = calls.clone();
+        let handler = move |jobs: &[Job]| {
+            called.fetch_add(jobs.len(), Ordering::SeqCst);
+            wait.pass();
+        };
+        let worker = Worker::new(&store).watch(watch).limit(3);
+        let worker = form.start(form.on_batch(worker, &tube, (3, Duration::MAX), handler));
+        wait_until(|| calls.load(Ordering::SeqCst) == 3);
+        disk.fail_flushes(true);
+        assert!(tube.put("outcome unknown").is_err());
+        gate.open();
+        wait_until(|| !reports.lock().unwrap().is_empty());
+        disk.fail_flushes(false);
+        wait_until(|| {
+            clock.advance(secs(60));
+            tube.statistics().is_ok_and(|numbers| numbers.tasks.done == 3)
+        });
+        let tally = worker.wait().unwrap();
+        assert_eq!((tally.done, tally.jobs(), calls.load(Ordering::SeqCst)), (3, 3, 3));
+        assert_eq!(store.admin().verify().unwrap(), [""; 0]);
+    });
+}
+
 #[test]
 fn stop_with_a_time_ends_the_repetition_of_an_end() {
     with_timeout(|| {

@@ -1,13 +1,14 @@
 //! Jobs that run for as long as they may.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::task::Poll;
 use std::time::Duration;
 
 use tubewell::worker::{AsyncJob, Job, Report, Worker};
-use tubewell::{FIFOTTL, TaskState, TubeOptions};
+use tubewell::{FIFOTTL, Put, TaskState, TubeOptions};
 
 use super::executor::wait_until;
 use super::support::*;
@@ -24,13 +25,25 @@ impl Drop for Dropped {
     }
 }
 
-/// A case whose tube has this limit, and the worker the other one.
-fn limited(of_tube: bool) -> (Case, Worker) {
+/// What has the limit of a job.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Worker,
+    Tube,
+    /// The task alone, or in a tube with another one.
+    Task(Option<Duration>),
+}
+
+/// A case with this limit, a worker for it, and how its task is put.
+fn limited(of: Of) -> (Case, Worker, Put<&'static str>) {
     let options = TubeOptions::new().max_attempts(1);
-    let case = Case::with(FIFOTTL, if of_tube { options.max_runtime(LIMIT) } else { options });
+    let of_tube =
+        if let Of::Task(of_tube) = of { of_tube } else { (of == Of::Tube).then_some(LIMIT) };
+    let case = Case::with(FIFOTTL, of_tube.into_iter().fold(options, TubeOptions::max_runtime));
     let worker = Worker::new(&case.store);
-    let worker = if of_tube { worker } else { worker.max_runtime(LIMIT) };
-    (case, worker)
+    let worker = if of == Of::Worker { worker.max_runtime(LIMIT) } else { worker };
+    let put = Put::new("hangs");
+    (case, worker, if matches!(of, Of::Task(_)) { put.max_runtime(LIMIT) } else { put })
 }
 
 /// Whether the handler was called: the worker has limited the claim before.
@@ -49,9 +62,10 @@ fn timed_out(reports: &[Report]) -> Vec<(u64, u32, bool)> {
 #[test]
 fn async_handler_is_dropped_when_its_time_has_elapsed_and_its_place_is_free() {
     in_every_form(|form| {
-        for of_tube in [false, true] {
-            let (case, worker) = limited(of_tube);
-            let hangs = case.put("hangs");
+        let of_task = [None, Some(LIMIT / 10), Some(LIMIT * 10)].map(Of::Task);
+        for of in [Of::Worker, Of::Tube].into_iter().chain(of_task) {
+            let (case, worker, put) = limited(of);
+            let hangs = case.tube.put(put).unwrap().id;
             case.put("next");
             let is_dropped = Arc::new(AtomicBool::new(false));
             let dropped = is_dropped.clone();
@@ -81,27 +95,78 @@ fn async_handler_is_dropped_when_its_time_has_elapsed_and_its_place_is_free() {
 
 #[test]
 fn handler_on_a_thread_is_told_that_its_time_has_elapsed_and_counted_as_that() {
-    let (case, worker) = limited(false);
-    let id = case.put("hangs");
-    let wait = |job: &Job| {
-        job.progress(0, 1).unwrap();
-        assert!(job.wait_cancelled(Duration::MAX) && job.check().is_err());
-    };
-    let (reports, watch) = reports();
-    let worker = worker.on(&case.tube, wait).limit(1).watch(watch).start().unwrap();
-    wait_until(|| has_begun(&case, id));
-    case.clock.advance(LIMIT);
-    let tally = worker.wait().unwrap();
-    assert_eq!((tally.timed_out, tally.jobs()), (1, 1));
-    assert_eq!(timed_out(&reports.lock().unwrap()), [(id, 1, true)]);
+    for of in [Of::Worker, Of::Task(None), Of::Task(Some(LIMIT * 10))] {
+        let (case, worker, put) = limited(of);
+        let id = case.tube.put(put).unwrap().id;
+        let wait = |job: &Job| {
+            job.progress(0, 1).unwrap();
+            assert!(job.wait_cancelled(Duration::MAX) && job.check().is_err());
+        };
+        let (reports, watch) = reports();
+        let worker = worker.on(&case.tube, wait).limit(1).watch(watch).start().unwrap();
+        wait_until(|| has_begun(&case, id));
+        case.clock.advance(LIMIT);
+        let tally = worker.wait().unwrap();
+        assert_eq!((tally.timed_out, tally.jobs()), (1, 1));
+        assert_eq!(timed_out(&reports.lock().unwrap()), [(id, 1, true)]);
+    }
+}
+
+/// A worker has the shorter of both: a task cannot lengthen its limit, and can have none but that.
+#[test]
+fn limit_of_a_task_does_not_lengthen_that_of_the_worker() {
+    in_every_form(|form| {
+        for own in [LIMIT * 10, Duration::MAX] {
+            let (case, worker, put) = limited(Of::Worker);
+            let id = case.tube.put(put.max_runtime(own)).unwrap().id;
+            let handler = |job: AsyncJob| async move {
+                job.progress(0, 1).await.unwrap();
+                pending::<()>().await;
+            };
+            let worker = form.start(worker.on_async(&case.tube, handler).limit(1));
+            wait_until(|| has_begun(&case, id));
+            case.clock.advance(LIMIT);
+            assert_eq!(worker.wait().unwrap().timed_out, 1);
+        }
+    });
+}
+
+/// A task with a longer limit than its tube is not dropped at the end of that of the tube.
+#[test]
+fn task_with_a_longer_limit_than_its_tube_runs_on() {
+    in_every_form(|form| {
+        for own in [LIMIT, Duration::MAX] {
+            let (case, worker, put) = limited(Of::Task(Some(LIMIT / 10)));
+            let id = case.tube.put(put.max_runtime(own)).unwrap().id;
+            let may_end = Arc::new(AtomicBool::new(false));
+            let ends = may_end.clone();
+            let handler = move |job: AsyncJob| {
+                let ends = ends.clone();
+                async move {
+                    job.progress(0, 1).await.unwrap();
+                    poll_fn(|context| {
+                        context.waker().wake_by_ref();
+                        if ends.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+                    })
+                    .await;
+                }
+            };
+            let worker = form.start(worker.on_async(&case.tube, handler).limit(1));
+            wait_until(|| has_begun(&case, id));
+            case.clock.advance(LIMIT.checked_sub(secs(1)).unwrap());
+            may_end.store(true, Ordering::SeqCst);
+            let tally = worker.wait().unwrap();
+            assert_eq!((tally.done, tally.timed_out), (1, 0));
+        }
+    });
 }
 
 /// It may have something to undo.
 #[test]
 fn async_handler_of_a_deleted_task_goes_on() {
     in_every_form(|form| {
-        let (case, worker) = limited(false);
-        let id = case.put("deleted");
+        let (case, worker, put) = limited(Of::Worker);
+        let id = case.tube.put(put).unwrap().id;
         let has_gone_on = Arc::new(AtomicBool::new(false));
         let gone_on = has_gone_on.clone();
         let handler = move |job: AsyncJob| {
@@ -163,9 +228,10 @@ fn place_of_an_async_handler_is_free_at_its_limit_also_if_its_claim_has_ended_be
             |case, id| case.tube.admin().bury(id, None).is_ok(),
             |case, id| case.tube.admin().revoke(id) == Ok(1),
         ];
-        for (end, of_tube) in ends.into_iter().flat_map(|end| [(end, false), (end, true)]) {
-            let (case, worker) = limited(of_tube);
-            let id = case.put("hangs");
+        let ends_of = |of: Of| ends.map(|end| (end, of));
+        for (end, of) in [Of::Worker, Of::Tube, Of::Task(None)].into_iter().flat_map(ends_of) {
+            let (case, worker, put) = limited(of);
+            let id = case.tube.put(put).unwrap().id;
             let Hanging { worker, has_begun, is_dropped } = hanging(worker, &case);
             let (reports, watch) = reports();
             let worker = form.start(worker.limit(2).watch(watch));

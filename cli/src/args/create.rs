@@ -121,7 +121,7 @@ flags! {
         /// The ttr (time to run, visibility timeout) of tasks that are put without one. Default: the ttl
         #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
         pub ttr: Option<Duration>,
-        /// The priority of tasks that are put without one; 0 is the most urgent. Default: 0
+        /// The priority of tasks that are put without one; 0 is the most urgent. Default: 100
         #[arg(long, value_name = "NUMBER", value_parser = priority, allow_negative_numbers = true)]
         pub priority: Option<u32>,
         /// The largest number of tasks in the tube (limfifottl). Default: unlimited

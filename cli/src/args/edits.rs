@@ -6,10 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use clap::builder::ValueHint;
-use clap_complete::ArgValueCompleter;
 
-use super::{State, Tasks, number, priority};
-use crate::{duration, moment, tube_names};
+use super::{State, Tasks, TubeOrAll, number, priority};
+use crate::{duration, moment};
 
 /// A moment, or `None` for none.
 pub type NotBefore = Option<SystemTime>;
@@ -42,9 +41,8 @@ pub struct Update {
 
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
+    #[command(flatten)]
+    pub place: TubeOrAll,
     /// The tasks
     #[arg(value_name = "ID", value_parser = number, allow_negative_numbers = true)]
     pub ids: Vec<u64>,
@@ -61,6 +59,21 @@ pub struct Delete {
     #[arg(long, value_name = "TAG", conflicts_with = "ids")]
     pub tag: Option<String>,
     /// Delete at most this many of them. Default: all
-    #[arg(long, value_name = "N", value_parser = number, conflicts_with = "ids")]
+    #[arg(long, value_name = "N", value_parser = number, conflicts_with_all = ["ids", "chosen"])]
     pub limit: Option<u64>,
+    /// Delete these tasks, separated by commas, in whichever tubes they are
+    #[arg(long = "id", value_name = "ID", value_parser = number, value_delimiter = ',')]
+    #[arg(requires = "all_tubes", conflicts_with_all = ["state", "group", "tag"])]
+    pub chosen: Vec<u64>,
+    /// Delete all tasks that wait for them, too: up to this many in all
+    #[arg(long, value_name = "N", value_parser = number, requires = "chosen")]
+    #[arg(conflicts_with_all = ["ids", "state", "group", "tag"])]
+    pub with_dependents: Option<u64>,
+}
+
+impl Delete {
+    /// Whether it names tasks.
+    pub fn has_ids(&self) -> bool {
+        !self.ids.is_empty() || !self.chosen.is_empty()
+    }
 }

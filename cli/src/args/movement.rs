@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 use tubewell::ClaimToken;
 
-use super::{PutOptions, number};
+use super::{PutOptions, State, number};
 use crate::tube_names;
 
 #[derive(Debug, Args)]
@@ -18,12 +18,24 @@ pub struct Move {
     #[arg(add = ArgValueCompleter::new(tube_names::complete))]
     pub to: String,
     /// The tasks
-    #[arg(required_unless_present = "all", value_name = "ID", value_parser = number)]
-    #[arg(allow_negative_numbers = true)]
+    #[arg(required_unless_present_any = ["all", "state", "group", "tag"])]
+    #[arg(value_name = "ID", value_parser = number, allow_negative_numbers = true)]
     pub ids: Vec<u64>,
     /// Move all tasks but those that are done
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long, conflicts_with_all = ["ids", "state", "group", "tag"])]
     pub all: bool,
+    /// Move the tasks in this state
+    #[arg(long, value_enum, conflicts_with = "ids")]
+    pub state: Option<State>,
+    /// Move the buried tasks of this failure group, in the order of their burials
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ids", "state"])]
+    pub group: Option<String>,
+    /// Move the tasks with this tag
+    #[arg(long, value_name = "TAG", conflicts_with = "ids")]
+    pub tag: Option<String>,
+    /// Move at most this many of them. Default: all
+    #[arg(long, value_name = "N", value_parser = number, conflicts_with = "ids")]
+    pub limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]

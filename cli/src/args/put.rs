@@ -54,6 +54,9 @@ pub struct PutOptions {
     /// How often the task is attempted; then it is buried. Default: the tube's
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
+    /// How long a worker may hold the task at most, however often it renews. Default: the tube's
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub max_runtime: Option<Duration>,
     /// A tag: a label by which the task is found. May be given several times. Default: none
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
@@ -83,6 +86,9 @@ impl PutOptions {
         if let Some(limit) = self.max_attempts {
             task = task.max_attempts(limit);
         }
+        if let Some(most) = self.max_runtime {
+            task = task.max_runtime(most);
+        }
         self.tags.iter().fold(task, |task, tag| task.tag(tag.as_str()))
     }
 }
@@ -105,6 +111,10 @@ pub struct Put {
     /// The idempotency key: within an hour, another put with it puts nothing. Default: none
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
+    /// How long the idempotency key is remembered instead of an hour: at most 366 days
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", requires = "idempotency_key")]
+    #[arg(allow_hyphen_values = true)]
+    pub unique_for: Option<Duration>,
     /// Tasks that must be done before this one can be taken, by their ids. Default: none
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = number)]
     #[arg(allow_negative_numbers = true)]
@@ -168,7 +178,7 @@ pub struct Import {
     /// Import what `export` wrote: create its tubes, and the store if it does not exist
     #[arg(long, conflicts_with_all = [
         "tube", "format", "priority", "ttl", "ttr", "delay", "not_before", "sub_queue",
-        "max_attempts", "tags",
+        "max_attempts", "max_runtime", "tags",
     ])]
     pub all: bool,
     /// What a line is

@@ -122,6 +122,9 @@ pub struct Schedule {
     /// How often each run is attempted; then it is buried. Default: the tube's
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, u32::MAX.into()))]
     pub max_attempts: Option<u32>,
+    /// How long a worker may hold a run at most, however often it renews. Default: the tube's
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", allow_hyphen_values = true)]
+    pub max_runtime: Option<Duration>,
     /// A tag of the runs. May be given several times. Default: none
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
@@ -199,6 +202,7 @@ impl RescheduleArgs {
             not_before: None,
             sub_queue: was.sub_queue,
             max_attempts: self.max_attempts.or(was.max_attempts),
+            max_runtime: was.max_runtime,
             tags: if self.changes_tags() { self.tags.clone() } else { was.tags },
         };
         options.apply(Put::new(body.into()))

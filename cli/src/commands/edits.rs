@@ -7,7 +7,7 @@ use tubewell::{Error, Filter, Store, TaskState, Tube};
 
 use super::tasks::{each, each_in_state, selected};
 use crate::args::{Delete, Tasks, Update};
-use crate::failure::{CommandResult, Failure};
+use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
 use crate::{bytes, store};
 
@@ -51,13 +51,16 @@ pub fn cancel(store: &Store, args: &Tasks, output: &mut Output) -> CommandResult
 /// Refuses a `delete` that names nothing to delete.
 pub fn check_delete(args: &Delete) -> CommandResult {
     let is_selected = args.state.is_some() || args.group.is_some() || args.tag.is_some();
-    if !args.ids.is_empty() || is_selected {
+    if args.has_ids() || is_selected {
         return Ok(());
     }
-    let tube = &args.tube;
+    let (place, tube) = (args.place.word(), &args.place.tube);
+    let some = if tube.is_some() { "ID…" } else { "--id ID" };
+    let all = tube.as_ref().map(|tube| format!(", or `tubewell truncate {tube}`"));
     Err(Failure::usage("delete does not say which tasks").hint(format!(
-        "write `tubewell delete {tube} ID…` for some, `tubewell delete {tube} --state STATE`, \
-         `--group NAME` or `--tag TAG` for those of a state, of a failure group or with a tag, or `tubewell truncate {tube}`"
+        "write `tubewell delete {place} {some}` for some, `tubewell delete {place} --state STATE`, \
+         `--group NAME` or `--tag TAG` for those of a state, of a failure group or with a tag{}",
+        all.unwrap_or_default()
     )))
 }
 
@@ -104,21 +107,54 @@ fn delete_together(store: &Store, name: &str, ids: &[u64], output: &mut Output) 
     each_in_state(store, (name, name), ids, ("deleted", deleted), output)
 }
 
-pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResult {
-    let name = &args.tube;
-    if !args.ids.is_empty() {
-        match (&args.only_if[..], &args.ids[..]) {
-            ([], [_]) => return each(store, name, &args.ids, ("deleted", Tube::delete), output),
-            ([], ids) => return delete_together(store, name, ids, output),
-            _ => {}
-        }
-        let states: Vec<TaskState> = args.only_if.iter().copied().map(TaskState::from).collect();
-        let delete = |tube: &Tube, id| delete_in(&states, tube, id);
-        return each_in_state(store, (name, name), &args.ids, ("deleted", delete), output);
+/// Deletes tasks of a tube by their ids.
+fn delete_ids(store: &Store, name: &str, args: &Delete, output: &mut Output) -> CommandResult {
+    match (&args.only_if[..], &args.ids[..]) {
+        ([], [_]) => return each(store, name, &args.ids, ("deleted", Tube::delete), output),
+        ([], ids) => return delete_together(store, name, ids, output),
+        _ => {}
     }
-    let select = selected(args.group.as_deref(), args.tag.as_deref(), args.limit);
-    let select = args.state.map(TaskState::from).into_iter().fold(select, Filter::state);
-    let deleted = store::tube(store, name)?.admin().delete(select)?;
+    let states: Vec<TaskState> = args.only_if.iter().copied().map(TaskState::from).collect();
+    let delete = |tube: &Tube, id| delete_in(&states, tube, id);
+    each_in_state(store, (name, name), &args.ids, ("deleted", delete), output)
+}
+
+/// Deletes tasks in whichever tubes they are, with one commit. Tasks that do not exist are reported at the
+/// end.
+fn delete_chosen(store: &Store, args: &Delete, output: &mut Output) -> CommandResult {
+    let mut missing = Vec::new();
+    for id in &args.chosen {
+        if store.find(*id)?.is_none() {
+            missing.push(id.to_string());
+        }
+    }
+    let admin = store.admin();
+    let deleted = match args.with_dependents {
+        Some(most) => admin.delete_with_dependents(&args.chosen, most)?,
+        None => admin.delete(Filter::new().ids(&args.chosen))?,
+    };
+    print_deleted(None, deleted, output).map_err(Failure::after_the_change)?;
+    match missing.as_slice() {
+        [] => Ok(()),
+        [id] => Err(Failure::new(Exit::NoTask, format!("no tube has a task {id}"))),
+        ids => Err(Failure::new(Exit::NoTask, format!("no tube has tasks {}", ids.join(", ")))),
+    }
+}
+
+pub fn delete(store: &Store, args: &Delete, output: &mut Output) -> CommandResult {
+    let name = args.place.tube.as_deref();
+    let select = selected(args.state, args.group.as_deref(), args.tag.as_deref(), args.limit);
+    let deleted = match name {
+        Some(name) if !args.ids.is_empty() => return delete_ids(store, name, args, output),
+        Some(name) => store::tube(store, name)?.admin().delete(select)?,
+        None if !args.chosen.is_empty() => return delete_chosen(store, args, output),
+        None => store.admin().delete(select)?,
+    };
+    print_deleted(name, deleted, output)
+}
+
+/// Prints how many tasks of a tube, or of all tubes, were deleted.
+fn print_deleted(name: Option<&str>, deleted: u64, output: &mut Output) -> CommandResult {
     if output.json {
         return output.object(&json!({ "tube": name, "deleted": deleted }));
     }

@@ -7,7 +7,7 @@ use tubewell::{Error, Filter, Receipt, Store};
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Cell, Output, count, note};
-use crate::record::TaskRecord;
+use crate::record::{self, TaskRecord};
 use crate::store;
 use crate::task_text;
 
@@ -95,7 +95,7 @@ pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResul
                 task_text::print_fields(&[("tube", found.tube.clone())], output)?;
                 task_text::print(&tube, &task, now, output)?;
             } else {
-                let owner = task_text::owner(&tube, &task.info)?;
+                let owner = record::owner(&tube, &task.info)?;
                 let mut row = task_text::row(&task, owner.as_ref(), now);
                 row.insert(1, Cell::text(&found.tube));
                 rows.push(row);

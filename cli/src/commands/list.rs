@@ -8,7 +8,7 @@ use tubewell::{Cursor, Error, Filter, Page, Store, Task, TaskInfo, TaskState, Tu
 
 use crate::failure::CommandResult;
 use crate::output::{Cell, Output, count, note};
-use crate::record::TaskRecord;
+use crate::record::{self, TaskRecord};
 use crate::task_text;
 use crate::{args, store};
 
@@ -22,15 +22,6 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     let tube = store::tube(store, &args.tube)?;
     let states = if args.soonest_first { vec![TaskState::Delayed] } else { states(&args.state) };
     let tasks = tube.statistics()?.tasks;
-    let number = |state: &TaskState| match state {
-        TaskState::Ready => tasks.ready,
-        TaskState::Taken => tasks.taken,
-        TaskState::Delayed => tasks.delayed,
-        TaskState::Blocked => tasks.blocked,
-        TaskState::Buried => tasks.buried,
-        TaskState::Done => tasks.kept,
-        TaskState::Recurring => tasks.recurring,
-    };
     let has_conditions = args.soonest_first
         || args.tag.is_some()
         || args.owner.is_some()
@@ -38,7 +29,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     // How many tasks meet conditions is not known before all are read.
     let total: u64 = match &args.group {
         _ if has_conditions => u64::MAX,
-        None => states.iter().map(number).sum(),
+        None => states.iter().map(|state| tasks.of(*state)).sum(),
         Some(name) => group_size(&tube, name)?,
     };
     let limit = args.shown.limit();
@@ -237,7 +228,7 @@ impl<'a> Printer<'a> {
             }
             return task_text::print(self.tube, task, self.now, self.output);
         }
-        let owner = task_text::owner(self.tube, &task.info)?;
+        let owner = record::owner(self.tube, &task.info)?;
         self.rows.push(task_text::row(task, owner.as_ref(), self.now));
         if self.rows.len() >= PAGE { self.print_rows() } else { Ok(()) }
     }

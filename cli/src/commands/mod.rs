@@ -156,7 +156,7 @@ fn on_store(store: &Store, command: &Command, output: &mut Output) -> CommandRes
         Command::Cancel(args) => edits::cancel(store, args, output),
         Command::Delete(args) => edits::delete(store, args, output),
         Command::Outcome(args) => outcomes::outcome(store, args, output),
-        Command::Groups(args) => outcomes::groups(store, &args.tube, output),
+        Command::Groups(args) => outcomes::groups(store, args.tube.as_deref(), output),
         Command::History(args) => history::history(store, args, output),
         Command::Log(args) => history::log(store, args, output),
         Command::Resolve(args) => outcomes::resolve(store, args, output),

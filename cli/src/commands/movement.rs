@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tubewell::{Error, Filter, Outcome, Put, Receipt, Store, TaskState, Tube};
+use tubewell::{Error, Outcome, Put, Receipt, Store, TaskState, Tube};
 
-use super::{claims, put, tasks};
+use super::{claims, put, tasks, tasks::selected};
 use crate::args::{Advance, Move};
 use crate::failure::{CommandResult, Failure};
 use crate::output::{Output, count};
@@ -13,8 +13,9 @@ use crate::store;
 
 pub fn move_tasks(store: &Store, args: &Move, output: &mut Output) -> CommandResult {
     let to = store::tube(store, &args.to)?;
-    if args.all {
-        let moved = store::tube(store, &args.tube)?.admin().move_to(&to, Filter::new())?;
+    if args.ids.is_empty() {
+        let selected = selected(args.state, args.group.as_deref(), args.tag.as_deref(), args.limit);
+        let moved = store::tube(store, &args.tube)?.admin().move_to(&to, selected)?;
         if output.json {
             let done = json!({ "tube": args.tube, "to": args.to, "moved": moved });
             return output.object(&done);

@@ -67,19 +67,29 @@ struct GroupRecord<'a> {
     group: &'a FailureGroup,
 }
 
-/// Counts the buried tasks of each failure group.
-pub fn groups(store: &Store, name: &str, output: &mut Output) -> CommandResult {
-    let groups = store::tube(store, name)?.query().groups()?;
-    if output.json {
-        return groups
-            .iter()
-            .try_for_each(|group| output.object(&GroupRecord { tube: name, group }));
+/// Counts the buried tasks of each failure group, of a tube or of all tubes.
+pub fn groups(store: &Store, name: Option<&str>, output: &mut Output) -> CommandResult {
+    let all = match name {
+        Some(name) => [(name.to_owned(), store::tube(store, name)?.query().groups()?)].into(),
+        None => store.admin().groups()?,
+    };
+    let mut rows = Vec::new();
+    for (tube, groups) in &all {
+        for group in groups {
+            if output.json {
+                output.object(&GroupRecord { tube, group })?;
+            }
+            let of_tube = name.is_none().then(|| Cell::text(tube));
+            let row = [Cell::text(&group.name), Cell::number(group.count)];
+            rows.push(of_tube.into_iter().chain(row).collect::<Vec<_>>());
+        }
     }
-    if groups.is_empty() {
-        return output.line("no failure groups");
+    match rows.as_slice() {
+        _ if output.json => Ok(()),
+        [] => output.line("no failure groups"),
+        rows if name.is_some() => output.table(&["GROUP", "TASKS"], rows),
+        rows => output.table(&["TUBE", "GROUP", "TASKS"], rows),
     }
-    let row = |group: &FailureGroup| vec![Cell::text(&group.name), Cell::number(group.count)];
-    output.table(&["GROUP", "TASKS"], &groups.iter().map(row).collect::<Vec<_>>())
 }
 
 pub fn resolve(store: &Store, args: &Resolve, output: &mut Output) -> CommandResult {

@@ -25,6 +25,9 @@ pub fn run(store: &Store, args: &args::Put, output: &mut Output) -> CommandResul
     if let Some(key) = &args.idempotency_key {
         task = task.idempotency_key(key.as_str());
     }
+    if let Some(time) = args.unique_for {
+        task = task.unique_for(time);
+    }
     if !args.after.is_empty() {
         let of = args.after_tube.as_ref().map(|name| store::tube(store, name)).transpose()?;
         task = task.after(of.as_ref().unwrap_or(&tube), args.after.iter().copied());

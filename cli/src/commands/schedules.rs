@@ -1,7 +1,7 @@
 //! `schedule`, `reschedule`, `unschedule` and `schedules`.
 
 use serde_json::json;
-use tubewell::{Error, Put, Receipt, ScheduleInfo, Store, TaskState, Tube};
+use tubewell::{Error, Put, Receipt, ScheduleInfo, Store, TaskState};
 
 use super::put;
 use crate::args::{self, RescheduleArgs, Schedules, Unschedule};
@@ -35,6 +35,7 @@ fn task(args: &args::Schedule) -> CommandResult<Put> {
         not_before: None,
         sub_queue: args.sub_queue.clone(),
         max_attempts: args.max_attempts,
+        max_runtime: args.max_runtime,
         tags: args.tags.clone(),
     };
     Ok(options.apply(Put::new(put::body(args.body.as_deref())?.into())))
@@ -44,7 +45,7 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
     let tube = store::tube(store, &args.tube)?;
     let schedules = tube.schedules();
     let changed = if args.changes_task() {
-        schedules.change_task(args.terms(), changed_task(store, &tube, args)?)
+        schedules.change_task(args.terms(), changed_task(store, args)?)
     } else {
         schedules.change(args.terms())
     };
@@ -54,9 +55,9 @@ pub fn reschedule(store: &Store, args: &RescheduleArgs, output: &mut Output) -> 
 }
 
 /// The task of the schedule, with the changes.
-fn changed_task(store: &Store, tube: &Tube, args: &RescheduleArgs) -> CommandResult<Put> {
+fn changed_task(store: &Store, args: &RescheduleArgs) -> CommandResult<Put> {
     let not_found = || unknown(Error::KeyNotFound { key: args.key.clone() });
-    let Some(was) = tube.schedules().get(&args.key)? else {
+    let Some(was) = store.schedule(&args.key)? else {
         let task = store.by_key(&args.key)?.filter(|task| task.state != TaskState::Recurring);
         return Err(task.map_or_else(not_found, |task| {
             let wanted = TaskState::Recurring.to_string();
@@ -65,10 +66,7 @@ fn changed_task(store: &Store, tube: &Tube, args: &RescheduleArgs) -> CommandRes
     };
     let body = match &args.body {
         Some(body) => bytes::of_argument("body", body)?,
-        None => {
-            let stored = store.find(was.id)?.ok_or_else(not_found)?;
-            store::tube(store, &stored.tube)?.query().task(was.id)?.body.to_vec()
-        }
+        None => store::tube(store, &was.tube)?.query().task(was.id)?.body.to_vec(),
     };
     Ok(args.task(was, body))
 }

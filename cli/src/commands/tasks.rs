@@ -4,7 +4,7 @@ use serde_json::json;
 use tubewell::{ClaimToken, Error, Filter, Receipt, Result, Store, TaskState, Tube};
 
 use super::claims;
-use crate::args::{Bury, Kick, Revoke, Tasks};
+use crate::args::{Bury, Kick, Revoke, State, Tasks};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Output, count};
 use crate::store;
@@ -54,22 +54,26 @@ pub fn check_kick(args: &Kick) -> CommandResult {
     if args.all || args.count.is_some() || is_selected || !args.ids.is_empty() {
         return Ok(());
     }
-    let tube = &args.tube;
+    let place = args.place.word();
+    let some =
+        args.place.tube.as_ref().map(|tube| format!("`tubewell kick {tube} ID…` for some, "));
     Err(Failure::usage("kick does not say which buried tasks").hint(format!(
-        "write `tubewell kick {tube} ID…` for some, `tubewell kick {tube} --count N` for the first \
-         ones, or `tubewell kick {tube} --all`"
+        "write {}`tubewell kick {place} --count N` for the first ones, or `tubewell kick {place} --all`",
+        some.unwrap_or_default()
     )))
 }
 
 pub fn kick(store: &Store, args: &Kick, output: &mut Output) -> CommandResult {
-    if !args.ids.is_empty() {
-        return each(store, &args.tube, &args.ids, ("kicked", store::kick), output);
-    }
-    let tube = store::tube(store, &args.tube)?;
-    let kicked =
-        tube.admin().kick(selected(args.group.as_deref(), args.tag.as_deref(), args.count))?;
+    let selected = selected(None, args.group.as_deref(), args.tag.as_deref(), args.count);
+    let kicked = match &args.place.tube {
+        Some(name) if !args.ids.is_empty() => {
+            return each(store, name, &args.ids, ("kicked", store::kick), output);
+        }
+        Some(name) => store::tube(store, name)?.admin().kick(selected)?,
+        None => store.admin().kick(selected)?,
+    };
     if output.json {
-        return output.object(&json!({ "tube": args.tube, "kicked": kicked }));
+        return output.object(&json!({ "tube": args.place.tube, "kicked": kicked }));
     }
     output.line(format!("kicked {}", count(kicked, "task")))
 }
@@ -82,10 +86,16 @@ pub fn release_all(store: &Store, name: &str, output: &mut Output) -> CommandRes
     output.line(format!("released {}", count(released, "task")))
 }
 
-/// Selects the tasks of a failure group if there is one, and with a tag if there is one, up to a limit
-/// if there is one.
-pub(super) fn selected(group: Option<&str>, tag: Option<&str>, limit: Option<u64>) -> Filter {
-    let select = group.into_iter().fold(Filter::new(), Filter::group);
+/// Selects the tasks in a state if there is one, of a failure group if there is one, and with a tag if there
+/// is one, up to a limit if there is one.
+pub(super) fn selected(
+    state: Option<State>,
+    group: Option<&str>,
+    tag: Option<&str>,
+    limit: Option<u64>,
+) -> Filter {
+    let select = state.map(TaskState::from).into_iter().fold(Filter::new(), Filter::state);
+    let select = group.into_iter().fold(select, Filter::group);
     let select = tag.into_iter().fold(select, Filter::tag);
     limit.into_iter().fold(select, Filter::limit)
 }

@@ -115,6 +115,10 @@ pub fn stats(
     let dim_zero = |number: u64, style| {
         Cell::number(number).style(if number == 0 { Style::Dim } else { style })
     };
+    let unless_zero = |number: u64| match number {
+        0 => Cell::none().right(),
+        number => Cell::number(number),
+    };
     let rows: Vec<Vec<Cell>> = counted
         .iter()
         .map(|(tube, counts)| {
@@ -123,15 +127,13 @@ pub fn stats(
                 Cell::text(&tube.name),
                 dim_zero(tasks.ready, Style::Green),
                 dim_zero(tasks.taken, Style::Plain),
+                unless_zero(tasks.overdue).style(Style::Yellow),
                 dim_zero(tasks.delayed, Style::Yellow),
                 dim_zero(tasks.blocked, Style::Yellow),
                 dim_zero(tasks.buried, Style::Red),
                 dim_zero(tasks.total, Style::Bold),
                 dim_zero(tasks.kept, Style::Plain),
-                match tasks.recurring {
-                    0 => Cell::none().right(),
-                    number => Cell::number(number),
-                },
+                unless_zero(tasks.recurring),
                 pause(tube).map_or_else(Cell::none, |text| Cell::text(text).style(Style::Yellow)),
             ]
         })
@@ -140,6 +142,7 @@ pub fn stats(
         "TUBE",
         "READY",
         "TAKEN",
+        "OVERDUE",
         "DELAYED",
         "BLOCKED",
         "BURIED",

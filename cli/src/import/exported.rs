@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::expert::{HistoryEntry, LastFailure, Restore, SpawnedBy, Step, StepKind};
+use tubewell::expert::{
+    FailureKind, HistoryEntry, LastFailure, Restore, SpawnedBy, Step, StepKind,
+};
 use tubewell::{OnKey, OnParent, Put, TaskState, Tube};
 
-use super::exported_schedule::{ExportedSchedule, exported_schedule};
+use super::exported_schedule::{ExportedSchedule, either, exported_schedule};
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};
 use super::parse::{body, check_object, explain, not_before};
 use crate::export_line::{LimitLine, TaskLine};
@@ -49,6 +51,7 @@ pub struct ExportedTask {
     priority: Option<u32>,
     ttl: Option<Duration>,
     ttr: Option<Duration>,
+    max_runtime: Option<Duration>,
     delay: Duration,
     not_before: Option<SystemTime>,
 }
@@ -107,7 +110,11 @@ impl ExportedTask {
     /// Buries it in this failure group. A failure that it has stays.
     pub fn bury(&mut self, group: &str, why: String) {
         let attempt = self.takes.saturating_sub(self.forgiven);
-        self.failure.get_or_insert_with(|| LastFailure::new(group, why, attempt));
+        self.failure.get_or_insert_with(|| {
+            let mut failure = LastFailure::new(group, why, attempt);
+            failure.kind = FailureKind::Parent;
+            failure
+        });
         (self.state, self.group) = (TaskState::Buried, Some(group.to_owned()));
         self.drop_delay();
     }
@@ -125,6 +132,7 @@ impl ExportedTask {
             let put = self.priority.into_iter().fold(self.put.delay(self.delay), Put::priority);
             let put = self.ttl.into_iter().fold(put, Put::ttl);
             let put = self.ttr.into_iter().fold(put, Put::ttr);
+            let put = self.max_runtime.into_iter().fold(put, Put::max_runtime);
             self.not_before.into_iter().fold(put, Put::not_before)
         } else if self.state == TaskState::Done {
             // How long it is kept.
@@ -236,6 +244,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         priority: line.priority,
         ttl: line.ttl.map(|ttl| exported_time("ttl", ttl)).transpose()?,
         ttr: line.ttr.map(|ttr| exported_time("ttr", ttr)).transpose()?,
+        max_runtime: line.max_runtime.map(|most| either("max_runtime", most)).transpose()?,
         delay: exported_time("delay", line.delay.unwrap_or(Some(0.0)))?,
         not_before: not_before(line.not_before)?,
     };
@@ -256,6 +265,9 @@ fn exported_moment(field: &str, text: &str) -> Result<SystemTime, String> {
 
 fn exported_failure(line: FailureRecord<'_>) -> Result<LastFailure, String> {
     let mut failure = LastFailure::new(line.group, line.message, line.attempt);
+    if let Some(kind) = line.kind {
+        failure.kind = kind.parse().map_err(|error: tubewell::Error| error.to_string())?;
+    }
     failure.owner = line.owner.map(Cow::into_owned);
     failure.ago = duration::from_seconds(line.ago).map_err(|why| format!("ago: {why}"))?;
     Ok(failure)

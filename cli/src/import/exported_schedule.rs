@@ -67,6 +67,7 @@ pub(super) fn exported_schedule(line: ScheduleRecord<'_>) -> Result<ExportedSche
         not_before: None,
         sub_queue: line.sub_queue.map(Cow::into_owned),
         max_attempts: line.max_attempts,
+        max_runtime: line.max_runtime.map(|most| either("max_runtime", most)).transpose()?,
         tags: line.tags.into_owned(),
     };
     Ok(ExportedSchedule {
@@ -85,7 +86,7 @@ fn time(name: &str, seconds: f64) -> Result<Duration, String> {
     duration::from_seconds(seconds).map_err(|why| format!("{name}: {why}"))
 }
 
-fn either(name: &str, value: Time) -> Result<Duration, String> {
+pub(super) fn either(name: &str, value: Time) -> Result<Duration, String> {
     match value {
         Time::Seconds(seconds) => time(name, seconds),
         Time::Text(text) => duration::parse(&text).map_err(|why| format!("{name}: {why}")),

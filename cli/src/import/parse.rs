@@ -24,6 +24,7 @@ struct Line<'a> {
     sub_queue: Option<String>,
     key: Option<String>,
     max_attempts: Option<u32>,
+    max_runtime: Option<Time>,
     tags: Option<Vec<String>>,
 }
 
@@ -51,6 +52,7 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put<Vec<u8>>>, 
         not_before: not_before(line.not_before)?.or(defaults.not_before),
         sub_queue: line.sub_queue.or_else(|| defaults.sub_queue.clone()),
         max_attempts: line.max_attempts.or(defaults.max_attempts),
+        max_runtime: time("max_runtime", line.max_runtime)?.or(defaults.max_runtime),
         tags: line.tags.unwrap_or_else(|| defaults.tags.clone()),
     };
     let put = options.apply(Put::new(body));

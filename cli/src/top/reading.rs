@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use tubewell::expert::{FailureGroup, HistoryEntry};
+use tubewell::expert::{FailureGroup, HistoryEntry, ParentCounts};
 use tubewell::{
     Cursor, Error, Filter, Owner, Page, ScheduleInfo, Statistics, Store, Task, TaskInfo, TaskState,
     TubeInfo,
@@ -78,6 +78,8 @@ pub struct TaskDetail {
     pub history: Vec<HistoryEntry>,
     /// How many steps are done.
     pub steps: Option<usize>,
+    /// How far the tasks are that it waits for.
+    pub parents: Option<ParentCounts>,
 }
 
 /// Reads what a screen shows.
@@ -175,9 +177,10 @@ fn tasks(store: &Store, name: &str, which: &Which, limit: usize) -> tubewell::Re
 fn task(store: &Store, name: &str, id: u64) -> tubewell::Result<Detail> {
     let tube = store.find_tube(name)?;
     let (task, history) = (tube.query().task(id)?, tube.query().history(id)?);
-    let owner = crate::task_text::owner(&tube, &task.info)?;
+    let owner = crate::record::owner(&tube, &task.info)?;
     let steps = crate::record::count_steps(&tube, &task.info)?;
-    Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps })))
+    let parents = crate::record::count_parents(&tube, &task.info)?;
+    Ok(Detail::Task(Box::new(TaskDetail { task, owner, history, steps, parents })))
 }
 
 /// A task as it is some time after it was read, if nothing changes it.
@@ -187,6 +190,7 @@ pub fn aged(info: &TaskInfo, by: Duration) -> TaskInfo {
         if time == Duration::MAX { time } else { time.saturating_sub(by) }
     };
     info.due_in = info.due_in.map(less);
+    info.reclaimed_in = info.reclaimed_in.map(less);
     info.ttl_left = info.ttl_left.map(less);
     if let Some(failure) = &mut info.failure {
         failure.ago = failure.ago.saturating_add(by);

@@ -15,7 +15,7 @@ use crate::{duration, moment};
 /// A terminal of 80 columns shows the first eleven, with names of tubes of six.
 pub const TUBES: &[&str] = &[
     "TUBE", "READY", "AGE", "TAKEN", "DELAYED", "BURIED", "FAIL/S", "PAUSED", "PUT/S", "TAKE/S",
-    "ACK/S", "BLOCKED", "WAITING", "KEPT",
+    "ACK/S", "BLOCKED", "OVERDUE", "WAITING", "KEPT",
 ];
 pub const RUNNING: &[&str] = &["TUBE", "ID", "OWNER", "FOR", "EXPIRES", "PROGRESS"];
 pub const GROUPS: &[&str] = &["TUBE", "BURIED", "GROUP"];
@@ -98,6 +98,7 @@ impl Model {
             takes,
             acks,
             Cell::count(tasks.blocked, Tone::Warn),
+            Cell::count(tasks.overdue, Tone::Warn),
             Cell::count(tube.waiting.saturating_add(tube.waiting_puts), Tone::Plain),
             Cell::count(tasks.kept, Tone::Plain),
         ];
@@ -163,7 +164,10 @@ fn running_cells(tube: &str, info: &TaskInfo, owner: Option<&Owner>, by: Duratio
         Cell::number(info.id),
         Cell::text(owner.map(task_text::owner_name).unwrap_or_default()),
         Cell::number(held.unwrap_or_default()),
-        Cell::number(expires.unwrap_or_default()).tone(Tone::Dim),
+        match info.reclaimed_in {
+            Some(_) => Cell { right: true, ..Cell::text("overdue").tone(Tone::Warn) },
+            None => Cell::number(expires.unwrap_or_default()).tone(Tone::Dim),
+        },
         Cell::text(info.progress.as_ref().map(ToString::to_string).unwrap_or_default()),
     ]
 }

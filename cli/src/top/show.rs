@@ -162,15 +162,7 @@ impl Model {
     pub fn count(&self, name: &str, state: TaskState) -> u64 {
         let mut tubes = self.reading.iter().flat_map(|reading| &reading.tubes);
         let Some((_, counts)) = tubes.find(|(tube, _)| tube.name == name) else { return 0 };
-        match state {
-            TaskState::Ready => counts.tasks.ready,
-            TaskState::Taken => counts.tasks.taken,
-            TaskState::Delayed => counts.tasks.delayed,
-            TaskState::Blocked => counts.tasks.blocked,
-            TaskState::Buried => counts.tasks.buried,
-            TaskState::Done => counts.tasks.kept,
-            TaskState::Recurring => counts.tasks.recurring,
-        }
+        counts.tasks.of(state)
     }
 }
 

@@ -16,7 +16,8 @@ const BODY: usize = 64 * 1024;
 
 /// The lines of a task that was read some time ago. `now`: by the clock of the store.
 pub fn lines(detail: &TaskDetail, ago: Duration, now: SystemTime) -> Vec<(String, Tone)> {
-    let mut fields = task_text::fields(&aged(&detail.task.info, ago), detail.steps, now);
+    let mut fields =
+        task_text::fields(&aged(&detail.task.info, ago), detail.steps, detail.parents, now);
     if let Some(owner) = &detail.owner {
         fields.push(("owner", task_text::held_by(owner, ago)));
     }

@@ -45,6 +45,11 @@ fn failed_task_is_tried_again_until_its_last_attempt_and_then_buried() {
     assert_eq!(failed, [json!({"id": 0, "tube": "jobs", "state": "buried"})]);
     let shown = task(&sandbox);
     assert_eq!((&shown["state"], &shown["group"]), (&json!("buried"), &json!("timeout")));
+    assert_eq!((&shown["buried_by"], &shown["max_attempts"]), (&json!("reported"), &json!(2)));
+    assert_eq!(shown["failure"]["kind"], "reported");
+    assert!(shown["ended_at"].is_string(), "{shown}");
+    let text = sandbox.ok("peek jobs 0");
+    assert!(text.contains("\nburied by its last attempt, which failed\n"), "{text}");
     assert_eq!((&shown["attempts_left"], &shown["failure"]["message"]), (&json!(0), &json!("")));
     sandbox.ok("kick jobs 0");
     let shown = task(&sandbox);

@@ -47,7 +47,7 @@ fn claim_as_json_has_the_token_and_the_task() {
     assert_eq!(
         claimed,
         json!({
-            "id": 1, "tube": "mail", "priority": 0, "sub_queue": null, "key": null, "tags": [], "takes": 1,
+            "id": 1, "tube": "mail", "priority": 100, "sub_queue": null, "key": null, "tags": [], "takes": 1,
             "attempts": 1, "attempts_left": null, "size": 1, "data": "b",
         })
     );
@@ -231,7 +231,7 @@ fn claim_stands_if_the_command_is_killed_while_it_prints() {
 fn object_of_a_popped_task_is_enough_without_its_line_end() {
     let sandbox = Sandbox::with(&[&"x".repeat(3000)]);
     let object =
-        r#"{"id":0,"tube":"mail","priority":0,"sub_queue":null,"key":null,"tags":[],"takes":1,"#;
+        r#"{"id":0,"tube":"mail","priority":100,"sub_queue":null,"key":null,"tags":[],"takes":1,"#;
     let rest = r#""attempts":1,"attempts_left":null,"size":3000,"data":""}"#;
     let whole = object.len() + rest.len() + 3000;
     let (ended, out) = into_a_file_with_space_for(whole as u64, &sandbox, "pop mail --json");

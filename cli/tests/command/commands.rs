@@ -106,7 +106,7 @@ fn pop_prints_the_body_unchanged_and_removes_the_task() {
     assert_eq!(sandbox.ok("pop mail"), "one");
     let taken = sandbox.json("pop mail");
     let expected = json!({
-        "id": 1, "tube": "mail", "priority": 0, "sub_queue": null, "key": null, "tags": [], "takes": 1,
+        "id": 1, "tube": "mail", "priority": 100, "sub_queue": null, "key": null, "tags": [], "takes": 1,
         "attempts": 1,
         "attempts_left": null, "size": 3, "data": "two",
     });
@@ -130,7 +130,7 @@ fn peek_shows_one_task_and_changes_nothing() {
     let task = sandbox.tasks("peek mail 0");
     let expected = json!({
         "put_at": task[0]["put_at"],
-        "id": 0, "tube": "mail", "state": "ready", "priority": 0, "sub_queue": null, "key": null, "tags": [], "takes": 0,
+        "id": 0, "tube": "mail", "state": "ready", "owner": null, "priority": 100, "sub_queue": null, "key": null, "tags": [], "takes": 0,
         "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "not_before": null,
         "data": "one",

@@ -220,7 +220,7 @@ fn export_to_standard_output_prints_only_lines() {
     assert_eq!(
         objects[1],
         json!({
-            "tube": "mail", "id": 0, "state": "ready", "put_at": put_at, "priority": 0, "ttl": null,
+            "tube": "mail", "id": 0, "state": "ready", "put_at": put_at, "priority": 100, "ttl": null,
             "ttr": null, "delay": 0.0, "sub_queue": null, "takes": 0, "data": "one",
         })
     );

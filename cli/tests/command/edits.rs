@@ -1,4 +1,4 @@
-//! `update`, `cancel`, deletes on a condition, and `kick --group`.
+//! `update`, `cancel`, deletes on a condition, `kick --group`, and both in all tubes.
 
 use serde_json::json;
 
@@ -123,4 +123,62 @@ fn delete_and_kick_select_tasks_by_state_and_group() {
     sandbox.fails("delete mail --limit 1", 2);
     sandbox.fails("kick mail 5 --group g", 2);
     assert_eq!(sandbox.ids("list mail"), [5, 6]);
+}
+
+/// Buried tasks of one group in two tubes, and a ready one.
+fn two_tubes() -> Sandbox {
+    let sandbox = Sandbox::with(&["a", "b"]);
+    sandbox.ok("create news");
+    sandbox.ok("put news c --tag t");
+    bury_next(&sandbox, "smtp");
+    let token = sandbox.claim("news");
+    sandbox.ok(&format!("bury {token} --group smtp"));
+    sandbox
+}
+
+#[test]
+fn kick_and_delete_select_tasks_of_all_tubes() {
+    let sandbox = two_tubes();
+    assert_eq!(sandbox.ok("kick --all-tubes --group smtp --count 1"), "kicked 1 task\n");
+    assert_eq!(sandbox.ids("list news --state buried"), [2]);
+    let kicked = sandbox.json("kick --all-tubes --tag t");
+    assert_eq!(kicked, [json!({"tube": null, "kicked": 1})]);
+    assert_eq!(sandbox.ok("kick --all-tubes --all"), "kicked 0 tasks\n");
+    assert_eq!(sandbox.ok("delete --all-tubes --tag t"), "deleted 1 task\n");
+    let deleted = sandbox.json("delete --all-tubes --state ready --limit 1");
+    assert_eq!(deleted, [json!({"tube": null, "deleted": 1})]);
+    assert_eq!(sandbox.ids("list mail"), [1]);
+    let message = sandbox.fails("delete --all-tubes", 2);
+    assert!(message.contains("--id ID") && !message.contains("truncate"), "{message}");
+    assert!(sandbox.fails("kick --all-tubes", 2).contains("kick --all-tubes --all"));
+    for words in [
+        "kick --all",
+        "kick mail --all-tubes --all",
+        "kick --all-tubes 1",
+        "delete --tag t",
+        "delete mail --id 1",
+        "delete mail --all-tubes --tag t",
+        "delete --all-tubes --id 1 --limit 1",
+        "delete --all-tubes --tag t --with-dependents 1",
+    ] {
+        sandbox.fails(words, 2);
+    }
+    assert_eq!(sandbox.ids("list mail"), [1]);
+}
+
+#[test]
+fn delete_of_ids_in_all_tubes_deletes_chains_together() {
+    let sandbox = two_tubes();
+    sandbox.ok("put news d --after 1 --after-tube mail");
+    sandbox.ok("put mail e --after 3 --after-tube news");
+    let refused = sandbox.fails("delete --all-tubes --id 1,3", 6);
+    assert!(refused.contains("1 tasks wait for task 3"), "{refused}");
+    sandbox.fails("delete --all-tubes --id 1 --with-dependents 2", 6);
+    assert_eq!(sandbox.ids("list mail"), [1, 4, 0]);
+    let deleted = sandbox.ok("delete --all-tubes --id 1 --with-dependents 3");
+    assert_eq!(deleted, "deleted 3 tasks\n");
+    let partly = sandbox.run("delete --all-tubes --id 0,2 --id 77").expect(3);
+    assert_eq!(partly.text(), "deleted 2 tasks\n");
+    assert_eq!(partly.err, "tubewell: no tube has a task 77\n");
+    assert!(sandbox.ok("verify").starts_with("sound"));
 }

@@ -204,6 +204,13 @@ fn manual_pages_have_the_usage_of_each_command() {
                 ".br",
                 "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fITUBE\\fR \\fB--tag\\fR \
                  \\fITAG\\fR [\\fB--count\\fR \\fIN\\fR]",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fB--all-tubes\\fR \
+                 \\fB--all\\fR",
+                ".br",
+                "\\fBtubewell\\fR \\fBkick\\fR [\\fIOPTIONS\\fR] \\fB--all-tubes\\fR \
+                 [\\fB--group\\fR \\fINAME\\fR] [\\fB--tag\\fR \\fITAG\\fR] \
+                 [\\fB--count\\fR \\fIN\\fR]",
             ],
         ),
         (
@@ -235,7 +242,7 @@ fn usage_has_each_way_to_select_tasks() {
         ("kick", &["<ID>...", "--count", "--all", "--group", "--tag"][..]),
         ("delete", &["<ID>...", "--state", "--group", "--tag"]),
         ("revoke", &["<ID>...", "--all"]),
-        ("move", &["<ID>...", "--all"]),
+        ("move", &["<ID>...", "--all", "--state", "--group", "--tag"]),
         ("remove-parents", &["<PARENT>...", "--all"]),
     ] {
         let help = sandbox.ok(&format!("{command} --help"));

@@ -54,6 +54,19 @@ fn put_with_an_idempotency_key_is_made_again_without_effect() {
 }
 
 #[test]
+fn unique_for_is_a_time_of_the_idempotency_key() {
+    let sandbox = Sandbox::with(&[]);
+    let put = "put mail hello --idempotency-key t --unique-for";
+    assert_eq!(sandbox.ok(&format!("{put} 1us")), "put task 0 (ready)\n");
+    assert_eq!(sandbox.ok(&format!("{put} 366d")), "put task 1 (ready)\n");
+    assert_eq!(sandbox.ok(&format!("{put} 1us")), "put task 1 (ready)\n");
+    assert!(sandbox.fails(&format!("{put} 0"), 2).contains("above zero"));
+    assert!(sandbox.fails(&format!("{put} 367d"), 2).contains("at most 366 days"));
+    assert!(sandbox.fails("put mail x --unique-for 1d", 2).contains("--idempotency-key"));
+    assert!(sandbox.ok("verify").starts_with("sound"));
+}
+
+#[test]
 fn find_shows_the_task_and_its_tube() {
     let sandbox = Sandbox::with(&[]);
     sandbox.ok("put mail hello --key k");

@@ -171,6 +171,8 @@ fn list_has_the_columns_that_have_content() {
     sandbox.ok("claim mail 0 --for 1h");
     let taken = sandbox.ok("list mail --state taken");
     assert!(taken.contains("OWNER") && taken.contains("(parked)"), "{taken}");
+    let owners = sandbox.json("list mail --state taken");
+    assert!(owners[0]["owner"].as_str().is_some_and(|id| taken.contains(&id[..8])), "{owners:?}");
     assert!(!taken.contains("KEY"), "{taken}");
 }
 

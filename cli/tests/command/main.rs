@@ -15,6 +15,7 @@ mod copied_parents;
 mod copied_steps;
 mod copies;
 mod days;
+mod document;
 mod durability;
 mod edits;
 mod errors;

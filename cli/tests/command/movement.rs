@@ -91,3 +91,27 @@ fn claim_stands_after_a_refused_advance() {
     assert!((7000.0..=7200.0).contains(&left), "{left}");
     assert_eq!(sandbox.ok(&format!("ack {token}")), "acked: task 0 of mail\n");
 }
+
+#[test]
+fn move_selects_tasks_by_state_group_and_tag() {
+    let sandbox = two_tubes();
+    sandbox.ok("put mail d --tag t");
+    for group in ["smtp", "timeout", "smtp"] {
+        let token = sandbox.claim("mail");
+        sandbox.ok(&format!("bury {token} --group {group}"));
+    }
+    assert_eq!(sandbox.ok("move mail next --group smtp --limit 1"), "moved 1 task to next\n");
+    assert_eq!(tasks(&sandbox, "next"), ["0burieda"]);
+    let moved = sandbox.json("move mail next --group smtp");
+    assert_eq!(moved, [json!({"tube": "mail", "to": "next", "moved": 1})]);
+    let groups = sandbox.json("groups next");
+    assert_eq!(groups, [json!({"tube": "next", "name": "smtp", "count": 2})]);
+    assert_eq!(sandbox.ok("move mail next --tag t"), "moved 1 task to next\n");
+    assert_eq!(sandbox.ok("move mail next --state buried"), "moved 1 task to next\n");
+    assert_eq!(sandbox.ok("kick next --group smtp"), "kicked 2 tasks\n");
+    sandbox.fails("move mail next", 2);
+    sandbox.fails("move mail next 1 --group smtp", 2);
+    sandbox.fails("move mail next --limit 1", 2);
+    sandbox.fails("move mail next --all --tag t", 2);
+    sandbox.fails("move next mail --state done", 2);
+}

@@ -98,6 +98,12 @@ fn failure_groups_are_counted_and_listed() {
     let groups = sandbox.json("groups sums");
     assert_eq!(groups[1], json!({"tube": "sums", "name": "timeout", "count": 2}));
     assert_eq!(groups.len(), 2);
+    sandbox.ok("create other");
+    assert_eq!(sandbox.json("groups"), groups);
+    assert_eq!(
+        sandbox.ok("groups"),
+        "TUBE  GROUP       TASKS\nsums  crash\\u{7}      1\nsums  timeout         2\n"
+    );
 
     assert_eq!(sandbox.ids("list sums --group timeout"), [3, 0]);
     assert_eq!(sandbox.ids("list sums --group timeout --skip 1"), [0]);

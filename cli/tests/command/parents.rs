@@ -218,3 +218,26 @@ fn work_once_runs_tasks_that_a_buried_parent_releases() {
     let counts = &sandbox.json("stats mail")[0];
     assert_eq!((&counts["buried"], &counts["total"]), (&json!(1), &json!(1)));
 }
+
+#[test]
+fn peek_says_how_far_the_tasks_are_that_a_task_waits_for() {
+    let sandbox = Sandbox::empty();
+    sandbox.ok("create parts");
+    sandbox.ok("create whole");
+    for part in ["a", "b", "c", "d"] {
+        sandbox.ok(&format!("put parts {part}"));
+    }
+    sandbox.ok("put whole join --after 0,1,2,3 --after-tube parts");
+    let waits_for = || {
+        let text = sandbox.ok("peek whole 4");
+        let line = text.lines().find_map(|line| line.strip_prefix("waits for")).unwrap();
+        line.trim().to_owned()
+    };
+    assert_eq!(waits_for(), "4 tasks");
+    sandbox.ok("pop parts");
+    sandbox.ok("bury parts 1");
+    assert_eq!(waits_for(), "3 of 4 tasks: 1 done, 1 buried");
+    let parents = &sandbox.json("peek whole 4")[0]["parents"];
+    let expected = json!({"total": 4, "done": 1, "failed": 0, "open": 3, "taken": 0, "buried": 1});
+    assert_eq!(*parents, expected);
+}

@@ -35,6 +35,34 @@ fn create_refuses_a_max_runtime_of_zero_or_without_a_timed_driver() {
     assert!(!sandbox.store().exists());
 }
 
+#[test]
+fn max_runtime_of_a_task_is_put_shown_exported_and_imported() {
+    let sandbox = Sandbox::with(&[]);
+    sandbox.ok("put mail long --max-runtime 1h");
+    sandbox.ok("put mail endless --max-runtime never");
+    sandbox.ok("put mail plain");
+    let line = br#"{"data": "line", "max_runtime": "90s"}"#;
+    sandbox.feed("import mail --format json", line).expect(0);
+    sandbox
+        .ok("schedule mail hourly run --every 1h --starting 2100-01-01T00:00:00Z --max-runtime 5m");
+    let limits = |sandbox: &Sandbox| {
+        let tasks = sandbox.json("list mail");
+        let limits: Vec<Value> = tasks.iter().map(|task| task["max_runtime"].clone()).collect();
+        (limits, sandbox.json("schedules mail")[0]["max_runtime"].clone())
+    };
+    let expected = [json!(3600.0), json!("never"), Value::Null, json!(90.0)];
+    assert_eq!(limits(&sandbox), (expected.to_vec(), json!(300.0)));
+    assert!(sandbox.ok("peek mail 0").contains("1h"), "{}", sandbox.ok("peek mail 0"));
+    sandbox.ok("reschedule mail hourly --priority 3");
+    assert!(sandbox.fails("put mail x --max-runtime 0", 2).contains("above zero"));
+
+    let lines = sandbox.run("export -").expect(0).out;
+    let other = Sandbox::empty();
+    other.feed("import --all", &lines).expect(0);
+    assert_eq!(limits(&other), (expected.to_vec(), json!(300.0)));
+    assert_eq!(other.run("export -").expect(0).out, lines);
+}
+
 /// A tube with every policy of attempts and outcomes.
 const JOBS: &str = "create jobs --max-attempts 5 --count-takes flushed \
     --backoff 1s,factor=3,cap=60s,jitter=0.5 --reclaim-delay 90s \

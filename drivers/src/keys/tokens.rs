@@ -1,4 +1,5 @@
-//! The rows of the tokens of puts, in the table `index`: by token, and by the time of the put.
+//! The rows of the tokens of puts, in the table `index`: by token, and by the time at which it is
+//! forgotten.
 
 use super::groups::index_prefix;
 use super::{number, space_of};
@@ -7,7 +8,7 @@ use crate::record_error::RecordError;
 /// The first byte of the keys of `index` that have a token.
 pub const TOKEN: u8 = b'o';
 
-/// The first byte of the keys of `index` that have a token by the time of its put.
+/// The first byte of the keys of `index` that have a token by the time at which it is forgotten.
 pub const TOKEN_BY_TIME: u8 = b'O';
 
 /// Returns the key of the row of a token. A token is of the space of its tube.

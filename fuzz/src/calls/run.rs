@@ -25,7 +25,7 @@ const PENDING_MAX: usize = 20;
 const WALL: u64 = 1_767_225_600;
 
 /// Requests that change nothing.
-const READS: [&str; 40] = [
+const READS: [&str; 41] = [
     "Request::Flush",
     "Request::CatchUp",
     "Request::Verify",
@@ -47,6 +47,7 @@ const READS: [&str; 40] = [
     "TagCounts",
     "Tubes",
     "Children",
+    "CountParents",
     "CountsOf",
     "Days",
     "EndingOf",

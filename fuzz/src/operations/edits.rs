@@ -38,10 +38,10 @@ impl Source<'_> {
 
     fn edit_of_task(&mut self) -> Result<ById> {
         Ok(match self.below(8)? {
-            0..3 => ById::SetPriority { priority: self.0.int_in_range(0..=3)? },
+            0..3 => ById::SetPriority { priority: self.priority()? },
             3..6 => ById::Update {
                 size: self.maybe(2, |it| it.0.choose(&SIZES).copied())?,
-                priority: self.maybe(2, |it| it.0.int_in_range(0..=3))?,
+                priority: self.maybe(2, Self::priority)?,
                 delay: self.maybe(2, Self::short_span)?,
                 not_before: None,
             },

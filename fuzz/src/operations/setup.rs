@@ -55,7 +55,7 @@ impl Source<'_> {
         if driver.timed() && self.once_in(2)? {
             options.ttl = self.maybe(2, Self::span)?;
             options.ttr = self.maybe(2, Self::span)?;
-            options.priority = self.maybe(2, |it| it.0.int_in_range(0..=3))?;
+            options.priority = self.maybe(2, Self::priority)?;
         }
         if driver.bounded() {
             options.capacity = self.maybe(2, |it| it.0.int_in_range(0..=5))?;

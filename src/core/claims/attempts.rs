@@ -106,8 +106,10 @@ impl Core {
         self.add_reported_failure(number, id, found, fate)?;
         let is_buried = fate.shelf == Shelf::Buried && found.shelf != Shelf::Buried;
         let has_children = is_buried && self.has_children(number, id)?;
-        let failure =
-            fate.failure.as_ref().map(|it| failure_of(it, &fate.header, owner.as_deref()));
+        let failure = fate
+            .failure
+            .as_ref()
+            .map(|it| failure_of((fate.kind, it), &fate.header, owner.as_deref()));
         let note = failure.as_ref().map(|it| encode_failure(it, self.now.timeline));
         if note.is_some() {
             fate.header.edit_more(|more| more.notes |= Note::Failure.bit());
@@ -174,9 +176,8 @@ impl Core {
         found: &Found,
         fate: &mut Fate,
     ) -> Result<()> {
-        let Some(cause) = fate.failure.as_mut().filter(|_| fate.is_unreported) else {
-            return Ok(());
-        };
+        let is_unreported = fate.is_unreported();
+        let Some(cause) = fate.failure.as_mut().filter(|_| is_unreported) else { return Ok(()) };
         let reported = match self.last_failure(number, id, &found.record.header) {
             // The task is buried all the same; `verify` reports the note.
             Err(Error::Corrupt { .. }) => None,

@@ -167,6 +167,9 @@ impl Core {
         self.sessions.remove_claim(claim.session, id);
         if let Some(tube) = self.tubes.get_mut(claim.tube) {
             tube.taken.remove(&(claim.header.order, id));
+            if claim.is_overdue {
+                tube.count_overdue(false);
+            }
         }
         self.note_owner(id, &claim);
         Some(claim)
@@ -192,7 +195,11 @@ impl Core {
         if let Some(claim) = self.claims.get_mut(id) {
             self.timers.remove(&(claim.timer_at(), Timer::Claim(id)));
             claim.deadline = deadline.min(claim.latest);
-            claim.is_overdue = false;
+            if std::mem::take(&mut claim.is_overdue)
+                && let Some(tube) = self.tubes.get_mut(claim.tube)
+            {
+                tube.count_overdue(false);
+            }
             if claim.deadline != NEVER {
                 self.timers.insert((claim.deadline, Timer::Claim(id)));
             }
@@ -209,6 +216,9 @@ impl Core {
             return self.end_claim(id, end, self.sweep_visibility(number)).map(drop);
         }
         claim.is_overdue = true;
+        if let Some(tube) = self.tubes.get_mut(number) {
+            tube.count_overdue(true);
+        }
         if ends_at != NEVER {
             self.timers.insert((ends_at, Timer::Claim(id)));
         }

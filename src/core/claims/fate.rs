@@ -9,6 +9,7 @@ use tubewell_drivers::{Header, More, NEVER, Note, Shelf};
 use crate::base::micros::micros_ceil;
 use crate::core::state::{Clocks, Expiry, WallClock};
 use crate::options::Policies;
+use crate::values::ending::FailureKind;
 use crate::{EventKind, Failure};
 
 /// How a claim ends.
@@ -51,9 +52,8 @@ pub(in crate::core) struct Fate {
     pub(in crate::core) shelf: Shelf,
     pub(in crate::core) header: Header,
     pub(in crate::core) failure: Option<Failure>,
-    /// The failure is the cause of an end that no worker has reported: the last one that was
-    /// reported is recorded with it.
-    pub(in crate::core) is_unreported: bool,
+    /// How the failure came about.
+    pub(in crate::core) kind: FailureKind,
 }
 
 /// The rules of a tube, at a moment of the timeline.
@@ -111,25 +111,43 @@ impl End<'_> {
         matches!(self, End::Expired(_) | End::SessionEnded | End::ProcessEnded)
     }
 
-    /// The group and the cause if this was the last attempt, and no failure was reported.
-    fn cause(self) -> (&'static str, &'static str) {
+    /// The kind of a failure with which this end is recorded. If none was reported, its name is the group.
+    fn failure_kind(self) -> FailureKind {
         match self {
-            End::Expired(Expiry::Ttr) => ("expired", "its ttr elapsed"),
-            End::Expired(Expiry::Renewal) => ("expired", "the time of its claim elapsed"),
-            End::Expired(Expiry::MaxRuntime) => ("expired", "its max_runtime elapsed"),
-            End::Expired(Expiry::Parked) => ("expired", "the time of its parked claim elapsed"),
-            End::SessionEnded => ("lost", "the session of its worker ended"),
-            End::ProcessEnded => ("lost", "the process of its worker ended"),
-            End::Unrecorded => ("lost", "its claim ended while the storage failed"),
-            End::Closed => ("lost", "the store was closed while it was taken"),
-            _ => ("released", "its worker released it"),
+            End::Fail { .. } => FailureKind::Reported,
+            End::Expired(_) => FailureKind::Expired,
+            End::SessionEnded | End::ProcessEnded | End::Unrecorded | End::Closed => {
+                FailureKind::Lost
+            }
+            _ => FailureKind::Released,
+        }
+    }
+
+    /// The cause if this was the last attempt, and no failure was reported.
+    fn cause(self) -> &'static str {
+        match self {
+            End::Expired(Expiry::Ttr) => "its ttr elapsed",
+            End::Expired(Expiry::Renewal) => "the time of its claim elapsed",
+            End::Expired(Expiry::MaxRuntime) => "its max_runtime elapsed",
+            End::Expired(Expiry::Parked) => "the time of its parked claim elapsed",
+            End::SessionEnded => "the session of its worker ended",
+            End::ProcessEnded => "the process of its worker ended",
+            End::Unrecorded => "its claim ended while the storage failed",
+            End::Closed => "the store was closed while it was taken",
+            _ => "its worker released it",
         }
     }
 }
 
 impl Fate {
     fn new(shelf: Shelf, header: Header, failure: Option<Failure>) -> Fate {
-        Fate { shelf, header, failure, is_unreported: false }
+        Fate { shelf, header, failure, kind: FailureKind::Reported }
+    }
+
+    /// Whether the failure is the cause of an end that no worker has reported: the last one that was reported is
+    /// recorded with it.
+    pub(in crate::core) fn is_unreported(&self) -> bool {
+        matches!(self.kind, FailureKind::Expired | FailureKind::Lost | FailureKind::Released)
     }
 
     /// Whether only the header of the task changes: it is ready again, and there is no failure to
@@ -162,11 +180,11 @@ impl Rules<'_> {
         };
         let reported = if let End::Fail { failure, .. } = end { Some(failure) } else { None };
         if header.attempts_left(self.policies.max_attempts) == Some(0) {
-            let (group, cause) = end.cause();
+            let (kind, cause) = (end.failure_kind(), end.cause());
             let message = || format!("{cause} in attempt {}, the last one", header.attempts());
-            let failure = reported.cloned().unwrap_or_else(|| Failure::new(group, message()));
-            let fate = self.bury(header, Some(failure));
-            return Fate { is_unreported: reported.is_none(), ..fate };
+            let unreported = || Failure::new(kind.as_str(), message());
+            let failure = reported.cloned().unwrap_or_else(unreported);
+            return self.bury(header, Some(failure), kind);
         }
         if delay > 0 && self.timed {
             header.expires_at = header.expires_at.saturating_add(delay);
@@ -208,8 +226,13 @@ impl Rules<'_> {
         header
     }
 
-    /// Buries a task.
-    pub(in crate::core) fn bury(self, mut header: Header, failure: Option<Failure>) -> Fate {
+    /// Buries a task. `kind`: how the failure came about.
+    pub(in crate::core) fn bury(
+        self,
+        mut header: Header,
+        failure: Option<Failure>,
+        kind: FailureKind,
+    ) -> Fate {
         header.ready_at = 0;
         self.note_ready(Shelf::Buried, &mut header, self.now);
         if failure.is_some() || self.policies.keep_buried.is_some() {
@@ -221,7 +244,7 @@ impl Rules<'_> {
                 more.group = failure.as_ref().map(|failure| failure.shared_group().clone());
             });
         }
-        Fate::new(Shelf::Buried, header, failure)
+        Fate { kind, ..Fate::new(Shelf::Buried, header, failure) }
     }
 
     /// The header of a buried task that comes from another tube. It was buried when it was; how long
@@ -248,6 +271,7 @@ impl Rules<'_> {
             more.ended = Some(self.now);
             more.until = keep.age.map(|age| self.now.saturating_add(micros_ceil(age)));
             (more.group, more.open_parents, more.on_parent) = (None, 0, 0);
+            (more.done_parents, more.failed_parents) = (0, 0);
             (more.not_before, more.ttl_from, more.since) = (None, None, None);
             more.has_steps = false;
             if has_result {
@@ -338,7 +362,11 @@ mod tests {
             assert!(fate.failure.is_none());
         }
         let (policies, wall) = (&plain, &WallClock::default());
-        let buried = Rules { policies, timed: true, now: NOW, wall }.bury(header(3), None);
+        let buried = Rules { policies, timed: true, now: NOW, wall }.bury(
+            header(3),
+            None,
+            FailureKind::Call,
+        );
         assert_eq!((buried.shelf, buried.header), (Shelf::Buried, header(3)));
     }
 
@@ -396,7 +424,7 @@ mod tests {
         let policies = Policies { keep_buried: Some(keep), ..Policies::default() };
         let wall = &WallClock::default();
         let rules = Rules { policies: &policies, timed: true, now: NOW, wall };
-        let buried = rules.bury(header(1), None).header;
+        let buried = rules.bury(header(1), None, FailureKind::Call).header;
         let more = buried.more.clone().unwrap();
         assert_eq!((more.ended, more.until), (Some(NOW), Some(NOW + 1_000_000)));
         let kicked = rules.kick(buried);

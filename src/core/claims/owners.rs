@@ -13,8 +13,8 @@ const KIND_MAX: usize = 255;
 const METADATA_MAX: usize = 4096;
 
 verb! {
-    /// What a session says of itself, instead of what it has said before.
-    21 InStore Memory: DescribeSession { id: SessionId, about: About } -> () {
+    /// What a session says of itself, instead of what it has said before; `None` for nothing.
+    21 InStore Memory: DescribeSession { id: SessionId, about: Option<About> } -> () {
         const AT_ONCE: bool = true;
 
         fn may_repeat(&self) -> bool {
@@ -22,7 +22,7 @@ verb! {
         }
 
         fn check(&self, _: Limits) -> Result<()> {
-            let About { kind, metadata } = &self.about;
+            let Some(About { kind, metadata }) = &self.about else { return Ok(()) };
             check_length("kind", kind, KIND_MAX)?;
             check_length("metadata", metadata, METADATA_MAX)
         }
@@ -33,7 +33,7 @@ impl Decide for DescribeSession {
     fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<()>> {
         core.check_session(self.id)?;
         if let Some(session) = core.sessions.get_mut(self.id) {
-            session.about = Some(self.about.clone());
+            session.about.clone_from(&self.about);
         }
         Ok(Decided::now(()))
     }

@@ -185,7 +185,7 @@ impl Core {
     fn purge_edges_of(&mut self, buffer: Buffer, id: u64) -> Result<usize> {
         let rows = &mut self.buffers[buffer];
         let has_children = !children(rows, id, None, 1)?.is_empty();
-        let above = parents(rows, id, usize::MAX)?;
+        let above = parents(rows, id, None, usize::MAX)?;
         for (parent, _) in &above {
             remove_edge(rows, id, *parent);
         }
@@ -223,11 +223,11 @@ mod tests {
         store.inner().run(|core| {
             let number = core.find_tube("work").unwrap().number;
             core.tell_later(number, parent, ParentEnd::Buried);
-            let (noted, acked, waited_for) = (Vec::new(), Vec::new(), BTreeSet::new());
+            let (noted, over, waited_for) = (Vec::new(), Vec::new(), BTreeSet::new());
             let chores = BTreeMap::new();
             let (commit, counted) = (u64::MAX, Vec::new());
             core.undo.in_doubt =
-                Some(InDoubt { commit, changes: 0..0, noted, acked, waited_for, chores, counted });
+                Some(InDoubt { commit, changes: 0..0, noted, over, waited_for, chores, counted });
             assert_eq!(core.tell_children(), Ok(true));
             assert_eq!(core.chores.parents().len(), 1);
             core.undo.in_doubt = None;

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use tubewell_drivers::{
-    EdgeEnd, Found, Header, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
+    EdgeEnd, Found, Header, More, PAGE_MAX, PARENTS_MAX, Shelf, children, move_parent, parents,
 };
 
 use crate::base::tube_no::TubeNo;
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
-use crate::core::state::{Core, Decided, PutRequest, check_parents};
+use crate::core::state::{Core, Decided, ParentEnd, PutRequest, check_parents};
 use crate::core::verb::{Decide, TubeName, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
@@ -34,12 +34,12 @@ impl Decide for AddParents {
         check_parents(ids.len())?;
         let found = core.find(number, id)?;
         core.check_may_wait(id, &found)?;
-        let mut open = Vec::new();
-        core.find_open(number, of, ids, &mut open)?;
-        open.sort_unstable();
-        open.dedup_by_key(|(id, _)| *id);
+        let mut named = NamedParents::default();
+        core.find_open(number, of, ids, &mut named)?;
+        // Those that are over change nothing.
+        let (mut open, _) = named.counted();
         let buffer = core.buffer_of(number);
-        let known = parents(&mut core.buffers[buffer], id, usize::MAX)?;
+        let known = parents(&mut core.buffers[buffer], id, None, usize::MAX)?;
         open.retain(|(parent, _)| known.iter().all(|(other, _)| other != parent));
         if open.is_empty() {
             return Ok(core.unchanged(number, id, found.shelf));
@@ -93,7 +93,7 @@ impl Decide for RemoveParents {
             return Ok(core.unchanged(number, id, found.shelf));
         }
         let from = TaskState::on_shelf(found.shelf);
-        let (to, mut header) = core.without_parents(number, &found, count_of(&removed))?;
+        let (to, mut header) = core.without_parents(number, &found, count_of(&removed), None)?;
         let kind = EventKind::Unblock;
         let entry = Some(Entry::new(kind, TaskState::on_shelf(to)));
         core.write_without_parents((number, id), &found, to, &mut header, &removed, entry)?;
@@ -137,6 +137,41 @@ impl Decide for Children {
     }
 }
 
+/// The tasks that a call names as parents.
+#[derive(Debug, Default)]
+pub(super) struct NamedParents {
+    open: Vec<EdgeEnd>,
+    /// Those that were over before.
+    over: Vec<u64>,
+}
+
+impl NamedParents {
+    /// Those that are to be waited for, each once, and how many of the others there are.
+    pub(super) fn counted(mut self) -> (Vec<EdgeEnd>, u32) {
+        self.open.sort_unstable();
+        self.open.dedup_by_key(|(id, _)| *id);
+        self.over.sort_unstable();
+        self.over.dedup();
+        let over = u32::try_from(self.over.len()).unwrap_or(u32::MAX);
+        (self.open, over)
+    }
+}
+
+/// Counts parents for which a task waits no more, since they have ended so; `None`: a call has removed them. A
+/// task that waits for no more of them forgets how they have ended, unless its record has a rule for parents
+/// anyway: its record is as if it had never waited.
+pub(super) fn leave_parents(more: &mut More, count: u32, ended: Option<ParentEnd>) {
+    more.open_parents = more.open_parents.saturating_sub(count);
+    match ended {
+        None => {}
+        Some(ParentEnd::Done) => more.done_parents = more.done_parents.saturating_add(count),
+        Some(_) => more.failed_parents = more.failed_parents.saturating_add(count),
+    }
+    if more.open_parents == 0 && more.on_parent == 0 {
+        (more.done_parents, more.failed_parents) = (0, 0);
+    }
+}
+
 impl Core {
     /// The parents of a put that are not over. Counts them in the header of its task.
     pub(in crate::core) fn block(
@@ -149,23 +184,24 @@ impl Core {
         let Some(after) = request.after.as_deref().filter(|_| !request.is_done()) else {
             return Ok(Vec::new());
         };
-        let mut open = Vec::new();
+        let mut named = NamedParents::default();
         for (name, ids) in &after.parents {
             // A task that goes on or is replaced.
             if id < self.ids.next() && ids.contains(&id) {
                 return Err(Error::Cycle { id });
             }
             let of = self.find_tube(name)?.number;
-            self.find_open(number, of, ids, &mut open)?;
+            self.find_open(number, of, ids, &mut named)?;
         }
         for key in &after.keys {
-            self.find_open_by_key(number, key, &mut open)?;
+            self.find_open_by_key(number, key, &mut named)?;
         }
-        open.sort_unstable();
-        open.dedup_by_key(|(id, _)| *id);
+        let (open, over) = named.counted();
         self.check_no_cycle(number, id, &open)?;
         header.edit_more(|more| {
             more.open_parents = count_of(&open);
+            // A task that does not wait has no progress to tell.
+            (more.done_parents, more.failed_parents) = (if open.is_empty() { 0 } else { over }, 0);
             more.on_parent = after.on_parent.number();
         });
         Ok(open)
@@ -229,15 +265,17 @@ impl Core {
         }
     }
 
-    /// Shelf and header of a task that waits for `count` parents less.
+    /// Shelf and header of a task that waits for `count` parents less, since they have ended so. `None`: a call
+    /// has removed them.
     pub(super) fn without_parents(
         &self,
         number: TubeNo,
         found: &Found,
         count: u32,
+        ended: Option<ParentEnd>,
     ) -> Result<(Shelf, Header)> {
         let mut header = found.record.header.clone();
-        header.edit_more(|more| more.open_parents = more.open_parents.saturating_sub(count));
+        header.edit_more(|more| leave_parents(more, count, ended));
         if found.shelf != Shelf::Blocked || header.open_parents() > 0 {
             return Ok((found.shelf, header));
         }
@@ -300,12 +338,12 @@ impl Core {
         }
     }
 
-    /// Finds the task with a key, and adds it to `open` if it is not over.
+    /// Finds the task with a key, and adds it to those that are named.
     fn find_open_by_key(
         &mut self,
         number: TubeNo,
         key: &str,
-        open: &mut Vec<EdgeEnd>,
+        named: &mut NamedParents,
     ) -> Result<()> {
         let KeyLookUp::Task(keyed) = self.look_up_key(key)? else {
             return Err(Error::KeyNotFound { key: key.to_owned() });
@@ -314,49 +352,49 @@ impl Core {
             return Err(in_other_buffer());
         }
         #[cfg(feature = "redb")]
-        if let Some(acked) = self.wait_for_acked(keyed.id) {
-            open.push(acked);
+        if let Some(over) = self.wait_for_over(keyed.id) {
+            named.open.push(over);
             return Ok(());
         }
         if keyed.found.shelf == Shelf::Recurring {
             return Err(is_a_schedule(keyed.id));
         }
-        if keyed.found.shelf != Shelf::Done {
+        if keyed.found.shelf == Shelf::Done {
+            named.over.push(keyed.id);
+        } else {
             let space = self.tubes.get(keyed.number).map(|tube| tube.definition.space);
-            open.extend(space.map(|space| (keyed.id, space)));
+            named.open.extend(space.map(|space| (keyed.id, space)));
         }
         Ok(())
     }
 
-    /// Adds those of these tasks, of the tube `of` or of one to which they have gone on, to `open` that
-    /// are not over.
+    /// Adds these tasks, of the tube `of` or of one to which they have gone on, to those that are named.
     pub(super) fn find_open(
         &mut self,
         number: TubeNo,
         of: TubeNo,
         ids: &[u64],
-        open: &mut Vec<EdgeEnd>,
+        named: &mut NamedParents,
     ) -> Result<()> {
         if self.buffer_of(of) != self.buffer_of(number) {
             return Err(in_other_buffer());
         }
         for id in ids {
             #[cfg(feature = "redb")]
-            if let Some(acked) = self.wait_for_acked(*id) {
-                open.push(acked);
+            if let Some(over) = self.wait_for_over(*id) {
+                named.open.push(over);
                 continue;
             }
             match self.locate(of, *id)? {
-                None if *id < self.ids.next() => {}
-                None => return Err(Error::NotFound { id: *id }),
-                Some((_, Shelf::Done)) => {}
+                None if *id >= self.ids.next() => return Err(Error::NotFound { id: *id }),
+                None | Some((_, Shelf::Done)) => named.over.push(*id),
                 Some((_, Shelf::Recurring)) => return Err(is_a_schedule(*id)),
                 Some((tube, _)) if self.buffer_of(tube) != self.buffer_of(number) => {
                     return Err(in_other_buffer());
                 }
                 Some((tube, _)) => {
                     let space = self.tubes.get(tube).map(|tube| tube.definition.space);
-                    open.extend(space.map(|space| (*id, space)));
+                    named.open.extend(space.map(|space| (*id, space)));
                 }
             }
         }
@@ -408,7 +446,7 @@ impl Core {
             return Ok(Vec::new());
         }
         let buffer = self.buffer_of(number);
-        parents(&mut self.buffers[buffer], id, usize::MAX)
+        parents(&mut self.buffers[buffer], id, None, usize::MAX)
     }
 
     /// Refuses a task that cannot be blocked now.
@@ -444,7 +482,7 @@ impl Core {
         let mut seen: BTreeSet<u64> = above.iter().copied().collect();
         let mut left = PARENTS_MAX;
         while let Some(task) = above.pop() {
-            for (parent, _) in parents(&mut self.buffers[rows], task, left + 1)? {
+            for (parent, _) in parents(&mut self.buffers[rows], task, None, left + 1)? {
                 if parent == id {
                     return Err(Error::Cycle { id });
                 }

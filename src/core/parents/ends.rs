@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use tubewell_drivers::{EdgeEnd, Found, Shelf, edge, remove_edge};
 
+use super::edges::leave_parents;
 use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::history::Entry;
 use crate::core::state::{Buffer, ChildFate, Core, ParentEnd};
+use crate::values::ending::FailureKind;
 use crate::{Error, EventKind, Failure, OnParent, Result, TaskState};
 
 /// How many children an ack tells with its own commit.
@@ -73,7 +75,7 @@ impl Core {
 
     fn free_one(&mut self, buffer: Buffer, id: u64, child: EdgeEnd) -> Result<Option<Change>> {
         match self.find_child(buffer, id, child)? {
-            Some((number, found)) => self.free(number, id, child.0, &found),
+            Some((number, found)) => self.free(number, (id, ParentEnd::Done), child.0, &found),
             None => Ok(None),
         }
     }
@@ -145,7 +147,7 @@ impl Core {
         match end.fate_of_child(OnParent::of(&found.record.header), is_blocked) {
             ChildFate::Waits => {}
             ChildFate::Freed => {
-                if let Some(change) = self.free(number, parent, id, &found)? {
+                if let Some(change) = self.free(number, (parent, end), id, &found)? {
                     self.make_visible(change, visibility);
                 }
             }
@@ -158,14 +160,14 @@ impl Core {
     fn free(
         &mut self,
         number: TubeNo,
-        parent: u64,
+        (parent, end): (u64, ParentEnd),
         id: u64,
         found: &Found,
     ) -> Result<Option<Change>> {
         let buffer = self.buffer_of(number);
         let rows = &mut self.buffers[buffer];
         let Some(edge) = edge(rows, id, parent)? else { return Ok(None) };
-        let (to, mut header) = self.without_parents(number, found, 1)?;
+        let (to, mut header) = self.without_parents(number, found, 1, Some(end))?;
         let (kind, from) = (EventKind::Unblock, TaskState::on_shelf(found.shelf));
         let moves = to != found.shelf;
         let entry = moves.then(|| Entry::new(kind, TaskState::on_shelf(to)));
@@ -193,10 +195,10 @@ impl Core {
         let failure = Failure::new(end.failure_group(), message);
         let mut header = found.record.header.clone();
         if is_gone {
-            header.edit_more(|more| more.open_parents = more.open_parents.saturating_sub(1));
+            header.edit_more(|more| leave_parents(more, 1, Some(end)));
         }
         let is_last = header.open_parents() == 0;
-        let mut fate = self.rules(number)?.bury(header, Some(failure));
+        let mut fate = self.rules(number)?.bury(header, Some(failure), FailureKind::Parent);
         self.carry_out_fate((number, id), found, EventKind::Bury, &mut fate, None, visibility)?;
         if let Some(edge) = edge.filter(|_| is_gone && !is_last) {
             self.edit(number, |ledger| {

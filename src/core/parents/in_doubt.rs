@@ -1,7 +1,7 @@
 //! Edges of the tasks of a transaction whose commit may fail. Other callers may add some before it is
 //! in the file.
 //!
-//! A task that the transaction has acked is not over for them: they wait for it, until the commit is
+//! A task that the transaction has acked or deleted is not over for them: they wait for it, until the commit is
 //! in the file. No chore runs meanwhile, so what the transaction has caused can be taken back.
 
 use tubewell_drivers::{EdgeEnd, children, edge, move_parent};
@@ -11,32 +11,32 @@ use crate::base::tube_no::TubeNo;
 use crate::core::state::{Buffer, Chore, Core, InDoubt, ParentEnd};
 
 impl Core {
-    /// The edge end of a task that a transaction in doubt has acked. The caller waits for it.
-    pub(super) fn wait_for_acked(&mut self, id: u64) -> Option<EdgeEnd> {
+    /// The edge end of a task that a transaction in doubt has acked or deleted. The caller waits for it.
+    pub(super) fn wait_for_over(&mut self, id: u64) -> Option<EdgeEnd> {
         let in_doubt = self.undo.in_doubt.as_mut()?;
-        let acked = in_doubt.acked.iter().find(|acked| acked.id == id)?;
+        let over = in_doubt.over.iter().find(|over| over.id == id)?;
         in_doubt.waited_for.insert(id);
-        Some((id, acked.space))
+        Some((id, over.space))
     }
 
-    /// The transaction is in the file: frees the tasks that wait for those that it has acked. Their
+    /// The transaction is in the file: frees the tasks that wait for those that it has acked or deleted. Their
     /// edges are still among the active edits.
-    pub(in crate::core) fn free_waiting_for_acked(&mut self, in_doubt: &InDoubt) {
-        for acked in &in_doubt.acked {
-            if in_doubt.waited_for.contains(&acked.id) {
-                self.tell_later(acked.number, acked.id, ParentEnd::Done);
+    pub(in crate::core) fn free_waiting(&mut self, in_doubt: &InDoubt) {
+        for over in &in_doubt.over {
+            if in_doubt.waited_for.contains(&over.id) {
+                self.tell_later(over.number, over.id, ParentEnd::Done);
             }
         }
         self.effects.call_writer |= self.has_chores();
     }
 
-    /// As `free_waiting_for_acked`, for a transaction that is taken back: acked tasks are not there
+    /// As `free_waiting`, for a transaction that is taken back: they are not there
     /// again if their tube was truncated or dropped since.
-    pub(in crate::core) fn end_acked_of_purged(&mut self, in_doubt: &InDoubt) {
-        for acked in &in_doubt.acked {
-            let is_purged = self.tubes.of_space(acked.space).is_none();
-            if is_purged && in_doubt.waited_for.contains(&acked.id) {
-                self.tell_later(acked.number, acked.id, ParentEnd::Gone);
+    pub(in crate::core) fn end_waits_of_purged(&mut self, in_doubt: &InDoubt) {
+        for over in &in_doubt.over {
+            let is_purged = self.tubes.of_space(over.space).is_none();
+            if is_purged && in_doubt.waited_for.contains(&over.id) {
+                self.tell_later(over.number, over.id, ParentEnd::Gone);
             }
         }
     }

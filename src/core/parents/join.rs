@@ -3,7 +3,7 @@
 
 use tubewell_drivers::{NEVER, StepRow, encode_step};
 
-use super::edges::count_of;
+use super::edges::{NamedParents, count_of};
 use crate::base::tube_no::TubeNo;
 use crate::core::claims::End;
 use crate::core::state::{ClaimKey, Core, Decided, check_parents};
@@ -43,10 +43,9 @@ impl Core {
         check_parents(ids.len())?;
         // No task has this id: it stands for one that was over when the task was restored.
         let ids: Vec<u64> = ids.iter().copied().filter(|id| *id != NEVER).collect();
-        let mut open = Vec::new();
-        self.find_open(number, of, &ids, &mut open)?;
-        open.sort_unstable();
-        open.dedup_by_key(|(id, _)| *id);
+        let mut named = NamedParents::default();
+        self.find_open(number, of, &ids, &mut named)?;
+        let (open, over) = named.counted();
         if open.is_empty() {
             return Ok(self.add_step(key, name, StepKind::Join, &[])?.map(|_| true));
         }
@@ -57,7 +56,9 @@ impl Core {
         let (header, owner) = (claim.header.clone(), self.label_of(claim));
         let end = End::Join { parents: count_of(&open) };
         let mut fate = self.rules(number)?.fate(id, header, end);
-        fate.header.edit_more(|more| more.has_steps = true);
+        fate.header.edit_more(|more| {
+            (more.has_steps, more.done_parents, more.failed_parents) = (true, over, 0);
+        });
         let row = StepRow { number: next, kind: StepKind::Join.byte(), value: &[] };
         let row = encode_step(id, name, row);
         let visibility = self.visibility(number);

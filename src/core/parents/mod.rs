@@ -6,6 +6,7 @@
 //! the next. Invariant: tubes whose tasks have no children look nothing up.
 
 mod chores;
+mod counts;
 mod edges;
 mod ends;
 #[cfg(feature = "redb")]
@@ -13,5 +14,6 @@ mod in_doubt;
 mod join;
 
 pub(crate) use chores::read_ended_parents;
+pub(crate) use counts::CountParents;
 pub(crate) use edges::{AddParents, Children, Parents, RemoveParents};
 pub(crate) use join::Join;

@@ -85,7 +85,7 @@ impl Core {
         for ChangedTask { number, id, .. } in gone {
             self.tell_later(number, id, ParentEnd::Gone);
         }
-        self.end_acked_of_purged(in_doubt);
+        self.end_waits_of_purged(in_doubt);
         for number in &numbers {
             if let Some(tube) = self.tubes.get_mut(*number) {
                 tube.empty_up_to = EmptyUpTo::default();
@@ -169,7 +169,8 @@ impl Core {
             // A task that was put since has its key.
             header.edit_more(|more| more.key = None);
         }
-        // It has no parents: a task with open ones is not taken, and none with edges is forgotten.
+        // It has no parents: a task with open ones is neither taken nor deleted, and none with edges is
+        // forgotten.
         self.edit(number, |ledger| ledger.insert_with(id, *shelf, header, contents).map(drop))?;
         self.take_children_back(number, id)
     }

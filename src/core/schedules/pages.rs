@@ -1,9 +1,9 @@
 //! The public descriptions of schedules.
 
-use tubewell_drivers::{Header, NEVER, Shelf};
+use tubewell_drivers::{Header, Shelf};
 
 use super::verbs::no_recurrence;
-use crate::base::micros::duration;
+use crate::base::micros::{duration, limit};
 use crate::base::moment::system_time;
 use crate::base::tube_no::TubeNo;
 use crate::core::state::{Core, Decided, check_key, missed_of, recurrence};
@@ -82,36 +82,42 @@ impl Core {
 
     /// `None` for a task that has no schedule.
     fn describe_schedule(&self, number: TubeNo, id: u64, header: &Header) -> Option<ScheduleInfo> {
-        let info = describe_schedule(id, header, self.clocks().left(header))?;
+        let tube = &self.tubes.get(number)?.definition.name;
+        let info = describe_schedule(tube, id, header, self.clocks().left(header))?;
         let stopped = self.stopped(number, header.recur()?);
         Some(ScheduleInfo { stopped, ..info })
     }
 }
 
 /// The public description of a schedule from its record only. `left`: how long until it is due.
-pub(crate) fn describe_schedule(id: u64, header: &Header, left: u64) -> Option<ScheduleInfo> {
+pub(crate) fn describe_schedule(
+    tube: &str,
+    id: u64,
+    header: &Header,
+    left: u64,
+) -> Option<ScheduleInfo> {
     let recur = header.recur()?;
-    let time =
-        |micros: u64| if micros == NEVER { std::time::Duration::MAX } else { duration(micros) };
     Some(ScheduleInfo {
         id,
+        tube: tube.to_owned(),
         key: key_of(header).map(ToString::to_string).unwrap_or_default(),
         recurrence: recurrence(recur.rule.clone()),
         next: system_time(recur.next),
-        due_in: time(left),
+        due_in: limit(left),
         runs: recur.runs,
         skipped: recur.skipped,
         last: recur.last,
         times: recur.times,
         missed: missed_of(recur.missed),
-        within: recur.within.map(time),
+        within: recur.within.map(limit),
         overlap: if recur.skips_overlap { Overlap::Skip } else { Overlap::Allow },
         priority: recur.priority,
-        ttl: recur.ttl.map(time),
-        ttr: recur.ttr.map(time),
+        ttl: recur.ttl.map(limit),
+        ttr: recur.ttr.map(limit),
         delay: duration(recur.delay),
         sub_queue: (!header.sub.is_empty()).then(|| header.sub.to_string()),
         max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
+        max_runtime: header.own_max_runtime().map(limit),
         tags: recur.tags.iter().map(ToString::to_string).collect(),
         size: header.size,
         stopped: None,

@@ -280,6 +280,7 @@ pub(super) fn request_of_run(header: &Header, recur: &Recur, body: Body) -> PutR
         delay: recur.delay,
         sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
         max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
+        max_runtime: header.own_max_runtime(),
         tags: recur.tags.clone(),
         ..PutRequest::of_body(body)
     }

@@ -371,6 +371,7 @@ fn set_template(header: &mut Header, recur: &mut Recur, put: &PutRequest) {
     header.sub = put.sub.as_deref().map_or_else(Arc::default, Arc::from);
     recur.tags = put.tags.clone();
     header.edit_more(|more| {
-        (more.max_attempts, more.tags) = (put.max_attempts, Arc::default());
+        (more.max_attempts, more.max_runtime) = (put.max_attempts, put.max_runtime);
+        more.tags = Arc::default();
     });
 }

@@ -28,7 +28,7 @@ pub(crate) struct ClaimState {
     pub(crate) taken_on: u64,
     /// When the claim expires, on running time; `NEVER` without a limit.
     pub(crate) deadline: u64,
-    /// The latest deadline that its tube and its worker allow; `NEVER` without a limit.
+    /// The latest deadline that its task or its tube, and its worker allow; `NEVER` without a limit.
     pub(crate) latest: u64,
     /// How long after its deadline the holder may still end the claim.
     pub(crate) reclaim_delay: u64,
@@ -72,7 +72,7 @@ pub(crate) enum Expiry {
     Ttr,
     /// That of its last renewal.
     Renewal,
-    /// The `max_runtime` of its tube or of its worker.
+    /// The `max_runtime` of its task, its tube or its worker.
     MaxRuntime,
     Parked,
 }
@@ -125,6 +125,17 @@ impl ClaimState {
     /// When the claim ends, on running time.
     pub(crate) fn ends_at(&self) -> u64 {
         self.deadline.saturating_add(self.reclaim_delay)
+    }
+
+    /// How long its holder may still end it though its deadline has passed; `NEVER` without a limit. `None` if
+    /// the deadline has not passed, or nothing follows it.
+    pub(crate) fn reclaim_delay_left(&self, running: u64) -> Option<u64> {
+        let is_overdue = self.deadline <= running && self.reclaim_delay > 0;
+        let left = match self.ends_at() {
+            NEVER => NEVER,
+            ends_at => ends_at.saturating_sub(running),
+        };
+        is_overdue.then_some(left)
     }
 
     /// Which time ends it.

@@ -17,8 +17,8 @@ pub(crate) struct InDoubt {
     pub(in crate::core) changes: Range<usize>,
     /// How many endings were noted for its tasks before.
     pub(in crate::core) noted: Vec<(u64, usize)>,
-    /// The tasks that it has acked.
-    pub(in crate::core) acked: Vec<AckedTask>,
+    /// The tasks that it has acked or deleted.
+    pub(in crate::core) over: Vec<TaskOver>,
     /// Those of them for which other tasks wait since.
     pub(in crate::core) waited_for: BTreeSet<u64>,
     /// The chores before it.
@@ -27,9 +27,9 @@ pub(crate) struct InDoubt {
     pub(in crate::core) counted: Vec<(TubeNo, Counted)>,
 }
 
-/// A task that a transaction has acked.
+/// A task that a transaction has acked or deleted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AckedTask {
+pub(crate) struct TaskOver {
     pub(in crate::core) id: u64,
     /// Its tube, and the space of that.
     pub(in crate::core) number: TubeNo,

@@ -31,6 +31,7 @@ mod now;
 mod parents;
 mod publishing;
 mod put_ids;
+mod put_limits;
 mod request;
 mod schedule;
 mod schedules;
@@ -69,7 +70,7 @@ pub(super) use health::Health;
 pub(super) use idle::IdleState;
 pub(super) use ids::{IdCheck, Ids};
 #[cfg(feature = "redb")]
-pub(super) use in_doubt::{AckedTask, InDoubt};
+pub(super) use in_doubt::{InDoubt, TaskOver};
 pub(crate) use line::{CapacitySlot, CarriedOut, Filled, LineCall};
 pub(super) use line::{InLine, Line};
 pub(super) use now::{LAST, Now, Timer};

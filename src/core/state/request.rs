@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Body, Found, IDEMPOTENCY_KEY_MAX, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
+    Body, Found, IDEMPOTENCY_KEY_TIME, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
     SUB_QUEUE_MAX, Shelf, TAG_MAX, TAGS_MAX,
 };
 
+use super::put_limits::{check_idempotency_key, check_max_runtime, check_unique_for};
 use crate::base::micros::micros_ceil;
 use crate::base::moment::micros_of;
 use crate::options::check_max_attempts;
@@ -49,17 +50,6 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("a key must have 1 to {KEY_MAX} bytes; this one has {}", key.len())))
-}
-
-/// Refuses a text that cannot be the idempotency key of a put.
-fn check_idempotency_key(key: &str) -> Result<()> {
-    if (1..=IDEMPOTENCY_KEY_MAX).contains(&key.len()) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "an idempotency key must have 1 to {IDEMPOTENCY_KEY_MAX} bytes; this one has {}",
-        key.len()
-    )))
 }
 
 /// The tags of one task, each once, in the order of their first mention.
@@ -131,9 +121,12 @@ pub(crate) struct PutRequest {
     pub(in crate::core) not_before: Option<u64>,
     pub(in crate::core) sub: Option<String>,
     pub(in crate::core) max_attempts: Option<u32>,
+    pub(in crate::core) max_runtime: Option<u64>,
     pub(in crate::core) key: Option<Arc<str>>,
     pub(in crate::core) on_key: OnKey,
     pub(in crate::core) idempotency_key: Option<Box<str>>,
+    /// How long the idempotency key is remembered.
+    pub(in crate::core) unique_for: Option<u64>,
     pub(in crate::core) tags: Arc<[Arc<str>]>,
     pub(in crate::core) body: Body,
     pub(in crate::core) after: Option<Box<After>>,
@@ -185,9 +178,11 @@ impl PutRequest {
             not_before: put.not_before.map(micros_of),
             sub: put.sub_queue,
             max_attempts: put.max_attempts,
+            max_runtime: put.max_runtime.map(micros_ceil),
             key: put.key.map(Arc::from),
             on_key: put.on_key,
             idempotency_key: put.idempotency_key,
+            unique_for: put.unique_for.map(micros_ceil),
             after: put.after,
             tags: distinct_tags(put.tags),
             ..PutRequest::of_body(Body::new(body))
@@ -202,11 +197,14 @@ impl PutRequest {
             )));
         }
         check_max_attempts(self.max_attempts)?;
+        check_max_runtime(self.max_runtime)?;
         check_parents(parents_in(self.after.as_deref()))?;
         let keys = self.after.iter().flat_map(|after| &after.keys);
         keys.into_iter().try_for_each(|key| check_key(key))?;
         self.key.as_deref().map_or(Ok(()), check_key)?;
-        self.idempotency_key.as_deref().map_or(Ok(()), check_idempotency_key)
+        self.idempotency_key.as_deref().map_or(Ok(()), check_idempotency_key)?;
+        let has_key = self.idempotency_key.is_some();
+        self.unique_for.map_or(Ok(()), |time| check_unique_for(time, has_key))
     }
 
     /// As `of`, for the task that has this key, which it replaces.
@@ -232,9 +230,11 @@ impl PutRequest {
             not_before: None,
             sub: None,
             max_attempts: None,
+            max_runtime: None,
             key: None,
             on_key: OnKey::default(),
             idempotency_key: None,
+            unique_for: None,
             tags: Arc::default(),
             body,
             after: None,
@@ -245,9 +245,15 @@ impl PutRequest {
         }
     }
 
-    /// Whether the put can be made again without a second task.
-    pub(crate) fn has_token(&self) -> bool {
-        self.idempotency_key.is_some()
+    /// Whether a connection may make the put again by itself. One that is remembered for less than an hour may be
+    /// forgotten until then.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.idempotency_key.is_some() && self.remembered_for() >= IDEMPOTENCY_KEY_TIME
+    }
+
+    /// How long its idempotency key is remembered, if it has one.
+    pub(in crate::core) fn remembered_for(&self) -> u64 {
+        self.unique_for.unwrap_or(IDEMPOTENCY_KEY_TIME)
     }
 
     /// Whether the task has a key, so that a put may be refused because of another task.

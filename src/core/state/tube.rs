@@ -124,6 +124,12 @@ pub(crate) struct TubeState {
 }
 
 impl TubeState {
+    /// A claim has become overdue, or is overdue no more. No change of a task: it stays taken.
+    pub(in crate::core) fn count_overdue(&mut self, is_overdue: bool) {
+        let overdue = &mut self.visible.tasks.overdue;
+        *overdue = if is_overdue { *overdue + 1 } else { overdue.saturating_sub(1) };
+    }
+
     pub(crate) fn driver(&self, known: impl FnOnce() -> String) -> Result<&dyn Driver> {
         self.driver.as_deref().ok_or_else(|| Error::DriverUnknown {
             name: self.definition.driver.clone(),

@@ -8,6 +8,7 @@ use crate::commit::Change;
 use crate::core::history::Entry;
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
+use crate::values::ending::FailureKind;
 use crate::{Error, EventKind, Failure, Receipt, Result, TaskState};
 
 verb! {
@@ -86,7 +87,7 @@ impl Core {
         check_not_done(id, &found)?;
         let owner = self.claims.get(id).and_then(|claim| self.label_of(claim));
         let header = self.current_header(&found, id);
-        let mut fate = self.rules(number)?.bury(header, failure.cloned());
+        let mut fate = self.rules(number)?.bury(header, failure.cloned(), FailureKind::Call);
         let visibility = self.visibility(number);
         self.carry_out_fate((number, id), &found, EventKind::Bury, &mut fate, owner, visibility)?;
         let from = self.remove_from_memory(number, &found, id);

@@ -1,8 +1,9 @@
-//! Deletes: of one task on a condition, and of selected tasks.
+//! Deletes: of one task on a condition, of selected tasks, and of tasks of several tubes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use tubewell_drivers::{Found, PAGE_MAX, Shelf};
+use tubewell_drivers::{EdgeEnd, Found, PAGE_MAX, Shelf};
 
 use super::outcome::kept_until_now;
 use super::select::{Selected, is_selected};
@@ -10,8 +11,8 @@ use super::selected::{SelectStep, at_most, step_of};
 use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, Wait};
-use crate::core::verb::{Decide, TubeRef, verb};
-use crate::values::filter::{Filter, IDS_MAX};
+use crate::core::verb::{Decide, Limits, TubeRef, verb};
+use crate::values::filter::{Filter, IDS_MAX, check_count};
 use crate::values::task::Cursor;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
 
@@ -47,6 +48,81 @@ impl Decide for CancelTask {
     }
 }
 
+verb! {
+    /// Deletes those of these tasks that meet the filter, in whichever tubes they are, with one commit: all of
+    /// them or none. `most`: with all tasks that wait for them, through any number of tasks, up to this many
+    /// in all. Returns how many.
+    25 InStore Edit: DeleteTasks {
+        /// The ids, by the names of the tubes. A task that is not in its tube is left out.
+        tasks: BTreeMap<Arc<str>, BTreeSet<u64>>,
+        filter: Filter,
+        most: Option<u64>,
+    } -> u64 {
+        fn check(&self, _: Limits) -> Result<()> {
+            check_count(self.tasks.values().map(BTreeSet::len).sum())?;
+            self.filter.check_delete_of_ids()
+        }
+    }
+}
+
+impl Decide for DeleteTasks {
+    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<u64>> {
+        let (mut tasks, mut wait) = (Vec::new(), None);
+        for (name, ids) in &self.tasks {
+            // A tube that was dropped since has none of them.
+            let Ok(number) = core.find_tube(name).map(|tube| tube.number) else { continue };
+            let selected = core.select_ids(number, &self.filter, ids, None, IDS_MAX)?;
+            let selected = selected.tasks.into_iter();
+            tasks.extend(selected.map(|(id, found)| Chosen { number, id, found }));
+            wait = Wait::later(wait, core.last_change_of(number, ids));
+        }
+        core.check_one_buffer_of(&tasks)?;
+        if let Some(most) = self.most {
+            if tasks.len() > at_most(most, IDS_MAX) {
+                return Err(too_many_tasks(most));
+            }
+            core.add_children(WithThem::All, most, &mut tasks)?;
+        }
+        core.check_rows(&tasks)?;
+        let decided = core.delete_chosen(tasks)?;
+        // What an earlier call has deleted is not to be undone either.
+        Ok(if decided.answer == 0 { Decided { answer: 0, wait } } else { decided })
+    }
+}
+
+/// A task that is to be deleted.
+struct Chosen {
+    number: TubeNo,
+    id: u64,
+    found: Found,
+}
+
+/// Which of the tasks that wait for deleted ones are deleted with them.
+#[derive(Clone, Copy)]
+enum WithThem<'a> {
+    /// Those of this tube that the filter selects.
+    InTube(TubeNo, &'a Filter),
+    /// Those of these tubes that the filter selects; of all tubes if none is named.
+    InTubes(&'a [Arc<str>], &'a Filter),
+    All,
+}
+
+impl WithThem<'_> {
+    fn has(self, core: &Core, Chosen { number, id, found }: &Chosen) -> bool {
+        let (is_in_scope, filter) = match self {
+            WithThem::All => return true,
+            WithThem::InTube(of, filter) => (of == *number, filter),
+            WithThem::InTubes(names, filter) => {
+                let name = core.tubes.get(*number).map(|tube| &tube.definition.name);
+                let is_named = names.is_empty() || name.is_some_and(|name| names.contains(name));
+                (is_named, filter)
+            }
+        };
+        let state = core.state_of(*id, found.shelf);
+        is_in_scope && is_selected(filter, state, found) && !core.is_claimed(*id)
+    }
+}
+
 impl Core {
     /// Deletes selected tasks: those of one step, or fewer with [`SELECT_ROWS`], and selected ones that wait
     /// for those. Those with chosen ids are deleted with one commit, all of them or none.
@@ -57,24 +133,36 @@ impl Core {
         after: Option<&Cursor>,
         limit: u64,
     ) -> Result<Decided<SelectStep>> {
-        let (bound, Selected { mut tasks, mut next }) =
-            self.select(number, filter, after, step_of(filter, limit))?;
+        let (bound, selected) = self.select(number, filter, after, step_of(filter, limit))?;
         if filter.ids.is_some() {
-            self.check_rows(number, &tasks)?;
-        } else {
-            let count = self.within_rows(number, &tasks)?;
-            if count < tasks.len() {
-                tasks.truncate(count);
-                next = tasks.last().map(|(id, found)| self.cursor_of_selected(filter, *id, found));
-            }
-            self.add_selected_children(number, filter, limit, &mut tasks)?;
+            let (tasks, next) = (chosen_of(number, selected.tasks), selected.next);
+            self.check_rows(&tasks)?;
+            let decided = self.delete_chosen(tasks)?;
+            return Ok(decided.map(|changed| SelectStep::new(changed, bound, next)));
         }
-        self.atomically(number, |core| {
-            tasks.iter().try_for_each(|(id, found)| core.remove_rows(number, *id, found))?;
-            core.check_no_children_left(number, &tasks)
-        })?;
-        let decided = self.publish_deletes(number, tasks);
+        let (mut tasks, next) = self.one_step(number, filter, selected)?;
+        self.add_children(WithThem::InTube(number, filter), limit, &mut tasks)?;
+        let decided = self.delete_chosen(tasks)?;
         Ok(decided.map(|changed| SelectStep::new(changed, bound, next)))
+    }
+
+    /// As `delete_selected`, of tasks without chosen ids and with ids below `below`. Selected ones of the named
+    /// tubes that wait for them are deleted with them; if none is named, of all tubes.
+    pub(super) fn delete_across(
+        &mut self,
+        number: TubeNo,
+        names: &[Arc<str>],
+        filter: &Filter,
+        (after, below): (Option<&Cursor>, u64),
+        limit: u64,
+    ) -> Result<Decided<SelectStep>> {
+        let (_, selected) = self.select(number, filter, after, step_of(filter, limit))?;
+        let (mut tasks, next) = self.one_step(number, filter, selected)?;
+        tasks.retain(|task| task.id < below);
+        self.add_children(WithThem::InTubes(names, filter), limit, &mut tasks)?;
+        let decided = self.delete_chosen(tasks)?;
+        // Tasks that are put meanwhile stay, so that nothing else bounds the call.
+        Ok(decided.map(|changed| SelectStep::new(changed, u64::MAX, next)))
     }
 
     /// Deletes a stored task, whatever its state.
@@ -90,6 +178,52 @@ impl Core {
         Ok(self.apply_change(number, change))
     }
 
+    /// The first ones of selected tasks that one step deletes, and where the next one continues.
+    fn one_step(
+        &mut self,
+        number: TubeNo,
+        filter: &Filter,
+        Selected { mut tasks, mut next }: Selected,
+    ) -> Result<(Vec<Chosen>, Option<Cursor>)> {
+        let mut rows = 0;
+        for index in 0..tasks.len() {
+            let (id, found) = &tasks[index];
+            rows += self.rows_of_work(number, *id, found)?;
+            if rows >= SELECT_ROWS && index + 1 < tasks.len() {
+                next = Some(self.cursor_of_selected(filter, *id, found));
+                tasks.truncate(index + 1);
+                break;
+            }
+        }
+        Ok((chosen_of(number, tasks), next))
+    }
+
+    /// Deletes these tasks, which are in one write buffer, with one commit: all of them or none. Returns how
+    /// many.
+    fn delete_chosen(&mut self, tasks: Vec<Chosen>) -> Result<Decided<u64>> {
+        let numbers = tubes_of(&tasks);
+        let Some(first) = numbers.first().copied() else { return Ok(Decided::now(0)) };
+        self.atomically_in(&numbers, |core| {
+            for Chosen { number, id, found } in &tasks {
+                core.remove_rows(*number, *id, found)?;
+            }
+            // Those that were deleted have no edges any more.
+            let mut deleted = tasks.iter();
+            deleted.try_for_each(|task| core.check_no_children(task.number, task.id, &task.found))
+        })?;
+        let (visibility, count) = (self.common_visibility(&numbers), tasks.len() as u64);
+        // All of them leave memory before the first one is visible: that may lead to a take.
+        let deleted = tasks.into_iter();
+        let changes: Vec<Change> =
+            deleted.map(|task| self.deleted(task.number, task.id, &task.found)).collect();
+        self.publish_together(|core| {
+            for change in changes {
+                core.make_visible(change, visibility);
+            }
+        });
+        Ok(self.decided(first, visibility, |_| count))
+    }
+
     /// How many rows of history and steps are removed with a task.
     fn rows_of_work(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<usize> {
         let header = &found.record.header;
@@ -98,23 +232,11 @@ impl Core {
         Ok(rows)
     }
 
-    /// How many of these tasks one step deletes.
-    fn within_rows(&mut self, number: TubeNo, tasks: &[(u64, Found)]) -> Result<usize> {
-        let mut rows = 0;
-        for (index, (id, found)) in tasks.iter().enumerate() {
-            rows += self.rows_of_work(number, *id, found)?;
-            if rows >= SELECT_ROWS {
-                return Ok(index + 1);
-            }
-        }
-        Ok(tasks.len())
-    }
-
     /// Refuses tasks that have more rows than one commit removes.
-    fn check_rows(&mut self, number: TubeNo, tasks: &[(u64, Found)]) -> Result<()> {
+    fn check_rows(&mut self, tasks: &[Chosen]) -> Result<()> {
         let mut rows = 0;
-        for (id, found) in tasks {
-            rows += self.rows_of_work(number, *id, found)?;
+        for Chosen { number, id, found } in tasks {
+            rows += self.rows_of_work(*number, *id, found)?;
             if rows > IDS_ROWS {
                 return Err(too_many_rows());
             }
@@ -122,66 +244,66 @@ impl Core {
         Ok(())
     }
 
-    fn remove_rows(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<()> {
+    /// Refuses tasks that no commit has together.
+    fn check_one_buffer_of(&self, tasks: &[Chosen]) -> Result<()> {
+        let Some(first) = tasks.first() else { return Ok(()) };
+        let mut others = tasks.iter();
+        others.try_for_each(|task| self.check_one_buffer(first.number, task.number))
+    }
+
+    pub(super) fn remove_rows(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<()> {
         self.edit(number, |ledger| ledger.remove(id, found.shelf, &found.record.header))
     }
 
-    /// Adds tasks that wait for selected ones, and are selected themselves: a parent is not deleted
-    /// before its children, which may come later in the selection. Reads the children of no task after
-    /// the first one that is refused, since one of its children stays.
-    fn add_selected_children(
+    /// Adds tasks that wait for these, and are to be deleted with them: a parent is not deleted before its
+    /// children, which may come later in the selection. Reads the children of no task after the first one
+    /// that is refused, since one of its children stays.
+    fn add_children(
         &mut self,
-        number: TubeNo,
-        filter: &Filter,
+        with_them: WithThem<'_>,
         limit: u64,
-        tasks: &mut Vec<(u64, Found)>,
+        tasks: &mut Vec<Chosen>,
     ) -> Result<()> {
         let limit = at_most(limit, IDS_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
-        let (mut next, mut rows, mut is_refused) = (0, 0, false);
-        while let Some(&(id, ref found)) = tasks.get(next).filter(|_| !is_refused) {
+        let (mut next, mut rows) = (0, 0);
+        while let Some(&Chosen { number, id, ref found }) = tasks.get(next) {
             next += 1;
             // The children of a task that is done are being freed.
             if found.shelf == Shelf::Done {
                 continue;
             }
-            for (child, _) in self.children_of(number, id, PAGE_MAX)? {
-                let known = added.get_or_insert_with(|| tasks.iter().map(|(id, _)| *id).collect());
-                if known.contains(&child) {
+            for child in self.children_of(number, id, PAGE_MAX)? {
+                let known = added.get_or_insert_with(|| tasks.iter().map(|task| task.id).collect());
+                if known.contains(&child.0) {
                     continue;
                 }
-                if tasks.len() >= limit {
-                    is_refused = true;
-                    break;
-                }
-                match self.find(number, child) {
-                    Ok(found)
-                        if rows < IDS_ROWS
-                            && is_selected(filter, self.state_of(child, found.shelf), &found)
-                            && !self.is_claimed(child) =>
-                    {
-                        rows += self.rows_of_work(number, child, &found)?;
-                        known.insert(child);
-                        tasks.push((child, found));
+                let wanted = if tasks.len() < limit { self.find_dependent(child)? } else { None };
+                match wanted.filter(|task| rows < IDS_ROWS && with_them.has(self, task)) {
+                    Some(task) => {
+                        rows += self.rows_of_work(task.number, task.id, &task.found)?;
+                        known.insert(task.id);
+                        tasks.push(task);
                     }
-                    // One that stays.
-                    Ok(_) | Err(Error::NotFound { .. } | Error::Corrupt { .. }) => {
-                        is_refused = true;
-                    }
-                    Err(error) => return Err(error),
+                    None => return Ok(()),
                 }
             }
         }
         Ok(())
     }
 
-    /// Refuses tasks that others wait for, which are not deleted with them: those have edges no more.
-    fn check_no_children_left(&mut self, number: TubeNo, deleted: &[(u64, Found)]) -> Result<()> {
-        deleted.iter().try_for_each(|(id, found)| self.check_no_children(number, *id, found))
+    /// The task at the end of an edge; `None` if it cannot be deleted.
+    fn find_dependent(&mut self, (id, space): EdgeEnd) -> Result<Option<Chosen>> {
+        let Some(number) = self.tubes.of_space(space) else { return Ok(None) };
+        match self.find(number, id) {
+            Ok(found) => Ok(Some(Chosen { number, id, found })),
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes a deleted task from memory. Returns the change.
-    fn deleted(&mut self, number: TubeNo, id: u64, found: &Found) -> Change {
+    pub(super) fn deleted(&mut self, number: TubeNo, id: u64, found: &Found) -> Change {
         let header = self.current_header(found, id);
         self.note_freed(number, &header);
         let from = self.remove_from_memory(number, found, id);
@@ -190,26 +312,35 @@ impl Core {
         Change { keeping: kept_until_now(found.shelf), ..change }
     }
 
-    /// Makes the removal of tasks visible whose rows are removed. Returns how many.
-    fn publish_deletes(&mut self, number: TubeNo, deleted: Vec<(u64, Found)>) -> Decided<u64> {
-        let visibility = self.visibility(number);
-        let count = deleted.len() as u64;
-        // All of them leave memory before the first one is visible: that may lead to a take.
-        let changes: Vec<Change> =
-            deleted.into_iter().map(|(id, found)| self.deleted(number, id, &found)).collect();
-        self.publish_together(|core| {
-            for change in changes {
-                core.make_visible(change, visibility);
-            }
-        });
-        self.decided(number, visibility, |_| count)
-    }
-
     /// A wait for the changes of these tasks that are not yet visible.
     pub(super) fn last_change_of(&self, number: TubeNo, ids: &BTreeSet<u64>) -> Option<Wait> {
         let waits = ids.iter().filter_map(|id| self.batch_of_last_change(number, *id));
         waits.max_by_key(|wait| wait.batch().flush)
     }
+}
+
+fn chosen_of(number: TubeNo, tasks: Vec<(u64, Found)>) -> Vec<Chosen> {
+    tasks.into_iter().map(|(id, found)| Chosen { number, id, found }).collect()
+}
+
+/// The tubes of these tasks, each once.
+fn tubes_of(tasks: &[Chosen]) -> Vec<TubeNo> {
+    let mut numbers: Vec<TubeNo> = Vec::new();
+    for Chosen { number, .. } in tasks {
+        // Tasks of one tube follow each other, as a rule.
+        if numbers.last() != Some(number) {
+            numbers.push(*number);
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+fn too_many_tasks(most: u64) -> Error {
+    Error::invalid(format!(
+        "these ids alone are more tasks than the {most} that the call may delete; allow more, or name fewer"
+    ))
 }
 
 fn too_many_rows() -> Error {

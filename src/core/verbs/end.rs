@@ -18,6 +18,7 @@ use crate::core::state::{
     ClaimEnd, ClaimKey, Core, Decided, EndRequest, PutInto, PutRequest, TaskEnd, Wait,
 };
 use crate::core::verb::{Decide, Limits, verb};
+use crate::values::ending::FailureKind;
 use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, TaskState};
 
 verb! {
@@ -269,7 +270,7 @@ impl Core {
         let (mut fate, kind) = match (end, end.as_end()) {
             (_, Some(end)) => (rules.fate(id, header, end), end.kind()),
             (TaskEnd::Bury(failure), None) => {
-                (rules.bury(header, failure.clone()), EventKind::Bury)
+                (rules.bury(header, failure.clone(), FailureKind::Call), EventKind::Bury)
             }
             (_, None) => return Err(Error::invalid("the task leaves its tube")),
         };

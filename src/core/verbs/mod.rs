@@ -33,7 +33,7 @@ mod update;
 
 pub(crate) use admin::{Bury, Delete, Kick};
 pub(crate) use byte_budget::ByteBudget;
-pub(crate) use delete::CancelTask;
+pub(crate) use delete::{CancelTask, DeleteTasks};
 pub(crate) use end::{EndClaims, EndTask};
 pub(crate) use holder::{Checkpoint, Limit, Release, Renew, Snooze, Touch};
 pub(crate) use keys::ByKey;

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
 
 use tubewell_drivers::{Found, Header, NEVER, Position, Shelf};
 
 use super::keys::key_of;
-use crate::base::micros::duration;
+use crate::base::micros::{duration, limit};
 use crate::base::moment::system_time;
 use crate::base::tube_no::TubeNo;
 use crate::core::state::window::Rank;
@@ -139,10 +138,13 @@ impl Core {
         let tube = self.tubes.get(number).map(|tube| &tube.definition);
         let name = tube.map(|tube| &*tube.name).unwrap_or_default();
         let info = describe(name, id, state, header, self.clocks());
-        let limit = tube.and_then(|tube| tube.policies.max_attempts);
-        let attempts_left = header.attempts_left(limit);
+        let of_tube = tube.and_then(|tube| tube.policies.max_attempts);
+        let (max_attempts, attempts_left) =
+            (header.max_attempts(of_tube), header.attempts_left(of_tube));
         let (due_in, progress) = (info.due_in.or(claim_left), self.progress_of(id));
-        TaskInfo { attempts_left, due_in, progress, ..info }
+        let reclaimed_in = claim.and_then(|claim| claim.reclaim_delay_left(self.now.running));
+        let reclaimed_in = reclaimed_in.map(limit);
+        TaskInfo { max_attempts, attempts_left, due_in, reclaimed_in, progress, ..info }
     }
 }
 
@@ -259,6 +261,7 @@ pub(crate) fn describe(
         tags: header.tags().iter().map(ToString::to_string).collect(),
         takes: header.takes,
         attempts: header.attempts(),
+        max_attempts: header.max_attempts(None),
         attempts_left: header.attempts_left(None),
         open_parents: header.open_parents(),
         failure: None,
@@ -266,16 +269,21 @@ pub(crate) fn describe(
         size: header.size,
         ttl_left: (until != NEVER).then(|| left(until)),
         ttr: (header.ttr != NEVER).then(|| duration(header.ttr)),
-        due_in: matches!(state, TaskState::Delayed | TaskState::Recurring).then(|| {
-            match clocks.left(header) {
-                NEVER => Duration::MAX,
-                left => duration(left),
-            }
-        }),
+        max_runtime: header.own_max_runtime().map(limit),
+        due_in: matches!(state, TaskState::Delayed | TaskState::Recurring)
+            .then(|| limit(clocks.left(header))),
+        reclaimed_in: None,
         not_before: header.not_before().map(system_time),
         progress: None,
         spawned_by: header.more.as_ref().and_then(|more| more.spawned_by).map(SpawnedBy::of),
         has_steps: header.has_steps(),
         put_at: system_time(clocks.shown(header.created)),
+        ended_at: ended_at(header, state).map(|time| system_time(clocks.shown(time))),
     }
+}
+
+/// When a task in this state was buried or done, on the timeline, if its record has that.
+fn ended_at(header: &Header, state: TaskState) -> Option<u64> {
+    let has_ended = matches!(state, TaskState::Buried | TaskState::Done);
+    header.more.as_ref().filter(|_| has_ended)?.ended
 }

@@ -21,7 +21,7 @@ verb! {
     /// Puts a task. Refuses it if the tube is full, or if puts wait for capacity: they come first.
     1 InTube Edit: PutTask { request: PutRequest } -> Receipt {
         fn may_repeat(&self) -> bool {
-            self.request.has_token()
+            self.request.may_repeat()
         }
 
         fn refusal_waits(&self) -> bool {
@@ -67,6 +67,7 @@ impl TubeState {
             // How long a done task is kept, in a tube of any driver.
             ("a ttl", request.ttl.is_some() && !request.is_done()),
             ("a ttr", request.ttr.is_some()),
+            ("a max_runtime", request.max_runtime.is_some()),
             ("a delay", request.delay > 0),
             ("a moment", request.not_before.is_some()),
         ];
@@ -101,12 +102,14 @@ impl TubeState {
             more: None,
         };
         if request.max_attempts.is_some()
+            || request.max_runtime.is_some()
             || request.key.is_some()
             || request.not_before.is_some()
             || !request.tags.is_empty()
         {
             header.edit_more(|more| {
                 (more.max_attempts, more.key) = (request.max_attempts, request.key.clone());
+                more.max_runtime = request.max_runtime;
                 (more.not_before, more.tags) = (request.not_before, request.tags.clone());
             });
         }

@@ -12,7 +12,7 @@ verb! {
     /// Puts all of these tasks, or none.
     4 InTube Edit: PutMany { requests: Vec<PutRequest> } -> Vec<Receipt> {
         fn may_repeat(&self) -> bool {
-            self.requests.iter().all(PutRequest::has_token)
+            self.requests.iter().all(PutRequest::may_repeat)
         }
 
         fn refusal_waits(&self) -> bool {

@@ -109,7 +109,10 @@ impl Core {
             after => {
                 header.edit_more(|more| {
                     let old = old.more.as_deref();
-                    more.open_parents = old.map_or(0, |old| old.open_parents);
+                    (more.open_parents, more.done_parents, more.failed_parents) = old
+                        .map_or((0, 0, 0), |old| {
+                            (old.open_parents, old.done_parents, old.failed_parents)
+                        });
                     more.on_parent = match after {
                         Some(after) => after.on_parent.number(),
                         None => old.map_or(0, |old| old.on_parent),
@@ -212,6 +215,7 @@ fn filled(request: &PutRequest, old: &Header, timed: bool, sub_queued: bool) -> 
         filled.priority = filled.priority.or(Some(old.priority));
         filled.ttr = filled.ttr.or(Some(old.ttr));
         filled.not_before = filled.not_before.or(old.not_before());
+        filled.max_runtime = filled.max_runtime.or(old.own_max_runtime());
     }
     if sub_queued && filled.sub.is_none() && !old.sub.is_empty() {
         filled.sub = Some(old.sub.to_string());

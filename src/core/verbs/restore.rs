@@ -9,6 +9,7 @@ use crate::base::micros::micros_ceil;
 use crate::base::tube_no::TubeNo;
 use crate::core::claims::{Rules, encode_failure};
 use crate::core::state::{Core, History, PutRequest};
+use crate::values::ending::FailureKind;
 use crate::values::spawned_by::SpawnedBy;
 use crate::values::step::Step;
 use crate::{Error, Result};
@@ -48,7 +49,7 @@ impl Core {
         let ago = failure.filter(|_| buried_with.is_some()).map_or(0, |f| micros_ceil(f.ago));
         let rules = self.rules(number)?;
         let now = rules.now.saturating_sub(ago);
-        Ok(Rules { now, ..rules }.bury(header, buried_with).header)
+        Ok(Rules { now, ..rules }.bury(header, buried_with, FailureKind::Call).header)
     }
 
     /// The notes of a task that is restored: its last failure, and its result.

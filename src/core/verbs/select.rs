@@ -81,7 +81,7 @@ impl Core {
     }
 
     /// The wanted ones of these tasks, by their ids.
-    fn select_ids(
+    pub(super) fn select_ids(
         &mut self,
         number: TubeNo,
         filter: &Filter,

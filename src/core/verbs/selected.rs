@@ -1,6 +1,7 @@
 //! Calls on the selected tasks of a tube, which look at so many of them at a time.
 
 use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
 
@@ -29,9 +30,11 @@ pub(crate) enum TaskEdit {
     Kick,
     /// Those that are not done go on in another tube.
     Move(TubeName),
+    /// A delete, with the selected tasks that wait for them in these tubes; in all tubes if there are none.
+    DeleteAcross(Vec<Arc<str>>),
 }
 
-wire_enum! { TaskEdit { 0 => Delete, 1 => Kick, 2 => Move(to) } }
+wire_enum! { TaskEdit { 0 => Delete, 1 => Kick, 2 => Move(to), 3 => DeleteAcross(tubes) } }
 
 /// A step of a call on selected tasks.
 pub(crate) struct SelectStep {
@@ -55,13 +58,13 @@ verb! {
         filter: Filter,
         edit: TaskEdit,
         after: Option<Cursor>,
-        /// Only tasks with ids below this move; `None` in the first step.
+        /// Only tasks with ids below this move, or are deleted across tubes; `None` in the first step.
         below: Option<u64>,
         limit: u64,
     } -> SelectStep {
         fn check(&self, _: Limits) -> Result<()> {
             match self.edit {
-                TaskEdit::Delete => self.filter.check_delete(),
+                TaskEdit::Delete | TaskEdit::DeleteAcross(_) => self.filter.check_delete(),
                 TaskEdit::Kick => self.filter.check_kick(),
                 TaskEdit::Move(_) => self.filter.check_move(),
             }
@@ -81,6 +84,9 @@ impl Decide for EditTasks {
             TaskEdit::Delete => core.delete_selected(number, filter, after, *limit),
             TaskEdit::Kick => core.kick_selected(number, filter, after, *limit),
             TaskEdit::Move(to) => core.move_selected(number, to, filter, (after, below), *limit),
+            TaskEdit::DeleteAcross(names) => {
+                core.delete_across(number, names, filter, (after, below), *limit)
+            }
         }?;
         decided.answer.below = below;
         if decided.answer.changed == 0 {

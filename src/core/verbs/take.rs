@@ -291,11 +291,12 @@ impl Core {
         let WindowEntry { mut header, row } = entry;
         let epoch = self.claims.next_epoch();
         header.takes = header.takes.saturating_add(1);
-        let after =
-            |time: Option<u64>| time.map_or(NEVER, |time| self.now.running.saturating_add(time));
         let policies = self.tubes.get(number).map(|tube| &tube.definition.policies);
-        let latest = after(policies.and_then(|policies| policies.max_runtime).map(micros_ceil));
-        let deadline = after(Some(header.ttr).filter(|ttr| *ttr != NEVER)).min(latest);
+        let of_tube = policies.and_then(|policies| policies.max_runtime).map(micros_ceil);
+        // `NEVER` stays what it is.
+        let after = |time: u64| self.now.running.saturating_add(time);
+        let latest = after(header.max_runtime(of_tube));
+        let deadline = after(header.ttr).min(latest);
         let claim = ClaimState {
             taken_at: self.now.running,
             taken_on: self.now.timeline,

@@ -4,9 +4,7 @@
 //! one that keeps the task which has its key, remembers nothing. Old tokens are removed with the puts
 //! of others, and by nothing else: they wake no idle store.
 
-use tubewell_drivers::{
-    IDEMPOTENCY_KEY_TIME, Ledger, RememberedPut, Value, put_of_token, remove_old_tokens,
-};
+use tubewell_drivers::{Ledger, RememberedPut, Value, put_of_token, remove_old_tokens};
 
 use super::keys::KeyLookUp;
 use crate::base::tube_no::TubeNo;
@@ -111,24 +109,26 @@ impl Core {
         let Some(token) = request.idempotency_key.as_deref() else {
             return self.edit(number, write);
         };
-        let put = RememberedPut { time: self.now.timeline, id };
+        let until = self.now.timeline.saturating_add(request.remembered_for());
+        let put = RememberedPut { until, id };
         let row = self.edit(number, |ledger| {
             let before = put_of_token(ledger.rows, ledger.space, token)?;
             let row = write(ledger)?;
             ledger.remember_put(token, before, put);
             Ok(row)
         })?;
-        self.remove_old_tokens(number);
+        self.remove_old_tokens(number, until);
         Ok(row)
     }
 
-    /// Removes the oldest tokens that are not remembered any more, of all tubes with the same write
-    /// buffer. After an error of the storage they stay until a later put.
-    fn remove_old_tokens(&mut self, number: TubeNo) {
+    /// Removes the first tokens that are not remembered any more, of all tubes with the same write
+    /// buffer. After an error of the storage they stay until a later put. `until`: the end of the one that
+    /// was just stored.
+    fn remove_old_tokens(&mut self, number: TubeNo, until: u64) {
         let (buffer, now) = (self.buffer_of(number), self.now.timeline);
         let buffer = &mut self.buffers[buffer];
-        if buffer.tokens.earliest.saturating_add(IDEMPOTENCY_KEY_TIME) > now {
-            buffer.tokens.earliest = buffer.tokens.earliest.min(now);
+        if buffer.tokens.earliest > now {
+            buffer.tokens.earliest = buffer.tokens.earliest.min(until);
             return;
         }
         let from = std::mem::take(&mut buffer.tokens.next);
@@ -183,6 +183,30 @@ mod tests {
         clock.advance(IDEMPOTENCY_KEY_TIME);
         one.put_many((30..45).map(put)).unwrap();
         assert_eq!(tokens(&store), 15);
+    }
+
+    /// Tokens go in the order of their ends, not of their puts, and after an open too.
+    #[test]
+    fn tokens_with_times_of_their_own_are_removed_when_they_are_over() {
+        let clock = ManualClock::new();
+        let store = Store::options().clock(&clock).open_in_memory().unwrap();
+        let tube = store.create_tube("case", TubeOptions::new().driver(FIFO)).unwrap();
+        let put = |n: u64| Put::new("x").idempotency_key(format!("t{n}"));
+        let hour = IDEMPOTENCY_KEY_TIME;
+        tube.put_many((0..4).map(|n| put(n).unique_for(100 * hour))).unwrap();
+        tube.put_many((4..8).map(|n| put(n).unique_for(hour / 4))).unwrap();
+        tube.put(put(8)).unwrap();
+        clock.advance(hour / 4);
+        tube.put(put(9)).unwrap();
+        assert_eq!(tokens(&store), 8);
+        tube.put(put(10).unique_for(hour)).unwrap();
+        assert_eq!(tokens(&store), 7);
+        clock.advance(hour);
+        tube.put_many((11..14).map(put)).unwrap();
+        assert_eq!(tokens(&store), 7, "of t8 to t10, and of t11 to t13 in their place");
+        clock.advance(99 * hour);
+        tube.put_many((20..24).map(put)).unwrap();
+        assert_eq!(tokens(&store), 4);
     }
 
     /// The edits of a refused batch are taken back, with the tokens that they have removed.

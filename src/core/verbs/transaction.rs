@@ -7,15 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use tubewell_drivers::{Header, Shelf};
+use tubewell_drivers::{Found, Header, Shelf};
 
 use super::keys::KeyLookUp;
 use crate::base::tube_no::TubeNo;
 use crate::commit::{BatchGuard, Change, Keeping, Visibility};
 use crate::core::claims::Fate;
-use crate::core::state::{
-    AckedTask, Buffer, ClaimKey, Core, InDoubt, PutInto, PutRequest, TaskEnd,
-};
+use crate::core::state::{Buffer, ClaimKey, Core, InDoubt, PutInto, PutRequest, TaskEnd, TaskOver};
+use crate::core::verb::TubeName;
 use crate::storage::Checkpoint;
 use crate::{Ending, Error, EventKind, OnKey, Result, TaskState};
 
@@ -24,12 +23,14 @@ use crate::{Ending, Error, EventKind, OnKey, Result, TaskState};
 pub(crate) enum TransactionCall {
     Put { id: u64, into: PutInto },
     End { key: ClaimKey, end: TaskEnd },
+    Delete { of: TubeName, id: u64 },
 }
 
 /// What the calls of a transaction so far mean for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct CallsSoFar {
     puts: BTreeMap<TubeNo, u64>,
+    /// The tasks whose claims end, and those that are deleted.
     ended: HashSet<u64>,
 }
 
@@ -38,13 +39,14 @@ enum Edited {
     Put(Change),
     Ack { key: ClaimKey, header: Header, keeping: Keeping, result: Option<Vec<u8>> },
     End { key: ClaimKey, kind: EventKind, fate: Fate },
+    Delete { number: TubeNo, id: u64, found: Found },
 }
 
 impl Edited {
     /// The state of a task whose claim ends.
     fn state(&self) -> Option<(u64, TaskState)> {
         match self {
-            Edited::Put(_) => None,
+            Edited::Put(_) | Edited::Delete { .. } => None,
             Edited::Ack { key, .. } => Some((key.id, TaskState::Done)),
             Edited::End { key, fate, .. } => Some((key.id, TaskState::on_shelf(fate.shelf))),
         }
@@ -56,6 +58,16 @@ impl TransactionCall {
         match self {
             TransactionCall::Put { into, .. } => into.tube,
             TransactionCall::End { key, .. } => key.tube,
+            TransactionCall::Delete { of, .. } => of.number,
+        }
+    }
+
+    /// The task whose claim ends, or that is deleted.
+    fn ended_task(&self) -> Option<u64> {
+        match self {
+            TransactionCall::Put { .. } => None,
+            TransactionCall::End { key, .. } => Some(key.id),
+            TransactionCall::Delete { id, .. } => Some(*id),
         }
     }
 }
@@ -65,7 +77,9 @@ impl CallsSoFar {
     pub(crate) fn note(&mut self, call: &TransactionCall) {
         match call {
             TransactionCall::Put { into, .. } => *self.puts.entry(into.tube).or_default() += 1,
-            TransactionCall::End { key, .. } => drop(self.ended.insert(key.id)),
+            TransactionCall::End { .. } | TransactionCall::Delete { .. } => {
+                self.ended.extend(call.ended_task());
+            }
         }
     }
 
@@ -74,7 +88,7 @@ impl CallsSoFar {
         self.puts.get(&tube).copied().unwrap_or(0)
     }
 
-    /// Whether the claim on a task ends.
+    /// Whether the claim on a task ends, or the task is deleted.
     pub(crate) fn ends(&self, id: u64) -> bool {
         self.ended.contains(&id)
     }
@@ -128,6 +142,20 @@ impl Core {
         Ok(())
     }
 
+    /// Checks the delete of a task in a transaction that has made these calls before.
+    pub(crate) fn check_transaction_delete(
+        &mut self,
+        of: &TubeName,
+        id: u64,
+        so_far: &CallsSoFar,
+    ) -> Result<()> {
+        self.check_open()?;
+        if so_far.ends(id) {
+            return Err(Error::NotFound { id });
+        }
+        self.find_deletable(of, id).map(drop)
+    }
+
     /// Whether the disk has space for a transaction: as for a put.
     pub(crate) fn check_transaction(&mut self) -> Result<()> {
         self.check_open()?;
@@ -144,8 +172,8 @@ impl Core {
         let first = self.buffers[Buffer::File].changes.len();
         let mut headers = self.check_transaction_calls(&calls)?.into_iter();
         let numbers: Vec<TubeNo> = calls.iter().map(TransactionCall::tube).collect();
-        let ended: Vec<u64> = calls.iter().filter_map(ended_task).collect();
-        let acked = calls.iter().filter_map(|call| self.acked_task(call)).collect();
+        let ended: Vec<u64> = calls.iter().filter_map(TransactionCall::ended_task).collect();
+        let over = calls.iter().filter_map(|call| self.task_over(call)).collect();
         let chores = self.chores.parents();
         let noted = self.waits.watches.noted_endings(&ended);
         self.undo.begin_transaction();
@@ -156,6 +184,7 @@ impl Core {
                     Ok(Edited::Put(core.insert_of_transaction(tube, id, &request, header)?))
                 }
                 TransactionCall::End { key, end } => core.edit_end(key, end),
+                TransactionCall::Delete { of, id } => core.edit_delete(&of, id),
             });
             edited.collect::<Result<Vec<Edited>>>()
         });
@@ -173,7 +202,7 @@ impl Core {
                     commit: buffer.edits.next_commit(),
                     changes: first..buffer.changes.len(),
                     noted,
-                    acked,
+                    over,
                     waited_for: BTreeSet::new(),
                     chores,
                     counted,
@@ -203,7 +232,7 @@ impl Core {
 
     /// A transaction is in the file, or will be.
     pub(in crate::core) fn transaction_holds(&mut self, in_doubt: &InDoubt) {
-        self.free_waiting_for_acked(in_doubt);
+        self.free_waiting(in_doubt);
         for (number, counted) in &in_doubt.counted {
             self.count(*number, *counted);
         }
@@ -221,12 +250,35 @@ impl Core {
         )))
     }
 
-    fn acked_task(&self, call: &TransactionCall) -> Option<AckedTask> {
-        let TransactionCall::End { key, end: TaskEnd::Ack { .. } } = call else {
-            return None;
+    /// The task that a call acks or deletes.
+    fn task_over(&self, call: &TransactionCall) -> Option<TaskOver> {
+        let (number, id) = match call {
+            TransactionCall::End { key, end: TaskEnd::Ack { .. } } => (key.tube, key.id),
+            TransactionCall::Delete { of, id } => (of.number, *id),
+            TransactionCall::End { .. } | TransactionCall::Put { .. } => return None,
         };
-        let space = self.tubes.get(key.tube)?.definition.space;
-        Some(AckedTask { id: key.id, number: key.tube, space })
+        let space = self.tubes.get(number)?.definition.space;
+        Some(TaskOver { id, number, space })
+    }
+
+    /// Finds a task that a transaction can delete: one without edges, which could not be taken back.
+    fn find_deletable(&mut self, of: &TubeName, id: u64) -> Result<Found> {
+        let number = of.find(self)?;
+        if self.buffer_of(number) == Buffer::Memory {
+            return Err(refuse_temporary(&of.name));
+        }
+        let found = self.find(number, id)?;
+        self.check_no_children(number, id, &found)?;
+        let why = if found.shelf == Shelf::Recurring {
+            "is a schedule"
+        } else if found.record.header.open_parents() > 0 {
+            "waits for other tasks"
+        } else {
+            return Ok(found);
+        };
+        Err(Error::invalid(format!(
+            "task {id} {why}, so it cannot be deleted in a transaction; delete it before or after"
+        )))
     }
 
     /// Checks all calls, before the first edit. Returns the headers of the puts.
@@ -245,6 +297,9 @@ impl Core {
                     if so_far.ends(key.id) {
                         return Err(Error::NotTaken { id: key.id });
                     }
+                }
+                TransactionCall::Delete { of, id } => {
+                    self.check_transaction_delete(of, *id, &so_far)?;
                 }
             }
             so_far.note(call);
@@ -314,6 +369,13 @@ impl Core {
         self.insert_task(number, id, request, header)
     }
 
+    /// Removes the rows of a task that is deleted.
+    fn edit_delete(&mut self, of: &TubeName, id: u64) -> Result<Edited> {
+        let (number, found) = (of.number, self.find_deletable(of, id)?);
+        self.remove_rows(number, id, &found)?;
+        Ok(Edited::Delete { number, id, found })
+    }
+
     /// Edits the rows of a task whose claim ends.
     fn edit_end(&mut self, key: ClaimKey, end: TaskEnd) -> Result<Edited> {
         let ClaimKey { tube: number, id, .. } = key;
@@ -352,14 +414,11 @@ impl Core {
                 let task = (key.tube, key.id);
                 self.make_fate_visible(task, kind, TaskState::Taken, fate, visibility);
             }
+            Edited::Delete { number, id, found } => {
+                let change = self.deleted(number, id, &found);
+                self.make_visible(change, visibility);
+            }
         }
-    }
-}
-
-fn ended_task(call: &TransactionCall) -> Option<u64> {
-    match call {
-        TransactionCall::End { key, .. } => Some(key.id),
-        TransactionCall::Put { .. } => None,
     }
 }
 

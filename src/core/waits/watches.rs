@@ -107,7 +107,7 @@ verb! {
         const WAITS: bool = true;
 
         fn may_repeat(&self) -> bool {
-            self.request.has_token()
+            self.request.may_repeat()
         }
 
         fn refusal_waits(&self) -> bool {

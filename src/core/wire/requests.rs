@@ -15,8 +15,8 @@ use crate::values::token::ClaimToken;
 use crate::{Failure, OnKey, OnParent};
 
 wire_struct! { PutRequest {
-    priority, ttl, ttr, delay, not_before, sub, max_attempts, key, on_key, tags, body, after, id, takes,
-    restored_as, history, idempotency_key,
+    priority, ttl, ttr, delay, not_before, sub, max_attempts, max_runtime, key, on_key, tags, body, after, id, takes,
+    restored_as, history, idempotency_key, unique_for,
 } at most PUT_MANY_TASKS }
 wire_struct! { History {
     forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at,

@@ -25,7 +25,7 @@ wire_struct! { Rate { count, period } }
 
 wire_struct! { Statistics { tasks, calls } }
 wire_struct! { TaskCounts {
-    ready, taken, delayed, blocked, buried, total, done, kept, recurring,
+    ready, taken, delayed, blocked, buried, total, done, kept, recurring, overdue,
 }}
 wire_struct! { CallCounts {
     put, take, ack, release, fail, snooze, lost, bury, kick, delete, touch, checkpoint, ttl, ttr,

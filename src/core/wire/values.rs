@@ -7,10 +7,11 @@ use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
 #[cfg(test)]
 use super::tests::{Random, Sample};
-use crate::values::ending::{FailureGroup, LastFailure};
+use crate::values::ending::{FailureGroup, FailureKind, LastFailure};
 use crate::values::history::HistoryEntry;
 use crate::values::listing::{Page, TagCount};
 use crate::values::owner::{Owner, OwnerInfo};
+use crate::values::parent_counts::ParentCounts;
 use crate::values::schedule::Recurrence;
 use crate::values::spawned_by::SpawnedBy;
 use crate::values::step::{Step, StepKind};
@@ -50,13 +51,21 @@ impl Wire for Task {
     }
 }
 wire_struct! { TaskInfo {
-    id, tube, state, priority, sub_queue, key, tags, takes, attempts, attempts_left, open_parents, failure,
-    group, size, ttl_left, ttr, due_in, not_before, progress, spawned_by, has_steps,
-    put_at,
+    id, tube, state, priority, sub_queue, key, tags, takes, attempts, max_attempts, attempts_left,
+    open_parents, failure, group, size, ttl_left, ttr, max_runtime, due_in, reclaimed_in, not_before, progress,
+    spawned_by, has_steps, put_at, ended_at,
 }}
 wire_struct! { Progress { done, total, text } }
 wire_struct! { SpawnedBy { schedule, run, moment } }
-wire_struct! { LastFailure { group, message, attempt, owner, ago } }
+wire_struct! { LastFailure { kind, group, message, attempt, owner, ago } }
+wire_enum! { FailureKind {
+    0 => Reported,
+    1 => Call,
+    2 => Expired,
+    3 => Lost,
+    4 => Released,
+    5 => Parent,
+}}
 wire_struct! { FailureGroup { name, count } }
 wire_enum! { Ending {
     0 => Done { result },
@@ -87,6 +96,7 @@ impl<T: Sample> Sample for Page<T> {
     }
 }
 
+wire_struct! { ParentCounts { total, done, failed, open, taken, buried } }
 wire_struct! { TagCount { tag, tasks } }
 wire_struct! { Cursor { position, of } }
 wire_enum! { CursorOf { 0 => Group(name), 1 => Tag(name), 2 => Soonest } }
@@ -106,8 +116,8 @@ wire_struct! { OwnerInfo {
 }}
 
 wire_struct! { ScheduleInfo {
-    id, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, priority,
-    ttl, ttr, delay, sub_queue, max_attempts, tags, size, stopped,
+    id, tube, key, recurrence, next, due_in, runs, skipped, last, times, missed, within, overlap, priority,
+    ttl, ttr, delay, sub_queue, max_attempts, max_runtime, tags, size, stopped,
 }}
 wire_enum! { Recurrence { 0 => Every(interval), 1 => Cron { expression, zone } } }
 wire_enum! { Missed { 0 => Latest(runs), 1 => All, 2 => Skip } }

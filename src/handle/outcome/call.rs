@@ -73,6 +73,18 @@ impl EndCall {
         }
     }
 
+    /// The same end, as that of one of several claims.
+    pub(crate) fn to_request(&self) -> EndRequest {
+        match self {
+            EndCall::Ack(Ack { result }) => {
+                EndRequest::alone(TaskEnd::Ack { result: result.clone() })
+            }
+            EndCall::Release(Release {}) => EndRequest::alone(TaskEnd::Release { delay: 0 }),
+            EndCall::Snooze(Snooze {}) => EndRequest::alone(TaskEnd::Snooze { delay: 0 }),
+            EndCall::End(task) => task.request.clone(),
+        }
+    }
+
     /// The end of an attempt that has failed.
     pub(crate) fn fail(failure: Failure) -> EndCall {
         EndCall::of(EndRequest::alone(TaskEnd::Fail { delay: None, failure }))

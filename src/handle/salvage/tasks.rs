@@ -85,7 +85,7 @@ impl Salvage<'_> {
 
     fn report_schedule(&mut self, tube: &str, task: Task, header: &Header) -> Result<()> {
         let id = task.info.id;
-        match describe_schedule(id, header, self.clocks().left(header)) {
+        match describe_schedule(tube, id, header, self.clocks().left(header)) {
             Some(mut schedule) => {
                 // An import reads moments of the wall clock. That of an interval is one of the timeline.
                 let next = header.recur().filter(|it| matches!(it.rule, RecurRule::Every(_)));

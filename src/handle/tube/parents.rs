@@ -1,8 +1,10 @@
 //! Parents: tasks that must be done before a task can be taken.
 
 use super::{Admin, Query, Tube};
-use crate::core::list::{AddParents, Children, Parents, RemoveParents};
+use crate::core::list::{AddParents, Children, CountParents, Parents, RemoveParents};
 use crate::core::verb::TubeName;
+use crate::handle::in_steps::Steps;
+use crate::values::parent_counts::ParentCounts;
 use crate::{Error, Mode, Put, Receipt, Result};
 
 impl<B> Put<B> {
@@ -135,6 +137,43 @@ impl<T, M: Mode> Query<'_, T, M> {
         self.tube.make(Parents { id })
     }
 
+    /// How far the tasks are that this task waits for: how many are done, have failed, are worked on, or are left.
+    ///
+    /// It tells of all parents of the put or of the [join](crate::Job::join), and of those that were
+    /// [added](Admin::add_parents). A task that waits for none has no counts, unless it was put with a rule for
+    /// parents ([`Put::on_parent`]). A [restored](crate::expert::Restore) task and one of an import count from then on.
+    ///
+    /// Changes nothing and does not block. Includes changes whose flush is not done. The store looks at
+    /// 1000 open parents at a time: with more of them, `taken` and `buried` are not those of one moment.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound): there is no such task.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Put, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let scenes = store.tube("scenes")?;
+    /// let films = store.tube("films")?;
+    /// let ids: Vec<u64> = scenes.put_many(["a", "b", "c", "d"])?.iter().map(|put| put.id).collect();
+    /// let film = films.put(Put::new("cut a, b, c and d").after(&scenes, ids))?.id;
+    ///
+    /// scenes.try_take()?.unwrap().ack()?;
+    /// scenes.try_take()?.unwrap().bury(None)?;
+    /// let working = scenes.try_take()?.unwrap();
+    /// let batch = films.query().parent_counts(film)?;
+    /// assert_eq!((batch.done, batch.total), (1, 4));
+    /// assert_eq!((batch.open, batch.taken, batch.buried), (3, 1, 1)); // it waits for the buried one too
+    /// # drop(working);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "batch")]
+    #[doc(alias = "progress")]
+    pub fn parent_counts(&self, id: u64) -> M::Answer<ParentCounts> {
+        self.tube.in_steps(Ok(Counting { id, counts: ParentCounts::default(), next: Some(None) }))
+    }
+
     /// The tasks that wait for this task, in the order of their ids: the first 10,000. They may be in
     /// any tube.
     ///
@@ -159,5 +198,34 @@ impl<T, M: Mode> Tube<T, M> {
             return Err(Error::invalid("a task and its parents must be in the same store"));
         }
         Ok(AddParents { id, of: TubeName::from(&of.head), parents: parents.to_vec() })
+    }
+}
+
+/// How far the open parents of a task were counted.
+struct Counting {
+    id: u64,
+    counts: ParentCounts,
+    /// After which parent the next call goes on; `None` if there is none.
+    next: Option<Option<u64>>,
+}
+
+impl Steps for Counting {
+    type Verb = CountParents;
+    type Done = ParentCounts;
+
+    fn next(&mut self) -> Option<CountParents> {
+        let after = self.next.take()?;
+        Some(CountParents { id: self.id, after })
+    }
+
+    fn note(&mut self, (counts, next): (ParentCounts, Option<u64>)) {
+        let ParentCounts { taken, buried, .. } = self.counts;
+        self.counts =
+            ParentCounts { taken: taken + counts.taken, buried: buried + counts.buried, ..counts };
+        self.next = next.map(Some);
+    }
+
+    fn done(self) -> Result<ParentCounts> {
+        Ok(self.counts)
     }
 }

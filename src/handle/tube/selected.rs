@@ -124,6 +124,19 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the tasks of the last commit have moved when the
     /// storage works again.
     ///
+    /// # Example: hand a failure group to a person
+    /// ```
+    /// use tubewell::{Failure, Filter, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let (mails, by_hand) = (store.tube("mails")?, store.tube("by hand")?);
+    /// mails.put("to: ann")?;
+    /// mails.try_take()?.unwrap().bury(Failure::new("address", "unknown user"))?;
+    /// assert_eq!(mails.admin().move_to(&by_hand, Filter::new().group("address"))?, 1);
+    /// assert_eq!(by_hand.query().groups()?[0].name, "address"); // it is still buried
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    ///
     /// # Example: hand a task to a person, and rename the tube of the others
     /// ```
     /// use tubewell::{Filter, Store};
@@ -213,16 +226,26 @@ impl<T, M: Mode> Admin<'_, T, M> {
     }
 
     fn edit(&self, edit: Result<(Filter, TaskEdit)>) -> M::Answer<u64> {
-        self.tube.in_steps(edit.map(|(filter, edit)| {
-            let left = filter.limit;
-            Selecting::new(EditTasks { filter, edit, after: None, below: None, limit: 0 }, left)
-        }))
+        self.tube.edit_selected(edit)
     }
 
     fn end_claims(&self, filter: Filter, forgive: bool) -> M::Answer<u64> {
         let left = filter.limit;
         let verb = Revoke { filter, forgive, after: None, limit: 0 };
         self.tube.in_steps(Ok(Selecting::new(verb, left)))
+    }
+}
+
+impl<T, M: Mode> Tube<T, M> {
+    /// Changes the tasks that meet the filter. Returns how many.
+    pub(in crate::handle) fn edit_selected(
+        &self,
+        edit: Result<(Filter, TaskEdit)>,
+    ) -> M::Answer<u64> {
+        self.in_steps(edit.map(|(filter, edit)| {
+            let left = filter.limit;
+            Selecting::new(EditTasks { filter, edit, after: None, below: None, limit: 0 }, left)
+        }))
     }
 }
 

@@ -231,7 +231,7 @@ impl<T, M: Mode> Tube<T, M> {
     }
 
     fn with_mode<U, N: Mode>(&self, coder: Coder<U>) -> Tube<U, N> {
-        let Tube { handle, session, guard, head, when_full, .. } = self;
+        let Tube { handle, session, guard, head, when_full, before_put, .. } = self;
         Tube {
             handle: handle.clone(),
             session: *session,
@@ -239,6 +239,7 @@ impl<T, M: Mode> Tube<T, M> {
             head: head.clone(),
             coder,
             when_full: *when_full,
+            before_put: before_put.clone(),
             mode: PhantomData,
         }
     }
@@ -247,9 +248,13 @@ impl<T, M: Mode> Tube<T, M> {
         &self.coder
     }
 
-    /// A task with its body as bytes.
+    /// A task with its body as bytes, as it is put: every put of a handle goes through this.
     pub(crate) fn encode(&self, task: impl IntoPut<T>) -> Result<Encoded> {
-        task.into_put(&self.coder)
+        let put = task.into_put(&self.coder)?;
+        match &self.before_put {
+            None => Ok(put),
+            Some(function) => function(put),
+        }
     }
 }
 

@@ -104,7 +104,8 @@ impl Model {
     ) -> Answer<State> {
         check(failure)?;
         let session = self.held(tube, id, holder)?.session;
-        self.record_failure(id, &failure.group, Some(&failure.message), Some(session));
+        let group = (&*failure.group, "call");
+        self.record_failure(id, group, Some(&failure.message), Some(session));
         self.end_buried(id, Cause::Verb(Verb::Bury), Some(&failure.group));
         self.serve();
         Ok(State::Buried)
@@ -122,11 +123,11 @@ impl Model {
         }
         if let End::Failed { failure, .. } = end {
             let Failure { group, message } = failure;
-            self.record_failure(id, group, Some(message), Some(claim.session));
+            self.record_failure(id, (group, "reported"), Some(message), Some(claim.session));
         }
         if self.is_spent(&self.tasks[&id]) {
             if let Some(group) = lost_group(end) {
-                self.record_failure(id, group, None, Some(claim.session));
+                self.record_failure(id, (group, group), None, Some(claim.session));
             }
             let group = self.tasks[&id].failure.as_ref().map(|failure| failure.group.clone());
             self.end_buried(id, cause, group.as_deref());
@@ -154,7 +155,7 @@ impl Model {
 
     /// Buries a ready task that has no attempt left: the end of the last one was not recorded.
     pub(super) fn bury_spent(&mut self, id: TaskNo) {
-        self.record_failure(id, "lost", None, None);
+        self.record_failure(id, ("lost", "lost"), None, None);
         self.end_buried(id, Cause::SpentAtTake, Some("lost"));
     }
 
@@ -212,14 +213,15 @@ impl Model {
     pub(super) fn record_failure(
         &mut self,
         id: TaskNo,
-        group: &str,
+        (group, kind): (&str, &'static str),
         message: Option<&String>,
         session: Option<SessionNo>,
     ) {
         let owner = session.and_then(|session| self.labels.get(&session).cloned());
         let (at, task) = (self.now, self.task(id));
         let (group, message) = (group.to_owned(), message.cloned());
-        task.failure = Some(LastFailure { group, message, attempt: task.attempts(), owner, at });
+        let attempt = task.attempts();
+        task.failure = Some(LastFailure { group, message, kind, attempt, owner, at });
     }
 
     // ---- the reclaim delay

@@ -105,6 +105,7 @@ impl Model {
                 _ => new.sub_queue,
             },
             max_attempts: draft.max_attempts.or(old.max_attempts),
+            max_runtime: draft.max_runtime.or(old.max_runtime.filter(|_| is_timed)),
             tags: if new.tags.is_empty() { old.tags.clone() } else { new.tags },
             put_at: old.put_at,
             takes: old.takes,

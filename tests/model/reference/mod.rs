@@ -83,7 +83,7 @@ pub struct Model {
     watches: BTreeMap<WaitNo, Watch>,
     /// How many tasks of these sub-queues may be taken in the tubes that share limits.
     limits: BTreeMap<String, u64>,
-    /// The puts that are remembered by their tokens: their tasks and their times.
+    /// The puts that are remembered by their tokens: their tasks, and until when.
     tokens: BTreeMap<(TubeNo, String), (TaskNo, Micros)>,
     /// The parents whose end their children are still to be told.
     ended_parents: BTreeMap<TaskNo, Ended>,
@@ -228,6 +228,13 @@ impl Model {
 
     pub fn count(&self, tube: TubeNo, state: State) -> u64 {
         self.tasks(tube).filter(|(_, task)| task.state() == state).count() as u64
+    }
+
+    /// How many claims of a tube are overdue.
+    pub fn overdue(&self, tube: TubeNo) -> u64 {
+        let is_overdue =
+            |task: &Task| matches!(&task.status, Status::Taken(claim) if claim.is_overdue);
+        self.tasks(tube).filter(|(_, task)| is_overdue(task)).count() as u64
     }
 
     /// How often `verb` happened in a tube since the store was opened.

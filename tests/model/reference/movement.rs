@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Answer, Cause, Draft, Holder, Model, NEVER, OnKey, Refusal, Stage, State, Status, Task, TaskNo,
-    TubeNo, Verb,
+    Answer, Cause, DEFAULT_PRIORITY, Draft, Holder, Model, NEVER, OnKey, Refusal, Stage, State,
+    Status, Task, TaskNo, TubeNo, Verb,
 };
 
 /// The end of a task, and what follows from it.
@@ -195,7 +195,8 @@ impl Model {
     /// Refuses a task that has an option which the tube does not support.
     fn check_moved(&self, id: TaskNo, to: TubeNo) -> Answer<()> {
         let (task, driver) = (&self.tasks[&id], self.tubes[&to].driver);
-        let timed = task.priority != 0 || task.expires_at != NEVER || task.ttr != NEVER;
+        let timed =
+            task.priority != DEFAULT_PRIORITY || task.expires_at != NEVER || task.ttr != NEVER;
         let has_delay = match task.status {
             Status::Delayed { .. } => true,
             Status::Blocked { until } => until > 0,

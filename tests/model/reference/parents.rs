@@ -276,7 +276,7 @@ impl Model {
     }
 
     fn bury_orphan(&mut self, id: TaskNo, cause: Cause, group: &str) {
-        self.record_failure(id, group, None, None);
+        self.record_failure(id, (group, "parent"), None, None);
         self.end_buried(id, cause, Some(group));
     }
 

@@ -127,6 +127,7 @@ impl Model {
             takes: 0,
             forgiven: 0,
             max_attempts: draft.max_attempts,
+            max_runtime: draft.max_runtime,
             failure: None,
             history: super::History::default(),
             steps: BTreeMap::new(),

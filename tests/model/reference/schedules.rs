@@ -218,8 +218,9 @@ impl Model {
         let priority = if terms.put.is_some() { new.priority } else { old.priority };
         let status = Status::Recurring(Box::new(changed));
         let task = Task { tube, priority, status, ..old.clone() };
-        let (sub_queue, max_attempts) = (new.sub_queue, new.max_attempts);
-        let task = Task { data: put.data, sub_queue, max_attempts, ..task };
+        let (sub_queue, max_attempts, max_runtime) =
+            (new.sub_queue, new.max_attempts, new.max_runtime);
+        let task = Task { data: put.data, sub_queue, max_attempts, max_runtime, ..task };
         if (old.tube, old.priority, &old.status) == (tube, priority, &task.status) {
             return Ok((id, State::Recurring));
         }

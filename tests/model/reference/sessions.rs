@@ -2,7 +2,8 @@
 
 use super::attempts::End;
 use super::{
-    Answer, Cause, Claim, Micros, Model, NEVER, Options, Refusal, SessionNo, Status, TaskNo, Verb,
+    Answer, Cause, Claim, Micros, Model, NEVER, Options, Refusal, SessionNo, Status, Task, TaskNo,
+    Verb,
 };
 
 impl Model {
@@ -139,8 +140,11 @@ impl Model {
             for id in self.ids(no) {
                 if tube.options.temporary {
                     self.remove(id, Cause::Reopened);
-                } else if let Status::Taken(claim) = &self.tasks[&id].status {
-                    claims.push((id, reopened(claim, &tube.options).map(Status::Taken)));
+                    continue;
+                }
+                let task = &self.tasks[&id];
+                if let Status::Taken(claim) = &task.status {
+                    claims.push((id, reopened(claim, task, &tube.options).map(Status::Taken)));
                 }
             }
         }
@@ -148,13 +152,14 @@ impl Model {
     }
 }
 
-/// The claim after a reopen, if it was parked. If the tube has a `max_runtime`, the claim cannot be
-/// extended beyond the time for which it was parked.
-fn reopened(claim: &Claim, options: &Options) -> Option<Claim> {
+/// The claim after a reopen, if it was parked. If the task or the tube has a `max_runtime`, the claim cannot
+/// be extended beyond the time for which it was parked.
+fn reopened(claim: &Claim, task: &Task, options: &Options) -> Option<Claim> {
     let stored = claim.stored.clone()?;
     let (session, until) = (stored.session, stored.until);
     let (no, stored) = (claim.no, Some(stored));
-    let latest = if options.max_runtime() == NEVER { NEVER } else { until };
+    let is_limited = task.max_runtime.unwrap_or(options.max_runtime()) != NEVER;
+    let latest = if is_limited { until } else { NEVER };
     let (is_overdue, is_counted, reclaim_delay) = (false, false, options.reclaim_delay);
     let is_parked = true;
     Some(Claim {

@@ -85,7 +85,8 @@ impl Model {
         self.tubes.entry(tube).and_modify(|tube| tube.note_take(sub_queue, now));
         let options = &self.tubes[&tube].options;
         let reclaim_delay = options.reclaim_delay;
-        let latest = self.now.saturating_add(options.max_runtime());
+        let most = self.tasks[&id].max_runtime.unwrap_or(options.max_runtime());
+        let latest = self.now.saturating_add(most);
         let may_be_counted = options.counting != Counting::Lazily && !options.temporary;
         let is_counted = may_be_counted && self.attempts_left(&self.tasks[&id]).is_some();
         let until = self.now.saturating_add(self.task(id).ttr).min(latest);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Draft, Micros, Model, State, Status, TaskNo, TubeNo};
 
-/// How long a put is remembered by its token.
+/// How long a put is remembered by its token, if it does not say it.
 const IDEMPOTENCY_KEY_TIME: Micros = 3_600_000_000;
 
 impl Model {
@@ -12,8 +12,7 @@ impl Model {
     /// left the tube.
     pub(super) fn seen(&self, tube: TubeNo, draft: &Draft) -> Option<(TaskNo, State)> {
         let put = self.tokens.get(&(tube, draft.token.clone()?));
-        let (id, _) =
-            put.filter(|(_, time)| time.saturating_add(IDEMPOTENCY_KEY_TIME) > self.now)?;
+        let (id, _) = put.filter(|(_, until)| *until > self.now)?;
         let task = self.tasks.get(id).filter(|task| task.tube == tube);
         let state = task.map_or(State::Done, |task| {
             let is_delayed = matches!(task.status, Status::Delayed { .. });
@@ -26,7 +25,8 @@ impl Model {
     /// Remembers a put that has changed something.
     pub(super) fn remember(&mut self, tube: TubeNo, draft: &Draft, id: TaskNo) {
         if let Some(token) = &draft.token {
-            let before = self.tokens.insert((tube, token.clone()), (id, self.now));
+            let until = self.now.saturating_add(draft.unique_for.unwrap_or(IDEMPOTENCY_KEY_TIME));
+            let before = self.tokens.insert((tube, token.clone()), (id, until));
             self.met_tokens.extend(before.map(|_| "forgotten"));
         }
     }

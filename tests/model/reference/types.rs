@@ -12,6 +12,9 @@ pub type WaitNo = u64;
 /// A time that is never reached, or a duration without a limit.
 pub const NEVER: Micros = Micros::MAX;
 
+/// The priority of tasks without one, in tubes without one.
+pub const DEFAULT_PRIORITY: u32 = 100;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Driver {
     Fifo,
@@ -41,6 +44,7 @@ impl Driver {
     pub(super) fn supports(self, draft: &Draft) -> bool {
         let timed = draft.priority.is_some() || draft.ttl.is_some() || draft.ttr.is_some();
         let timed = timed || draft.delay > 0 || draft.not_before.is_some();
+        let timed = timed || draft.max_runtime.is_some();
         (self.timed() || !timed) && (self.sub_queued() || draft.sub_queue.is_none())
     }
 }
@@ -123,7 +127,7 @@ impl Options {
     }
 
     pub(super) fn priority(&self) -> u32 {
-        self.priority.unwrap_or(0)
+        self.priority.unwrap_or(DEFAULT_PRIORITY)
     }
 
     /// `None` if the tube is unbounded.
@@ -175,9 +179,12 @@ pub struct Draft {
     pub not_before: Option<Micros>,
     pub sub_queue: Option<String>,
     pub max_attempts: Option<u32>,
+    pub max_runtime: Option<Micros>,
     pub key: Option<String>,
     pub on_key: OnKey,
     pub token: Option<String>,
+    /// How long the token is remembered.
+    pub unique_for: Option<Micros>,
     pub tags: Vec<String>,
     pub after: After,
 }
@@ -434,6 +441,8 @@ pub struct Task {
     pub forgiven: u32,
     /// Its own limit of attempts, which overrides that of the tube.
     pub max_attempts: Option<u32>,
+    /// Its own limit of a claim, which overrides that of the tube; `NEVER` for none.
+    pub max_runtime: Option<Micros>,
     pub failure: Option<LastFailure>,
     pub history: super::History,
     /// The values of the steps that have finished, by their names.
@@ -485,7 +494,7 @@ pub(super) struct Claim {
     pub(super) session: SessionNo,
     /// When the claim expires.
     pub(super) until: Micros,
-    /// The end that the `max_runtime` of the tube allows.
+    /// The end that the `max_runtime` of the task or of the tube allows.
     pub(super) latest: Micros,
     /// How long after `until` the holder may still end it.
     pub(super) reclaim_delay: Micros,
@@ -512,6 +521,8 @@ pub struct LastFailure {
     pub group: String,
     /// What the worker reported; `None` if the store describes the loss of the attempt.
     pub message: Option<String>,
+    /// The name of its kind.
+    pub kind: &'static str,
     pub attempt: u32,
     /// The label of the session that had the claim.
     pub owner: Option<String>,

@@ -59,6 +59,7 @@ pub(super) struct TubeView {
 /// A recorded failure. `message` is `None` if no worker has reported it.
 #[derive(Debug, PartialEq)]
 struct FailureView {
+    kind: &'static str,
     group: String,
     message: Option<String>,
     attempt: u32,
@@ -123,6 +124,7 @@ impl System {
             ("tasks.done", self.model.done(tube)),
             ("tasks.kept", tasks(State::Done)),
             ("tasks.recurring", tasks(State::Recurring)),
+            ("tasks.overdue", self.model.overdue(tube)),
             ("calls.put", calls(Verb::Put)),
             ("calls.take", calls(Verb::Take)),
             ("calls.ack", calls(Verb::Ack)),
@@ -364,6 +366,7 @@ impl System {
             attempts: info.attempts,
             attempts_left: info.attempts_left,
             failure: info.failure.clone().map(|failure| FailureView {
+                kind: failure.kind.as_str(),
                 group: failure.group,
                 message: Some(failure.message).filter(|message| message.starts_with(REPORTED)),
                 attempt: failure.attempt,
@@ -396,6 +399,7 @@ impl System {
             attempts: task.attempts(),
             attempts_left: self.model.attempts_left(task),
             failure: task.failure.clone().map(|failure| FailureView {
+                kind: failure.kind,
                 group: failure.group,
                 message: failure.message,
                 attempt: failure.attempt,

@@ -14,7 +14,14 @@ impl System {
         let picked = picks.iter().map(|pick| self.pick(pick, tube_no, session));
         let (numbers, ids): (Vec<TaskNo>, Vec<u64>) = picked.unzip();
         let want = self.model.delete_many(tube_no, &numbers);
-        if let Some((got, want)) = agree(tube.admin().delete(Filter::new().ids(&ids)), want) {
+        let chosen = Filter::new().ids(&ids);
+        // The store finds the tasks of the tube, too.
+        let got = if ids.len() % 2 == 1 {
+            self.store.admin().delete(chosen.tube(tube.name()))
+        } else {
+            tube.admin().delete(chosen)
+        };
+        if let Some((got, want)) = agree(got, want) {
             assert_eq!(got, want);
         }
     }

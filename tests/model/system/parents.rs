@@ -4,7 +4,7 @@ use tubewell::{Put, Tube};
 
 use super::System;
 use super::convert::{agree_on_receipt, on_parent_of};
-use super::reference::{After, Draft, TaskNo, TubeNo};
+use super::reference::{After, Draft, State, TaskNo, TubeNo};
 use super::steps::{Choice, Pick, TUBE_NAMES, TaskTemplate};
 
 impl System {
@@ -104,6 +104,17 @@ impl System {
                 };
                 let id = self.ids[&no];
                 let parents = ids(&mut task.parents.iter().copied());
+                let counts = handle.query().parent_counts(id).unwrap();
+                assert_eq!(counts.open, parents.len() as u64, "the open parents of task {no}");
+                let tubes = || self.model.tubes().keys();
+                let all = || tubes().flat_map(|tube| self.model.tasks(*tube));
+                let in_state = |state: State| {
+                    let is_parent = |no: &TaskNo| task.parents.iter().any(|parent| parent == no);
+                    let found = all().filter(|(no, it)| is_parent(no) && it.state() == state);
+                    found.count() as u64
+                };
+                let expected = (in_state(State::Taken), in_state(State::Buried));
+                assert_eq!((counts.taken, counts.buried), expected, "the parents of task {no}");
                 assert_eq!(handle.query().parents(id), Ok(parents), "the parents of task {no}");
                 let children = ids(&mut self.model.children(no).into_iter());
                 assert_eq!(handle.query().children(id), Ok(children), "the children of task {no}");

@@ -89,6 +89,7 @@ impl System {
         let message = format!("{REPORTED} elsewhere in step {}", self.steps);
         let owner = Some("elsewhere".to_owned());
         let model = reference::LastFailure {
+            kind: "reported",
             group: template.group.name(),
             message: Some(message.clone()),
             attempt: template.attempt,

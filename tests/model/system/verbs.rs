@@ -56,9 +56,11 @@ impl System {
             not_before: template.not_before.filter(|_| timed).map(|moment| moment.at(wall)),
             sub_queue: template.sub_queue.clone().filter(|_| sub_queued),
             max_attempts: template.max_attempts,
+            max_runtime: template.max_runtime.filter(|_| timed),
             key: template.key.clone(),
             on_key: template.on_key,
             token: template.token.clone(),
+            unique_for: template.unique_for.filter(|_| template.token.is_some()),
             tags: template.tags.clone(),
             after: reference::After::default(),
         };
@@ -75,6 +77,9 @@ impl System {
         if let Some(limit) = draft.max_attempts {
             put = put.max_attempts(limit);
         }
+        if let Some(most) = draft.max_runtime {
+            put = put.max_runtime(duration(most));
+        }
         if let Some(moment) = draft.not_before {
             put = put.not_before(library_moment(moment));
         }
@@ -86,6 +91,9 @@ impl System {
         }
         if let Some(token) = &draft.token {
             put = put.idempotency_key(token.as_str());
+        }
+        if let Some(time) = draft.unique_for {
+            put = put.unique_for(duration(time));
         }
         put = draft.tags.iter().fold(put, |put, tag| put.tag(tag.as_str()));
         (put, draft)

@@ -37,6 +37,7 @@ impl Script<'_> {
         };
         let ids: Vec<u64> = ["a", "b", "c", "d", "e"].map(buried).into();
         self.note("groups", jobs.query().groups());
+        self.note("groups of the store", self.store.admin().groups().map(|all| all.len()));
         self.note(
             "list_group",
             jobs.query().list(Filter::new().group("broken").newest_first(), None, 2),
@@ -46,6 +47,7 @@ impl Script<'_> {
         self.note("not buried", jobs.kick(ids[0]));
         self.note("kick", jobs.admin().kick(Filter::new().limit(1)));
         self.note("kick of a filter", jobs.admin().kick(Filter::new().group("broken").limit(1)));
+        self.note("kick in a store", self.store.admin().kick(Filter::new().tube("jobs").limit(0)));
         self.note("resolve", jobs.admin().resolve(ids[3], Outcome::result(b"by hand")));
         self.note("forget", jobs.admin().forget(ids[3]));
         self.note("not done", jobs.admin().forget(ids[4]));
@@ -65,6 +67,15 @@ impl Script<'_> {
         self.note("delete in a state", in_state(ids[1], TaskState::Ready));
         self.note("delete in another state", in_state(ids[2], TaskState::Buried));
         self.note("delete by ids", jobs.admin().delete(Filter::new().ids(&ids[2..])));
+        let first = put(&jobs, Put::new("first").tag("chain"));
+        let second = put(&self.plain(), Put::new("second").after(&jobs, [first]).tag("chain"));
+        let admin = self.store.admin();
+        self.note("delete of a task of a chain", admin.delete(Filter::new().ids([first])));
+        self.note("delete of a chain", admin.delete(Filter::new().ids([first, second])));
+        let first = put(&jobs, Put::new("first").tag("chain"));
+        put(&self.plain(), Put::new("second").after(&jobs, [first]).tag("chain"));
+        self.note("delete with dependents", admin.delete_with_dependents([first], 1));
+        self.note("delete in all tubes", admin.delete(Filter::new().tag("chain")));
     }
 
     pub fn gates(&self) {
@@ -88,7 +99,12 @@ impl Script<'_> {
         self.about("schedules");
         let jobs = self.jobs();
         let hourly = Schedule::every("hourly", HOUR).times(5).within(MINUTE);
-        let task = Put::new("run").sub_queue("runs").tag("run").ttr(MINUTE).max_attempts(2);
+        let task = Put::new("run")
+            .sub_queue("runs")
+            .tag("run")
+            .ttr(MINUTE)
+            .max_attempts(2)
+            .max_runtime(HOUR);
         self.note("schedule", jobs.schedule(hourly.starting(moment() + HOUR), task));
         let change = Schedule::every("hourly", 2 * HOUR);
         self.note("change of a schedule", jobs.schedules().change(change));

@@ -83,6 +83,7 @@ impl Script<'_> {
         let claim: Claim = claim.unwrap().unwrap();
         self.note("owners", store.owners().unwrap());
         self.note("owner", claim.owner().unwrap());
+        self.note("undescribe", session.undescribe());
         let id = session.id();
         drop(session);
         let task = claim.id();

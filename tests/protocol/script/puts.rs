@@ -27,11 +27,13 @@ impl Script<'_> {
             .delay(5 * SECOND)
             .sub_queue("ann")
             .max_attempts(2)
+            .max_runtime(MINUTE)
             .key("all")
             .on_key(OnKey::Reject)
             .tag("red")
             .tag("blue")
             .idempotency_key("token of all")
+            .unique_for(24 * HOUR)
             .after(&jobs, [parent])
             .after_key("parent")
             .on_parent(OnParent::Release);

@@ -63,6 +63,7 @@ impl Script<'_> {
         let other = put(&jobs, Put::new("another parent").priority(9));
         self.note("add_parents", jobs.admin().add_parents(child, &jobs, &[other]));
         self.note("parents", jobs.query().parents(child));
+        self.note("parent_counts", jobs.query().parent_counts(child));
         self.note("children", jobs.query().children(parent));
         self.note("cycle", jobs.admin().add_parents(parent, &jobs, &[child]));
         self.note("has dependents", jobs.delete(parent));

@@ -56,7 +56,7 @@ fn tube_lists_its_tasks_by_state() {
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   mail: [ready 1] taken 2 delayed 1 blocked 0 buried 1 done 0 ─────────────────────────────────────────────────
  ID  PRI  TAKES  ATTEMPTS  SIZE  TIMES  KEY  TAGS    FAILURE
-> 3    0      0         0  13 B  -      dan  letter
+> 3  100      0         0  13 B  -      dan  letter
 
 
 
@@ -66,7 +66,7 @@ fn tube_lists_its_tasks_by_state() {
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   mail: ready 1 taken 2 [delayed 1] blocked 0 buried 1 done 0 ─────────────────────────────────────────────────
  ID  PRI  TAKES  ATTEMPTS  SIZE  TIMES           KEY  TAGS  FAILURE
-> 4    0      0         0   5 B  ready in 1m30s
+> 4  100      0         0   5 B  ready in 1m30s
 
 
 
@@ -76,7 +76,7 @@ fn tube_lists_its_tasks_by_state() {
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   mail: ready 1 taken 2 delayed 1 blocked 0 [buried 1] done 0 ─────────────────────────────────────────────────
  ID  PRI  TAKES  ATTEMPTS  SIZE  TIMES  KEY  TAGS    FAILURE
-> 2    0      1         1  13 B  -      cem  letter  dns: ?
+> 2  100      1         1  13 B  -      cem  letter  dns: ?
 
 
 
@@ -99,7 +99,7 @@ fn task_shows_its_fields_its_last_failure_its_history_and_its_body() {
  task      2
  state     buried
  put       2026-01-01T00:00:00Z, 0ms ago
- priority  0
+ priority  100
  taken     1 time
  group     dns
  failure   dns in attempt 1, 0ms ago, by worker-3
@@ -135,7 +135,7 @@ fn running_task_shows_its_owner_and_its_progress() {
  task      0
  state     taken
  put       2026-01-01T00:00:00Z, 0ms ago
- priority  0
+ priority  100
  taken     1 time
  progress  3 of 10
  size      13 B

@@ -1,14 +1,14 @@
 //! The requests, the calls and the verbs.
 
 use super::Field::{
-    All, Among, Body, ByTime, Count, Count32, Day, Driver, Flag, Id, Instead, Key, Label, Limit,
-    List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time, Tube,
-    TubeName, TubeNumber, Unsent,
+    All, Among, Body, ByTime, Count, Count32, Day, Driver, Flag, Id, Ids, Instead, Key, Label,
+    Limit, List, Moment, One, Option, Path, Request, Session, StepName, SubQueue, Tag, Text, Time,
+    Tube, TubeName, TubeNumber, Unsent,
 };
 use super::values::{
-    CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_CLAIMS, FILTER_OF_CLAIMS_ON,
-    FILTER_OF_EVENTS, FILTER_OF_IDS, FILTER_OF_KICK, FILTER_OF_STORE, FILTER_OF_TUBE, NEW_SCHEDULE,
-    PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED, SCHEDULE, TUBE_OPTIONS,
+    CLAIM, CLAIM_TOKEN, CURSOR, FAILURE, FILTER_OF_CHANGE, FILTER_OF_CHOSEN, FILTER_OF_CLAIMS,
+    FILTER_OF_CLAIMS_ON, FILTER_OF_EVENTS, FILTER_OF_IDS, FILTER_OF_KICK, FILTER_OF_STORE,
+    FILTER_OF_TUBE, NEW_SCHEDULE, PUT, PUT_INTO, PUT_OR_RESTORED, REQUEUED, SCHEDULE, TUBE_OPTIONS,
 };
 use super::{Choice, Field, VERBS, Variant};
 
@@ -42,7 +42,7 @@ pub static REQUEST: Choice = Choice {
 static CALL: Choice = Choice {
     name: VERBS,
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
-    later: &[],
+    later: &[(25, "DeleteTasks", &[TASKS_OF_TUBES, FILTER_OF_CHOSEN, Option(&Count)])],
     variants: &[
         (0, "Space", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
@@ -65,7 +65,7 @@ static CALL: Choice = Choice {
         (18, "NextId", &[]),
         (19, "BeginSession", &[Request(19, "BeginSession"), Session, Option(&Label)]),
         (20, "ResumeSession", &[Request(20, "ResumeSession"), Session]),
-        (21, "DescribeSession", &[Session, Text, Text]),
+        (21, "DescribeSession", &[Session, Option(&All(&[Text, Text]))]),
         (22, "Owners", &[]),
         (23, "EndSession", &[Request(21, "EndSession"), Session]),
         (24, "DropSession", &[Request(22, "DropSession"), Session]),
@@ -75,7 +75,16 @@ static CALL: Choice = Choice {
 static VERB: Choice = Choice {
     name: VERBS,
     often: &[2, 3, 1, 1, 1, 4, 10, 13, 14, 16, 17, 18, 20, 20, 23, 24, 30, 33, 36, 37, 15, 6, 7],
-    later: &[(1, "PutTask", &[PUT]), (31, "Steps", &[Id, Field::Byte(1), StepName])],
+    later: &[
+        (1, "PutTask", &[PUT]),
+        (31, "Steps", &[Id, Field::Byte(1), StepName]),
+        (92, "CountParents", &[Id, Option(&Id)]),
+        (
+            28,
+            "EditTasks",
+            &[FILTER_OF_CHANGE, DELETE_ACROSS, List(&TubeName), Option(&CURSOR), BELOW, Count],
+        ),
+    ],
     variants: &[
         // No verb has the number 0 any more.
         (1, "PutTask", &[PUT]),
@@ -175,8 +184,13 @@ static HOLDER_VERB: Choice = Choice {
 const DELETE: Field = Field::Byte(0);
 const KICK: Field = Field::Byte(1);
 const MOVE: Field = Field::Byte(2);
+const DELETE_ACROSS: Field = Field::Byte(3);
 /// The call is the first of its steps.
 const BELOW: Field = Field::Byte(0);
+
+/// Tasks by their tubes: of no tube, or of one.
+const TASKS_OF_TUBES: Field =
+    Field::Either(&[Field::Byte(0), All(&[Field::Byte(1), TubeName, Ids])]);
 
 /// The puts that follow an end: none.
 const NO_PUTS: Field = Field::Byte(0);

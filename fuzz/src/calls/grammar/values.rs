@@ -116,6 +116,19 @@ pub const FILTER_OF_CHANGE: Field = All(&[
 /// As `FILTER_OF_CHANGE`, of the tasks with some ids.
 pub const FILTER_OF_IDS: Field =
     All(&[OF_ANY_NAME, EMPTY, NONE, SOME, Ids, Option(&One(&STATE)), NONE, LIMITED]);
+/// What a filter of a delete has besides ids that are not in it: they stand before it.
+pub const FILTER_OF_CHOSEN: Field = All(&[
+    OF_ANY_NAME,
+    List(&Tag),
+    NONE,
+    NONE,
+    Option(&One(&STATE)),
+    Option(&Group),
+    NONE,
+    NONE,
+    OFF,
+    OFF,
+]);
 /// A filter of a kick: of buried tasks.
 pub const FILTER_OF_KICK: Field =
     All(&[OF_ANY_NAME, List(&Tag), NONE, Option(&Ids), SOME, BURIED, Option(&Group), LIMITED]);
@@ -178,6 +191,8 @@ const TERMS: Field = All(&[
     Option(&Moment),
     Option(&SubQueue),
     Option(&Count32),
+    // No limit of a claim: existing inputs keep their meaning.
+    NONE,
 ]);
 const AFTER: Field = All(&[List(&All(&[TubeName, List(&Id)])), List(&Key), One(&ON_PARENT)]);
 const NONE: Field = Byte(0);
@@ -200,6 +215,8 @@ pub const PUT: Field = All(&[
     NONE,
     NONE,
     Option(&Token),
+    // Remembered for an hour: existing inputs keep their meaning.
+    NONE,
 ]);
 pub const REQUEUED: Field = All(&[
     TERMS,
@@ -214,6 +231,8 @@ pub const REQUEUED: Field = All(&[
     NONE,
     NONE,
     Option(&Token),
+    // Remembered for an hour: existing inputs keep their meaning.
+    NONE,
 ]);
 /// The task of the runs of a schedule. It has no moment, no key, no parents and no token.
 const RUN: Field = All(&[
@@ -225,12 +244,14 @@ const RUN: Field = All(&[
     Option(&SubQueue),
     Option(&Count32),
     NONE,
+    NONE,
     REJECT,
     List(&Tag),
     Body,
     NONE,
     NONE,
     UNTAKEN,
+    NONE,
     NONE,
     NONE,
     NONE,
@@ -247,6 +268,8 @@ const RESTORED: Field = All(&[
     Count32,
     Option(&One(&STATE)),
     Option(&HISTORY),
+    NONE,
+    // No time for the token.
     NONE,
 ]);
 pub const PUT_OR_RESTORED: Field = Either(&[PUT, PUT, RESTORED]);

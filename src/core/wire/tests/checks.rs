@@ -8,9 +8,9 @@ use tubewell_drivers::{Body, RecurRule};
 use crate::base::tube_no::TubeNo;
 use crate::core::TaskEdit;
 use crate::core::list::{
-    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, EditTasks, EndTask, FindSchedule, PutAndWait,
-    PutMany, PutOrWait, PutTask, RemoveSchedule, RemoveTags, ReportText, Requeue, Resolve, Revoke,
-    SetSchedule, Spawn, UpdateTask, WriteStep,
+    Ack, AddTags, ByKey, ChangeSchedule, Checkpoint, DeleteTasks, EditTasks, EndTask, FindSchedule,
+    PutAndWait, PutMany, PutOrWait, PutTask, RemoveSchedule, RemoveTags, ReportText, Requeue,
+    Resolve, Revoke, SetSchedule, Spawn, UpdateTask, WriteStep,
 };
 use crate::core::state::{
     EndRequest, History, PutInto, PutRequest, ScheduleRequest, TaskEnd, UpdateRequest,
@@ -74,6 +74,10 @@ fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
         (Put::new(vec![7; MAX_BODY + 1]), |it| it.body = Body::new(vec![7; MAX_BODY + 1])),
         (Put::new(b"work".to_vec()).sub_queue(long(256)), |it| it.sub = Some(long(256))),
         (Put::new(b"work".to_vec()).max_attempts(0), |it| it.max_attempts = Some(0)),
+        (Put::new(b"work".to_vec()).max_runtime(Duration::ZERO), |it| it.max_runtime = Some(0)),
+        (Put::new(b"work".to_vec()).unique_for(Duration::from_secs(1)), |it| {
+            it.unique_for = Some(1_000_000);
+        }),
         (Put::new(b"work".to_vec()).key(""), |it| it.key = Some("".into())),
         (Put::new(b"work".to_vec()).key(long(4097)), |it| it.key = Some(long(4097).into())),
         (Put::new(b"work".to_vec()).tag(""), |it| it.tags = ["".into()].into()),
@@ -275,7 +279,19 @@ fn edits_and_selections_are_refused_as_by_a_handle() {
         refused(tube.admin().delete(&filter), &edit(TaskEdit::Delete, &filter));
         let none = filter.clone().limit(0);
         refused(tube.admin().delete(&none), &edit(TaskEdit::Delete, &none));
+        let across = TaskEdit::DeleteAcross(vec!["case".into()]);
+        refused(store.admin().delete(&filter), &edit(across, &filter));
     }
+    let chosen = |ids: std::ops::Range<u64>, filter| DeleteTasks {
+        tasks: [("jobs".into(), ids.collect())].into(),
+        filter,
+        most: None,
+    };
+    let limited = Filter::new().limit(1);
+    refused(store.admin().delete(limited.clone().ids([id])), &chosen(0..1, limited));
+    let many = Filter::new().ids(0..10_001);
+    refused(store.admin().delete(many), &chosen(0..10_001, Filter::new()));
+    accepted(&chosen(0..10_000, Filter::new().tag("a")));
     let ready = Filter::new().state(TaskState::Ready);
     refused(tube.admin().kick(&ready), &edit(TaskEdit::Kick, &ready));
     assert!(edit(TaskEdit::Kick, &Filter::new().tag("a")).check(LIMITS).is_err());

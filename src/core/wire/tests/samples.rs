@@ -215,6 +215,7 @@ impl Sample for Grant {
         };
         header.edit_more(|more| {
             more.max_attempts = Sample::sample(random);
+            more.max_runtime = Sample::sample(random);
             more.key = Sample::sample(random);
         });
         let row = match &body {
