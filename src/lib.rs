@@ -338,10 +338,11 @@ pub mod expert {
     //! * **Numbers:** [`Counters`], [`ClockReport`], [`CallCounts`], [`Day`], [`Summary`], [`Bin`], [`Date`],
     //!   [`TagCount`], [`FailureGroup`], [`ParentCounts`],
     //!   [`PausedSubQueue`].
-    //! * **Fields and parameters:** [`FailureKind`], [`Recurrence`], [`OptionValue`], [`Delivered`], [`Callback`], [`BoxError`].
+    //! * **Fields and parameters:** [`FailureKind`], [`Recurrence`], [`OptionValue`], [`Delivered`], [`EventDetails`],
+    //!   [`Callback`], [`BoxError`].
 
     pub use crate::base::clock::Clock;
-    pub use crate::events::{Callback, Delivered};
+    pub use crate::events::{Callback, Delivered, EventDetails};
     pub use crate::handle::salvage::{Salvaged, SalvagedTube};
     pub use crate::handle::store::StoreAdmin;
     #[cfg(feature = "redb")]

@@ -225,6 +225,7 @@ fn task_line<'a>(
         id: Some(info.id),
         state: info.state,
         put_at: Some(moment::show(info.put_at)),
+        ended_at: info.ended_at.map(moment::show),
         priority: Some(info.priority),
         // A put adds the delay to the ttl. Of a done task it is how long the task is still kept.
         ttl: Some(seconds(info.ttl_left.map(|left| left.saturating_sub(due_in)))),

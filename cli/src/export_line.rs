@@ -49,6 +49,9 @@ pub struct TaskLine<'a> {
     pub state: TaskState,
     /// A line that a program has written may leave it out.
     pub put_at: Option<String>,
+    /// Left out if it has not ended, or if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
     pub priority: Option<u32>,
     /// Null is never, and what is left out is the default. So it is with the next two.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use super::state::{ClaimState, Core};
 use super::verbs::key_of;
 use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
-use crate::events::{Facts, QueuedEvent, Tags};
+use crate::events::{EventDetails, Facts, QueuedEvent, Tags};
 use crate::values::task::Progress;
 use crate::{Event, EventKind, TaskState};
 
@@ -97,6 +97,7 @@ impl Core {
         if !has_callback && !self.events.readers.want(&facts(), &tube.unwanted) {
             return;
         }
+        let asks_for_details = self.events.readers.ask_for_details(&facts());
         let event = Event {
             tube: name.clone(),
             id: change.id,
@@ -106,11 +107,30 @@ impl Core {
             owner: owner.cloned(),
             cause: self.cause_of_change(change),
             progress,
+            details: None,
             missed: 0,
             seq: 0,
         };
         let callback = tube.callback.clone();
-        self.effects.events.push(QueuedEvent { event, tags, callback });
+        let details = asks_for_details.then(|| Arc::new(self.details_of_change(change)));
+        self.effects.events.push(QueuedEvent { event, tags, details, callback });
+    }
+
+    /// The task of a change, as it is now. What cannot be read is left out: `verify` reports it.
+    fn details_of_change(&mut self, change: &Change) -> EventDetails {
+        let (number, id) = (change.tube, change.id);
+        let found = self.find(number, id).ok();
+        let header = change.header.as_ref().or(found.as_ref().map(|found| &found.record.header));
+        let Some(header) = header else { return EventDetails::default() };
+        let mut details = EventDetails {
+            priority: header.priority,
+            tags: header.tags().iter().map(ToString::to_string).collect(),
+            ..EventDetails::default()
+        };
+        let Some(found) = found else { return details };
+        details.body = self.read_body(number, id, &found).ok().map(|body| body.to_vec());
+        details.failure = self.last_failure(number, id, &found.record.header).ok().flatten();
+        details
     }
 
     fn key_of_change<'a>(&'a self, change: &'a Change) -> Option<&'a Arc<str>> {

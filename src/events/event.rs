@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::TaskState;
+use crate::values::ending::LastFailure;
 use crate::values::kinds::EventKind;
 use crate::values::task::Progress;
 
@@ -36,6 +37,9 @@ pub struct Event {
     /// What the holder reported, for an event of kind `Progress`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub progress: Option<Progress>,
+    /// The task, if the filter of the subscription asks for [details](crate::Filter::details).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub details: Option<Arc<EventDetails>>,
     /// How many events that match its filter the subscription has missed directly before this one,
     /// because its buffer was full. 0 for a callback.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -46,12 +50,43 @@ pub struct Event {
     pub seq: u64,
 }
 
+/// The task of an event, for a subscription whose filter asks for [details](crate::Filter::details). It is
+/// read when the event is delivered, so it may have changed once more since the change of the event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct EventDetails {
+    /// Its priority.
+    pub priority: u32,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its last failure, if one is recorded.
+    pub failure: Option<LastFailure>,
+    /// Its body. `None` if the task is not stored any more in its tube: it was deleted, has expired, goes on in
+    /// another tube, or is done in a tube that does not [keep](crate::TubeOptions::keep_done) what is done.
+    pub body: Option<Vec<u8>>,
+}
+
+impl EventDetails {
+    /// The memory that it takes, with its texts and its body.
+    fn memory(&self) -> usize {
+        let tags: usize = self.tags.iter().map(|tag| size_of::<String>() + tag.len()).sum();
+        let of_failure = |failure: &LastFailure| {
+            let owner = failure.owner.as_ref().map_or(0, String::len);
+            failure.group.len() + failure.message.len() + owner
+        };
+        let failure = self.failure.as_ref().map_or(0, of_failure);
+        size_of::<EventDetails>() + tags + failure + self.body.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl Event {
-    /// The memory that it takes, with its texts.
+    /// The memory that it takes, with its texts and its details.
     pub(super) fn memory(&self) -> usize {
         let texts = [Some(&self.tube), self.key.as_ref(), self.owner.as_ref(), self.cause.as_ref()];
         let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
         let progress = self.progress.as_ref().and_then(|progress| progress.text.as_ref());
-        size_of::<Event>() + texts + progress.map_or(0, |text| text.len())
+        let details = self.details.as_ref().map_or(0, |details| details.memory());
+        size_of::<Event>() + texts + progress.map_or(0, |text| text.len()) + details
     }
 }

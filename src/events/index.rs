@@ -100,6 +100,21 @@ impl<S> Index<S> {
             .any(|listed| !listed.any.is_empty() || listed.by_kind.contains_key(&number))
     }
 
+    /// Whether some subscriber that an event meets is one of these.
+    pub(super) fn is_met_by(&self, facts: &Facts<'_>, is_one: impl Fn(&S) -> bool) -> bool {
+        let number = facts.kind() as usize;
+        self.places.find(facts).any(|listed| {
+            let of_kind = listed.by_kind.get(&number).into_iter().flatten();
+            let met = listed.any.iter().chain(of_kind).filter_map(|id| self.subscribers.get(id));
+            met.into_iter().any(|subscribed| is_one(&subscribed.subscriber))
+        })
+    }
+
+    /// Whether some subscriber is one of these.
+    pub(super) fn any(&self, is_one: impl Fn(&S) -> bool) -> bool {
+        self.subscribers.values().any(|subscribed| is_one(&subscribed.subscriber))
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.subscribers.len()

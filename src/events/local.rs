@@ -10,7 +10,7 @@ use tubewell_wire::HomeProcess;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use super::delivered::SubscriptionState;
-use super::event::Event;
+use super::event::{Event, EventDetails};
 use super::index::{Index, SubscriberId};
 use super::places::{Facts, Place, places_of};
 use super::source::{Asked, EventSource};
@@ -41,7 +41,7 @@ pub(crate) struct Listing {
 /// delivery of events waits.
 const PLACES_STEP: usize = 128;
 
-/// Events of each subscription that do not count for [`EventBytes`].
+/// Events of each subscription that do not count for [`EventBytes`], unless they have details.
 const FREE: usize = 128;
 /// The bytes of the events that wait in subscriptions of other processes.
 const BYTES_MAX: usize = 64 << 20;
@@ -94,6 +94,8 @@ struct Waiting {
 pub(super) struct Subscriber {
     sender: Sender<Waiting>,
     capacity: usize,
+    /// Whether its filter asks for details.
+    details: bool,
     /// What it shares with other subscriptions; `None` for any number of bytes.
     bytes: Option<Arc<EventBytes>>,
     /// How many events were dropped since the last one that was sent.
@@ -105,15 +107,21 @@ impl Subscriber {
     /// Sends an event, or drops and counts it if the buffer is full.
     ///
     /// One caller at a time sends events, so at most `capacity` of them wait.
-    fn deliver(&mut self, event: &Event, wakers: &mut Vec<Waker>) {
-        let Some(counted) = self.count(event) else {
+    fn deliver(
+        &mut self,
+        event: &Event,
+        details: Option<&Arc<EventDetails>>,
+        wakers: &mut Vec<Waker>,
+    ) {
+        let details = details.filter(|_| self.details).cloned();
+        let sent = Event { details, missed: self.missed, ..event.clone() };
+        let Some(counted) = self.count(&sent) else {
             self.missed += 1;
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let missed = std::mem::take(&mut self.missed);
+        self.missed = 0;
         // The subscription leaves the index before its receiver is dropped.
-        let sent = Event { missed, ..event.clone() };
         let _ = self.sender.send(Waiting { event: sent, _counted: counted });
         self.shared.last.store(event.seq, Ordering::Release);
         wakers.extend(self.shared.waker.lock().take());
@@ -125,7 +133,8 @@ impl Subscriber {
         if waiting >= self.capacity {
             return None;
         }
-        let bytes = self.bytes.as_ref().filter(|_| waiting >= FREE);
+        let is_counted = waiting >= FREE || event.details.is_some();
+        let bytes = self.bytes.as_ref().filter(|_| is_counted);
         bytes.map_or(Some(None), |bytes| bytes.take(event).map(Some))
     }
 
@@ -144,6 +153,8 @@ pub(super) struct Wanted {
     kinds: AtomicU64,
     /// Whether some filter asks for tags.
     tags: AtomicBool,
+    /// Whether some filter asks for details.
+    details: AtomicBool,
     /// How many subscriptions have begun.
     begun: AtomicU64,
 }
@@ -157,6 +168,11 @@ impl Wanted {
     #[inline]
     pub(super) fn asks_for_tags(&self) -> bool {
         self.tags.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn asks_for_details(&self) -> bool {
+        self.details.load(Ordering::Relaxed)
     }
 
     /// How many subscriptions have begun: what no filter wants is not wanted until there are more.
@@ -186,6 +202,11 @@ impl Subscriptions {
         self.index.wants(facts)
     }
 
+    /// Whether some subscription that wants an event wants its details, too.
+    pub(super) fn want_details(&self, facts: &Facts<'_>) -> bool {
+        self.index.is_met_by(facts, |subscriber| subscriber.details)
+    }
+
     /// Gives an event the next number.
     pub(super) fn number(&mut self, event: &mut Event) {
         self.seq += 1;
@@ -194,9 +215,15 @@ impl Subscriptions {
 
     /// Delivers an event of a task with these tags to the subscriptions whose filters it passes.
     /// Does not block.
-    pub(super) fn deliver(&mut self, event: &Event, tags: &[Arc<str>], wakers: &mut Vec<Waker>) {
+    pub(super) fn deliver(
+        &mut self,
+        event: &Event,
+        details: Option<&Arc<EventDetails>>,
+        tags: &[Arc<str>],
+        wakers: &mut Vec<Waker>,
+    ) {
         let facts = Facts::of(event, tags);
-        self.index.for_each(&facts, |subscriber| subscriber.deliver(event, wakers));
+        self.index.for_each(&facts, |subscriber| subscriber.deliver(event, details, wakers));
     }
 
     /// No further subscription begins. Returns those that there are, which the caller ends.
@@ -217,6 +244,8 @@ impl Subscriptions {
     fn update_wanted(&self) {
         self.wanted.kinds.store(self.index.wanted().bits(), Ordering::Relaxed);
         self.wanted.tags.store(self.index.asks_for_tags(), Ordering::Relaxed);
+        let details = self.index.any(|subscriber| subscriber.details);
+        self.wanted.details.store(details, Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -244,7 +273,8 @@ impl Listing {
         let (sender, events) = unbounded();
         let shared = Arc::new(SubscriptionState::default());
         let capacity = most.max(1);
-        let half = Subscriber { sender, capacity, bytes, missed: 0, shared: shared.clone() };
+        let (details, shared_too) = (self.filter.details, shared.clone());
+        let half = Subscriber { sender, capacity, details, bytes, missed: 0, shared: shared_too };
         let mut locked = self.subscriptions.lock();
         if !locked.is_closed {
             locked.index.begin(self.id, self.filter.passing_kinds(), half);

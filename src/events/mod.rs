@@ -29,7 +29,7 @@ use crate::values::kinds::KindSet;
 
 pub use delivered::Delivered;
 pub(crate) use delivered::SubscriptionState;
-pub use event::Event;
+pub use event::{Event, EventDetails};
 pub(crate) use local::{EventBytes, Listing};
 use local::{Subscriptions, Wanted};
 pub(crate) use places::Facts;
@@ -49,6 +49,8 @@ pub(crate) struct QueuedEvent {
     pub(crate) event: Event,
     /// The tags of the task, if a filter asks for tags.
     pub(crate) tags: Option<Tags>,
+    /// The task, if a filter that lets the event pass asks for it.
+    pub(crate) details: Option<Arc<EventDetails>>,
     pub(crate) callback: Option<Callback>,
 }
 
@@ -91,6 +93,11 @@ impl Readers {
     #[inline]
     pub(crate) fn ask_for_tags(&self) -> bool {
         self.wanted.asks_for_tags()
+    }
+
+    /// Whether some filter that lets this event pass asks for the task.
+    pub(crate) fn ask_for_details(&self, facts: &Facts<'_>) -> bool {
+        self.wanted.asks_for_details() && self.subscriptions.lock().want_details(facts)
     }
 
     /// Whether some subscription wants an event. `unwanted` is what is known of the events of its tube.
@@ -145,12 +152,13 @@ impl Subscribers {
         wakers: &mut Vec<Waker>,
     ) {
         let mut subscriptions = self.readers.subscriptions.lock();
-        for QueuedEvent { mut event, tags, callback } in events.drain(..) {
+        for QueuedEvent { mut event, tags, details, callback } in events.drain(..) {
             subscriptions.number(&mut event);
             if let Some(callback) = callback {
                 unused.extend(self.calls.lock().call(callback, event.clone()));
             }
-            subscriptions.deliver(&event, tags.as_deref().unwrap_or_default(), wakers);
+            let tags = tags.as_deref().unwrap_or_default();
+            subscriptions.deliver(&event, details.as_ref(), tags, wakers);
         }
     }
 

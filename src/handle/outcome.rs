@@ -77,6 +77,7 @@ enum End {
     Done,
     Result(Result<Vec<u8>>),
     Advance(Tube, Box<Result<Encoded>>),
+    AdvanceUnchanged(Tube),
     Release(Duration),
     Snooze(Duration),
     Fail(Option<Duration>, Failure),
@@ -208,6 +209,29 @@ impl Outcome {
     #[doc(alias = "pipeline")]
     pub fn advance<T, M: Mode>(to: &Tube<T, M>, task: impl IntoPut<T>) -> Outcome {
         Outcome::of(End::Advance(to.to_bytes().to_blocking(), Box::new(to.encode(task))))
+    }
+
+    /// The task goes on in the tube `to` as it is: with its body, its priority, its sub-queue, its limits,
+    /// and what is left of its ttl. As [`advance`](Outcome::advance) otherwise.
+    ///
+    /// A task of a tube without priorities and times gets those of the tube `to`. The end is refused with
+    /// [`Unsupported`](Error::Unsupported) if the task has an option that the driver of `to` does not have.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Outcome, Put, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let scan = store.tube("scan")?;
+    /// let sort = store.tube("sort")?;
+    /// scan.put(Put::new("letter 7").priority(3))?;
+    /// scan.try_take()?.unwrap().end(Outcome::advance_unchanged(&sort))?;
+    /// let letter = sort.try_take()?.unwrap();
+    /// assert_eq!((letter.body(), letter.priority()), (&b"letter 7"[..], 3));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn advance_unchanged<T, M: Mode>(to: &Tube<T, M>) -> Outcome {
+        Outcome::of(End::AdvanceUnchanged(to.to_bytes().to_blocking()))
     }
 
     /// The worker leaves the claim alone: the session of the worker keeps it. Use it if the handler has

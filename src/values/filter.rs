@@ -32,7 +32,7 @@ pub(crate) const IDS_MAX: usize = 10_000;
 /// | [`StoreAdmin::delete`](crate::expert::StoreAdmin::delete), [`StoreAdmin::kick`](crate::expert::StoreAdmin::kick) | the same, and `tube`, with several values; a delete of `ids` has no `limit` |
 /// | [`Admin::release`](crate::Admin::release), [`Admin::revoke`](crate::Admin::revoke) | `ids`, `state`, `tag`, `owner`, `limit` |
 /// | [`testing::expect`](crate::testing::expect) | those of [`Query::list`](crate::Query::list), `ids`, `key` |
-/// | [`Store::events`](crate::Store::events) | `tube`, `key`, `owner`, `tag`, `kinds`, each with several values |
+/// | [`Store::events`](crate::Store::events) | `tube`, `key`, `owner`, `tag`, `kinds`, each with several values; `details` |
 ///
 /// # Filters of events
 /// A condition that is set several times, with several values, is met by an event with any of them.
@@ -91,6 +91,7 @@ pub struct Filter {
     pub(crate) limit: Option<u64>,
     pub(crate) newest_first: bool,
     pub(crate) soonest_first: bool,
+    pub(crate) details: bool,
 }
 
 /// Tasks in this state.
@@ -270,6 +271,33 @@ impl Filter {
         self
     }
 
+    /// The events have [details](crate::Event::details): the priority, the tags, the last failure and the body of their
+    /// tasks. Default: they do not.
+    ///
+    /// Each of these events reads its task when it is delivered, so the calls that change such tasks take longer.
+    /// An event that waits in the subscription holds its body in memory. A callback of a tube gets no details.
+    ///
+    /// # Example: what fails, with its body
+    /// ```
+    /// use tubewell::{EventKind, Failure, Filter, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.tube("mails")?;
+    /// let failed = Filter::new().kinds([EventKind::Fail, EventKind::Bury]).details();
+    /// let events = store.events(failed, 100)?;
+    ///
+    /// mails.put("to: ann")?;
+    /// mails.try_take()?.unwrap().bury(Failure::new("smtp", "no such address"))?;
+    /// let details = events.try_recv().and_then(|event| event.details).unwrap();
+    /// assert_eq!(details.body.as_deref(), Some(&b"to: ann"[..]));
+    /// assert_eq!(details.failure.as_ref().unwrap().message, "no such address");
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn details(mut self) -> Filter {
+        self.details = true;
+        self
+    }
+
     /// The state of the wanted tasks, if all have the same one.
     pub(crate) fn wanted_state(&self) -> Option<TaskState> {
         let of_group = self.group.as_ref().map(|_| TaskState::Buried);
@@ -401,7 +429,7 @@ impl Filter {
     /// subscriptions. Returns the number of its combinations.
     pub(crate) fn check_events(&self) -> Result<usize> {
         let call = "a subscription to events";
-        self.check_used(call, &["tube", "key", "owner", "tag", "kinds"])?;
+        self.check_used(call, &["tube", "key", "owner", "tag", "kinds", "details"])?;
         let fields = [
             ("tubes", &self.tubes),
             ("keys", &self.keys),
@@ -449,6 +477,7 @@ impl Filter {
             ("limit", self.limit.is_some()),
             ("newest_first", self.newest_first),
             ("soonest_first", self.soonest_first),
+            ("details", self.details),
         ];
         let unused = |(name, is_set): &(&str, bool)| *is_set && !used.contains(name);
         match conditions.iter().find(|condition| unused(condition)) {

@@ -56,6 +56,7 @@ pub struct Restore {
     pub(crate) history: Vec<HistoryEntry>,
     pub(crate) steps: Vec<Step>,
     pub(crate) put_at: Option<SystemTime>,
+    pub(crate) ended_at: Option<SystemTime>,
 }
 
 /// The outcome of a task that is restored as done: its result, if it has one.
@@ -80,6 +81,7 @@ impl Restore {
             history: Vec::new(),
             steps: Vec::new(),
             put_at: None,
+            ended_at: None,
         }
     }
 
@@ -95,6 +97,15 @@ impl Restore {
     #[must_use]
     pub fn put_at(mut self, moment: SystemTime) -> Restore {
         self.put_at = Some(moment);
+        self
+    }
+
+    /// When it was buried or done: [`TaskInfo::ended_at`](crate::TaskInfo::ended_at). For a task that is neither, it
+    /// changes nothing. Default the moment of the last failure for a task of a failure group, and now otherwise, which a
+    /// later moment counts as, too.
+    #[must_use]
+    pub fn ended_at(mut self, moment: SystemTime) -> Restore {
+        self.ended_at = Some(moment);
         self
     }
 

@@ -3,10 +3,10 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use tubewell::driver::{FIFO, LIMFIFOTTL};
+use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
 use tubewell::{
-    Durability, Ending, Error, EventKind, Failure, Filter, Keep, Outcome, Put, TaskState,
-    TubeOptions,
+    Durability, Ending, Error, EventKind, Failure, Filter, Keep, Outcome, Put, Store, TaskState,
+    Tube, TubeOptions,
 };
 
 use super::executor::{block_on, poll_pending, with_timeout};
@@ -166,6 +166,56 @@ fn advanced_task_keeps_its_age_and_has_new_options() {
         assert_eq!(info.attempts_left, None);
         assert_eq!(std::iter::from_fn(|| take(&next)).collect::<Vec<_>>(), [old, young]);
     });
+}
+
+#[test]
+fn task_that_advances_unchanged_keeps_its_body_and_its_options() {
+    for_each_driver(ALL, |case| {
+        let next = other(&case.store, case.driver);
+        let is_timed = TIMED.contains(&case.driver);
+        let mut put = case.draft(&"large".repeat(1000)).tag("t").max_attempts(9);
+        if is_timed {
+            put = put.priority(3).ttl(secs(60)).ttr(secs(20)).max_runtime(secs(50));
+        }
+        let id = case.add(put);
+        let before = case.info(id);
+        case.advance(10_000);
+        let claim = case.tube.try_take().unwrap().unwrap();
+        let receipt = claim.end(Outcome::advance_unchanged(&next).and_put(&next, "y")).unwrap();
+        assert_eq!((receipt.id, receipt.state), (id, TaskState::Ready));
+        let mut after = next.query().task(id).unwrap().info;
+        assert_eq!(after.ttl_left, is_timed.then(|| secs(50)));
+        (after.tube, after.ttl_left) = (before.tube.clone(), before.ttl_left);
+        assert_eq!(after, before);
+        let claim = next.try_take().unwrap().unwrap();
+        assert_eq!((claim.id(), claim.body()), (id, "large".repeat(1000).as_bytes()));
+        assert_eq!(tasks(&next), counts([("ready", 1), ("taken", 1), ("total", 2)]));
+    });
+}
+
+#[test]
+fn task_that_advances_unchanged_gets_times_where_it_had_none_and_is_refused_where_there_are_none() {
+    for_each_driver(&[FIFOTTL], |case| times_where_there_are_none(&case.store, &case.tube));
+}
+
+fn times_where_there_are_none(store: &Store, tube: &Tube) {
+    let plain = store.create_tube("plain", TubeOptions::new().driver(FIFO)).unwrap();
+    let id = tube.put("x").unwrap().id;
+    tube.try_take().unwrap().unwrap().end(Outcome::advance_unchanged(&plain)).unwrap();
+    let options = TubeOptions::new().priority(7).ttl(secs(9)).ttr(secs(5));
+    let timed = store.create_tube("timed", options).unwrap();
+    plain.try_take().unwrap().unwrap().end(Outcome::advance_unchanged(&timed)).unwrap();
+    let has = timed.query().task(id).unwrap().info;
+    assert_eq!((has.priority, has.ttl_left, has.ttr), (7, Some(secs(9)), Some(secs(5))));
+
+    let claim = timed.try_take().unwrap().unwrap();
+    let refused = claim.end(Outcome::advance_unchanged(&plain)).unwrap_err();
+    assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+    assert_eq!(timed.query().task(id).unwrap().info.state, TaskState::Ready, "it is released");
+    let claim = timed.try_take().unwrap().unwrap();
+    store.drop_tube(plain.name()).unwrap();
+    let refused = claim.end(Outcome::advance_unchanged(&plain)).unwrap_err();
+    assert!(matches!(refused, Error::TubeDropped { .. }), "{refused}");
 }
 
 #[test]

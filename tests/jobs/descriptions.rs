@@ -105,6 +105,34 @@ fn moment_of_the_end_is_that_of_the_burial_or_of_the_ack() {
 }
 
 #[test]
+fn restored_task_has_ended_when_it_had_ended_in_the_other_store() {
+    let options = TubeOptions::new().keep_done(Keep::new()).keep_buried(Keep::new().count(9));
+    for_each_driver_with(ALL, options, |case| {
+        let begun = case.info(case.put("x")).put_at;
+        case.advance(60_000);
+        let restore = |data| Restore::new(case.draft(data)).put_at(begun).ended_at(begun + secs(7));
+        let never = begun + secs(3600);
+        let restored = [
+            restore("buried").buried(true),
+            restore("failed")
+                .buried(true)
+                .failure(LastFailure::new("g", "m", 1))
+                .group("g")
+                .takes(1),
+            restore("done").done(None),
+            restore("later").done(None).ended_at(never),
+            restore("ready"),
+        ];
+        let ended = case.tube.admin().restore_many(restored).unwrap().into_iter().map(|receipt| {
+            let at = case.info(receipt.id).ended_at;
+            at.map(|at| at.duration_since(begun).unwrap())
+        });
+        let (then, now) = (Some(secs(7)), Some(secs(60)));
+        assert_eq!(ended.collect::<Vec<_>>(), [then, then, then, now, None]);
+    });
+}
+
+#[test]
 fn overdue_claim_says_when_its_task_is_taken_back() {
     let options = TubeOptions::new().ttr(secs(60)).reclaim_delay(secs(10));
     for_each_driver_with(TIMED, options, |case| {

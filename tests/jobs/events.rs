@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tubewell::{Event, EventKind, Filter, TaskState, TubeOptions};
+use tubewell::{DEFAULT_PRIORITY, Event, EventKind, Failure, Filter, Keep, TaskState, TubeOptions};
 
 use super::support::*;
 use crate::stores;
@@ -46,6 +46,55 @@ fn removed_callbacks_and_subscriptions_receive_nothing() {
         assert_eq!((one.read(0), two.read(0)), (vec![], vec![]));
         assert_eq!(ids(&second), [2, 3, 4]);
     });
+}
+
+#[test]
+fn events_have_the_details_that_their_subscription_asks_for() {
+    for_each_driver(ALL, |case| {
+        let [plain, details] = [Filter::new(), Filter::new().details()]
+            .map(|filter| case.store.events(filter, 100).unwrap());
+        let large = "large".repeat(1000);
+        let id = case.add(case.draft(&large).tag("t"));
+        case.tube.try_take().unwrap().unwrap().bury(Failure::new("g", "why")).unwrap();
+        case.tube.kick(id).unwrap();
+        case.tube.delete(id).unwrap();
+        let seen: Vec<Event> = std::iter::from_fn(|| details.try_recv()).collect();
+        let kinds: Vec<EventKind> = seen.iter().map(|event| event.kind).collect();
+        assert_eq!(
+            kinds,
+            [EventKind::Put, EventKind::Take, EventKind::Bury, EventKind::Kick, EventKind::Delete]
+        );
+        for event in &seen {
+            let details = event.details.as_ref().unwrap();
+            assert_eq!(
+                (details.priority, &details.tags[..]),
+                (DEFAULT_PRIORITY, &["t".to_owned()][..])
+            );
+            let is_stored = event.kind != EventKind::Delete;
+            assert_eq!(details.body.as_deref(), is_stored.then_some(large.as_bytes()), "{event:?}");
+            let has_failed = matches!(event.kind, EventKind::Bury | EventKind::Kick);
+            let message = details.failure.as_ref().map(|failure| &*failure.message);
+            assert_eq!(message, has_failed.then_some("why"), "{event:?}");
+        }
+        let others: Vec<Event> = std::iter::from_fn(|| plain.try_recv()).collect();
+        assert!(others.len() == 5 && others.iter().all(|event| event.details.is_none()));
+    });
+}
+
+/// The body of a task that is done is that of a task which its tube keeps.
+#[test]
+fn event_of_a_done_task_has_its_body_if_its_tube_keeps_it() {
+    for keep in [None, Some(Keep::new())] {
+        let options = keep.into_iter().fold(TubeOptions::new(), TubeOptions::keep_done);
+        for_each_driver_with(ALL, options, |case| {
+            let filter = Filter::new().kinds([EventKind::Ack]).details();
+            let events = case.store.events(filter, 9).unwrap();
+            case.put("x");
+            case.tube.try_take().unwrap().unwrap().ack().unwrap();
+            let details = events.try_recv().unwrap().details.unwrap();
+            assert_eq!(details.body.as_deref(), keep.map(|_| &b"x"[..]));
+        });
+    }
 }
 
 /// T052

@@ -8,7 +8,7 @@ use super::support::*;
 use super::tags::{assert_invalid, put_tagged};
 
 /// One condition each, with its name.
-fn conditions() -> [(&'static str, Filter); 11] {
+fn conditions() -> [(&'static str, Filter); 12] {
     let filter = Filter::new;
     [
         ("tube", filter().tube("case")),
@@ -22,6 +22,7 @@ fn conditions() -> [(&'static str, Filter); 11] {
         ("limit", filter().limit(1)),
         ("newest_first", filter().newest_first()),
         ("soonest_first", filter().soonest_first()),
+        ("details", filter().details()),
     ]
 }
 
@@ -61,7 +62,7 @@ fn call_names_the_condition_that_it_does_not_use() {
         assert_uses(&changed, |filter| tube.admin().kick(filter));
         assert_uses(&changed, |filter| block_on(tube.to_async().admin().delete(of_group(filter))));
         assert_uses(&changed, |filter| block_on(tube.to_async().admin().kick(filter)));
-        let used = ["tube", "key", "owner", "tag", "kinds"];
+        let used = ["tube", "key", "owner", "tag", "kinds", "details"];
         assert_uses(&used, |filter| store.events(filter, 1).map(drop));
     });
 }

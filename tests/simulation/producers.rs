@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tubewell::{
-    Durability, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, TaskState, Tube, TubeOptions, UTUBE,
-    UTUBETTL,
+    DEFAULT_PRIORITY, Durability, FIFO, FIFOTTL, Filter, LIMFIFOTTL, Put, TaskState, Tube,
+    TubeOptions, UTUBE, UTUBETTL,
 };
 
 use crate::model::{
@@ -71,9 +71,9 @@ impl Simulator {
         let body = self.random_body(rng);
         let mut put = Put::new(body.text(seq));
         let mut stored = Stored { state: StoredState::Ready, expires_at: NEVER, ttr: NEVER, body };
-        let mut priority = 0;
+        let mut priority = DEFAULT_PRIORITY;
         if tube.timed {
-            priority = u32::try_from(rng.below(4)).unwrap();
+            priority = DEFAULT_PRIORITY - 1 + u32::try_from(rng.below(4)).unwrap();
             let ttl = Duration::from_micros(1 + rng.below(3_000_000));
             let ttr = Duration::from_micros(1 + rng.below(500_000));
             let delay = Duration::from_micros(1 + rng.below(600_000));

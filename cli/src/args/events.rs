@@ -62,6 +62,9 @@ pub struct Events {
     /// Only events of tasks that a worker with this name has. May be given several times
     #[arg(long = "owner", value_name = "NAME")]
     owners: Vec<String>,
+    /// Show the priority, the tags, the last failure and the body of the task
+    #[arg(long)]
+    details: bool,
     /// Go on after the first event, until a signal
     #[arg(long)]
     pub follow: bool,
@@ -80,6 +83,7 @@ impl Events {
         let filter = texts(&self.keys).into_iter().fold(filter, Filter::key);
         let filter = texts(&self.tags).into_iter().fold(filter, Filter::tag);
         let filter = texts(&self.owners).into_iter().fold(filter, Filter::owner);
+        let filter = if self.details { filter.details() } else { filter };
         if self.kind.is_empty() { filter } else { filter.kinds(self.kind.iter().copied()) }
     }
 }

@@ -47,6 +47,9 @@ pub struct Advance {
     pub to: String,
     /// Its body there; - is standard input. Default: the one that it has
     pub body: Option<OsString>,
+    /// It keeps its body, its priority, its sub-queue, its limits and what is left of its ttl
+    #[arg(long, conflicts_with_all = ["body", "PutOptions"])]
+    pub unchanged: bool,
     #[command(flatten)]
     pub options: PutOptions,
 }

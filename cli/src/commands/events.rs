@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tubewell::{Event, Store};
+use tubewell::expert::{EventDetails, LastFailure};
+use tubewell::{Event, Progress, Store, TaskState};
 
 use crate::args::Events;
 use crate::columns::pad;
@@ -11,6 +12,7 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
 use crate::output::{Output, Style, count, note};
 use crate::printable::on_one_line;
+use crate::record::{Body, FailureRecord};
 use crate::{connection, duration, moment, signals, store};
 
 /// How many events may wait for the output.
@@ -20,8 +22,57 @@ const EVENTS: usize = 10_000;
 #[derive(Debug, Serialize)]
 struct EventRecord<'a> {
     at: String,
+    tube: &'a str,
+    id: u64,
+    kind: &'a str,
+    state: TaskState,
+    key: Option<&'a str>,
+    owner: Option<&'a str>,
+    cause: Option<&'a str>,
+    progress: Option<&'a Progress>,
+    details: Option<DetailsRecord<'a>>,
+    missed: u64,
+    seq: u64,
+}
+
+impl<'a> EventRecord<'a> {
+    fn new(event: &'a Event) -> EventRecord<'a> {
+        EventRecord {
+            at: moment::show(moment::now()),
+            tube: &event.tube,
+            id: event.id,
+            kind: event.kind.as_str(),
+            state: event.state,
+            key: event.key.as_deref(),
+            owner: event.owner.as_deref(),
+            cause: event.cause.as_deref(),
+            progress: event.progress.as_ref(),
+            details: event.details.as_deref().map(DetailsRecord::new),
+            missed: event.missed,
+            seq: event.seq,
+        }
+    }
+}
+
+/// The task of an event.
+#[derive(Debug, Serialize)]
+struct DetailsRecord<'a> {
+    priority: u32,
+    tags: &'a [String],
+    failure: Option<FailureRecord<'a>>,
     #[serde(flatten)]
-    event: &'a Event,
+    body: Option<Body<'a>>,
+}
+
+impl<'a> DetailsRecord<'a> {
+    fn new(details: &'a EventDetails) -> DetailsRecord<'a> {
+        DetailsRecord {
+            priority: details.priority,
+            tags: &details.tags,
+            failure: details.failure.as_ref().map(FailureRecord::new),
+            body: details.body.as_deref().map(Body::new),
+        }
+    }
 }
 
 /// Prints the next event, or all that come.
@@ -91,7 +142,7 @@ fn print_all(follower: &mut Follower, args: &Events, output: &mut Output) -> Com
 
 fn print(event: &Event, is_first: bool, output: &mut Output) -> CommandResult {
     if output.json {
-        return output.object(&EventRecord { at: moment::show(moment::now()), event });
+        return output.object(&EventRecord::new(event));
     }
     if event.missed > 0 {
         note(&format!(
@@ -113,7 +164,22 @@ fn print(event: &Event, is_first: bool, output: &mut Output) -> CommandResult {
         event.state.as_str(),
         &on_one_line(event.owner.as_deref().unwrap_or("-")),
         &on_one_line(text),
-    ]))
+    ]))?;
+    event.details.as_deref().map_or(Ok(()), |details| print_details(details, output))
+}
+
+/// The task of an event, below its line.
+fn print_details(details: &EventDetails, output: &mut Output) -> CommandResult {
+    let tags = if details.tags.is_empty() { "" } else { "  tags " };
+    output.line(format!("  priority {}{tags}{}", details.priority, details.tags.join(", ")))?;
+    if let Some(failure) = &details.failure {
+        let LastFailure { group, message, attempt, .. } = failure;
+        output.line(format!("  {group} in attempt {attempt}: {message}"))?;
+    }
+    details.body.as_deref().map_or(Ok(()), |body| {
+        let shown = String::from_utf8_lossy(body);
+        shown.lines().try_for_each(|text| output.line(format!("  > {text}")))
+    })
 }
 
 /// A line of columns. The widths of those that are to come are not known.

@@ -51,8 +51,10 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let claim = session.resume_claim(&args.token);
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
     let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
+    let outcome =
+        if args.unchanged { Outcome::advance_unchanged(&to) } else { Outcome::advance(&to, task) };
     let id = claim.detach().info.id;
-    let advanced = from.claimed(id).and_then(|claim| claim.end(Outcome::advance(&to, task)));
+    let advanced = from.claimed(id).and_then(|claim| claim.end(outcome));
     let receipt = advanced.inspect_err(|_| park_again(&from, id))?;
     print(args, receipt, output).map_err(Failure::after_the_change)
 }

@@ -46,6 +46,7 @@ pub struct ExportedTask {
     history: Vec<HistoryEntry>,
     steps: Vec<Step>,
     put_at: Option<SystemTime>,
+    ended_at: Option<SystemTime>,
     put: Put<Vec<u8>>,
     /// The defaults of the tube where these are `None`.
     priority: Option<u32>,
@@ -162,6 +163,7 @@ impl ExportedTask {
             restore = restore.spawned_by(run);
         }
         restore = self.put_at.into_iter().fold(restore, Restore::put_at);
+        restore = self.ended_at.into_iter().fold(restore, Restore::ended_at);
         id.into_iter().fold(restore, Restore::id)
     }
 }
@@ -240,6 +242,7 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
         spawned_by: line.spawned_by.map(exported_run).transpose()?,
         steps: line.steps.into_iter().map(StepRecord::step).collect::<Result<_, _>>()?,
         put_at: line.put_at.map(|text| exported_moment("put_at", &text)).transpose()?,
+        ended_at: line.ended_at.map(|text| exported_moment("ended_at", &text)).transpose()?,
         put,
         priority: line.priority,
         ttl: line.ttl.map(|ttl| exported_time("ttl", ttl)).transpose()?,

@@ -129,9 +129,9 @@ fn peek_shows_one_task_and_changes_nothing() {
     assert_eq!(sandbox.ok("peek mail --body"), "one");
     let task = sandbox.tasks("peek mail 0");
     let expected = json!({
-        "put_at": task[0]["put_at"],
+        "put_at": task[0]["put_at"], "ended_at": null, "buried_by": null,
         "id": 0, "tube": "mail", "state": "ready", "owner": null, "priority": 100, "sub_queue": null, "key": null, "tags": [], "takes": 0,
-        "attempts": 0, "attempts_left": null, "open_parents": 0, "group": null, "failure": null,
+        "attempts": 0, "attempts_left": null, "max_attempts": null, "open_parents": 0, "group": null, "failure": null,
         "size": 3, "ttl_left": null, "ttr": null, "due_in": null, "not_before": null,
         "data": "one",
     });
@@ -453,7 +453,7 @@ fn stats_counts_by_state() {
     assert!(!sandbox.ok("stats mail").contains("MiB"));
     let expected = json!({
         "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "blocked": 0,
-        "buried": 1, "total": 4, "kept": 0, "recurring": 0,
+        "buried": 1, "total": 4, "kept": 0, "recurring": 0, "overdue": 0,
         "clock": { "untrusted": null, "set_back": null },
     });
     assert_eq!(sandbox.json("stats mail"), [expected]);

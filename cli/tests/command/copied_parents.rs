@@ -64,7 +64,7 @@ fn exported(sandbox: &Sandbox) -> Vec<Value> {
     lines(sandbox).into_iter().map(parsed).collect()
 }
 
-/// The objects with the places of tasks in place of their ids.
+/// The objects with the places of tasks in place of their ids, without the moments of their ends.
 fn with_places(mut objects: Vec<Value>) -> Vec<Value> {
     let places: HashMap<u64, usize> = objects
         .iter()
@@ -73,6 +73,7 @@ fn with_places(mut objects: Vec<Value>) -> Vec<Value> {
         .collect();
     let place = |id: &Value| json!(places[&id.as_u64().unwrap()]);
     for object in &mut objects {
+        object["ended_at"] = Value::Null;
         if !object["id"].is_null() {
             object["id"] = place(&object["id"]);
         }

@@ -428,7 +428,7 @@ fn import_into_a_new_store_refuses_an_id_twice() {
     assert!(done.err.contains("line 5: id 0 cannot be restored"), "{}", done.err);
     assert_eq!(other.ids("list mail"), [0, 1]);
     // Ids that a store does not know, and tasks without one, get the next ones.
-    let line = r#"{"tube":"mail","state":"ready","priority":0,"delay":0,"data":"x"}"#;
+    let line = r#"{"tube":"mail","state":"ready","priority":100,"delay":0,"data":"x"}"#;
     other.feed("import --all", line.as_bytes()).expect(0);
     assert_eq!(other.ids("list mail"), [0, 1, 2]);
 }

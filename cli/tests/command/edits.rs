@@ -14,12 +14,12 @@ fn update_changes_the_priority_of_tasks_in_any_state() {
     let sandbox = Sandbox::with(&["a", "b", "c", "d"]);
     sandbox.ok("claim mail 2");
     sandbox.ok("bury mail 3");
-    assert_eq!(sandbox.ok("update mail 0 --priority 7"), "updated task 0\n");
+    assert_eq!(sandbox.ok("update mail 0 --priority 107"), "updated task 0\n");
     assert_eq!(sandbox.ids("list mail --state ready"), [1, 0]);
-    let updated = sandbox.json("update mail 2 3 --priority 5");
+    let updated = sandbox.json("update mail 2 3 --priority 105");
     let state = |id, state| json!({"id": id, "tube": "mail", "state": state});
     assert_eq!(updated, [state(2, "taken"), state(3, "buried")]);
-    assert_eq!(sandbox.json("peek mail 2")[0]["priority"], 5);
+    assert_eq!(sandbox.json("peek mail 2")[0]["priority"], 105);
     sandbox.ok("release-all mail");
     assert_eq!(sandbox.ids("list mail --state ready"), [1, 2, 0]);
 }

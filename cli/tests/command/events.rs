@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tubewell::{FIFO, Put, ServeOptions, Store, TubeOptions};
 
 use crate::support::{Running, Sandbox, columns_of, finish, within_deadline};
@@ -51,6 +51,22 @@ fn events_are_selected_by_tube_kind_key_and_tag() {
     }
     let expired = sandbox.json("events news --kind delete");
     assert_eq!((&expired[0]["kind"], &expired[0]["cause"]), (&"delete".into(), &"expired".into()));
+}
+
+#[test]
+fn events_show_their_tasks_with_details() {
+    let sandbox = due_soon();
+    let event = sandbox.json("events mail --kind delay").remove(0);
+    assert_eq!(event["details"], Value::Null);
+    let event = sandbox.json("events mail --kind delay --details").remove(0);
+    let details = &event["details"];
+    assert_eq!((&details["priority"], &details["failure"]), (&100.into(), &Value::Null));
+    assert_eq!(details["tags"], json!(["red"]));
+    let body = details["data"].as_str().unwrap().to_owned();
+    let text = sandbox.ok("events mail --kind delay --details");
+    assert!(text.contains("\n  priority 100  tags red\n  > "), "{body} {text}");
+    let expired = sandbox.json("events news --kind delete --details").remove(0);
+    assert_eq!(expired["details"].get("data"), None, "{expired}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn list_with_bodies_prints_whole_bodies() {
     let sandbox = Sandbox::with(&["first"]);
     sandbox.feed("put mail -", format!("{long}\nsecond line\n").as_bytes()).expect(0);
     sandbox.feed("put mail -", b"\xff\0 bytes").expect(0);
-    sandbox.ok("put mail last --priority 7");
+    sandbox.ok("put mail last --priority 107");
     // The ages go on.
     let without_ages = |shown: &[u8]| -> Vec<u8> {
         let is_age = |line: &&[u8]| line.starts_with(b"put       ") && line.ends_with(b" ago\n");
@@ -50,10 +50,10 @@ fn list_with_bodies_prints_whole_bodies() {
         [head.as_bytes(), body].concat()
     };
     let expected = [
-        block(0, 0, "5 B", b"first\n"),
-        block(1, 0, "513 B", format!("{long}\nsecond line\n").as_bytes()),
-        block(2, 0, "8 B", b"\\xff\\u{0} bytes\n"),
-        block(3, 7, "4 B", b"last\n"),
+        block(0, 100, "5 B", b"first\n"),
+        block(1, 100, "513 B", format!("{long}\nsecond line\n").as_bytes()),
+        block(2, 100, "8 B", b"\\xff\\u{0} bytes\n"),
+        block(3, 107, "4 B", b"last\n"),
     ];
     assert_eq!(shown, expected.join(&b'\n'), "{}", String::from_utf8_lossy(&shown));
     let page = sandbox.run("list mail --bodies --skip 1 --limit 1").expect(0);

@@ -50,7 +50,7 @@ fn refused_move_changes_nothing() {
     let sandbox = two_tubes();
     sandbox.ok("create plain --driver fifo");
     sandbox.ok("create small --driver limfifottl --capacity 1");
-    sandbox.ok("put mail --priority 3 urgent");
+    sandbox.ok("put mail --priority 103 later");
     sandbox.fails("move mail nowhere 0", 4);
     sandbox.fails("move mail mail 0", 2);
     sandbox.fails("move mail next", 2);
@@ -59,7 +59,7 @@ fn refused_move_changes_nothing() {
     let message = sandbox.fails("move mail small --all", 6);
     assert!(message.contains("full"), "{message}");
     assert_eq!(tasks(&sandbox, "small"), ["0readya"]);
-    assert_eq!(tasks(&sandbox, "mail"), ["1readyb", "2readyc", "3readyurgent"]);
+    assert_eq!(tasks(&sandbox, "mail"), ["1readyb", "2readyc", "3readylater"]);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn claimed_task_advances_with_its_body_or_another_one() {
     let [first, second, third] = ["mail"; 3].map(|tube| sandbox.claim(tube));
     assert_eq!(sandbox.ok(&format!("advance {first} next")), "advanced: task 0 of mail to next\n");
     assert_eq!(
-        sandbox.json(&format!("advance {second} next other --priority 1")),
+        sandbox.json(&format!("advance {second} next other --priority 101")),
         [json!({"id": 1, "tube": "next", "state": "ready"})]
     );
     assert_eq!(
@@ -78,6 +78,22 @@ fn claimed_task_advances_with_its_body_or_another_one() {
     assert_eq!(tasks(&sandbox, "next"), ["0readya", "1readyother", "2delayedc"]);
     sandbox.fails(&format!("advance {first} next"), 3);
     assert!(sandbox.ok("verify").contains("sound"));
+}
+
+#[test]
+fn claimed_task_advances_unchanged() {
+    let sandbox = two_tubes();
+    sandbox.ok("put mail --priority 3 --max-attempts 4 --ttl 1h urgent");
+    let token = sandbox.claim("mail");
+    let message = sandbox.fails(&format!("advance {token} next --unchanged --priority 4"), 2);
+    assert!(message.contains("--unchanged"), "{message}");
+    sandbox.fails(&format!("advance {token} next other --unchanged"), 2);
+    let advanced = sandbox.ok(&format!("advance {token} next --unchanged"));
+    assert_eq!(advanced, "advanced: task 3 of mail to next\n");
+    let task = sandbox.json("peek next 3").remove(0);
+    assert_eq!((&task["data"], &task["priority"]), (&json!("urgent"), &json!(3)));
+    assert_eq!(task["max_attempts"], 4);
+    assert!((3000.0..=3600.0).contains(&task["ttl_left"].as_f64().unwrap()), "{task}");
 }
 
 #[test]

@@ -14,6 +14,12 @@ pub(crate) enum TaskEnd {
     },
     /// The task goes on in another tube.
     Advance(Box<PutInto>),
+    /// As `Advance`, with the body and the options that the task has.
+    AdvanceUnchanged {
+        tube: TubeNo,
+        /// For errors.
+        name: Arc<str>,
+    },
     Release {
         delay: u64,
     },
@@ -58,7 +64,7 @@ impl TaskEnd {
     pub(crate) fn kind(&self) -> EventKind {
         match self {
             TaskEnd::Ack { .. } => EventKind::Ack,
-            TaskEnd::Advance(_) => EventKind::Advance,
+            TaskEnd::Advance(_) | TaskEnd::AdvanceUnchanged { .. } => EventKind::Advance,
             TaskEnd::Release { .. } => EventKind::Release,
             TaskEnd::Snooze { .. } => EventKind::Snooze,
             TaskEnd::Fail { .. } => EventKind::Fail,
@@ -87,6 +93,7 @@ impl TaskEnd {
             TaskEnd::Advance(into) => into.request.check(max_body),
             TaskEnd::Fail { failure, .. } | TaskEnd::Bury(Some(failure)) => failure.check(),
             TaskEnd::Ack { result: None }
+            | TaskEnd::AdvanceUnchanged { .. }
             | TaskEnd::Release { .. }
             | TaskEnd::Snooze { .. }
             | TaskEnd::Bury(None) => Ok(()),
@@ -131,7 +138,7 @@ impl EndRequest {
         &self.puts
     }
 
-    /// Where the task goes on.
+    /// Where the task goes on. Of an `AdvanceUnchanged` the put is made when it is carried out.
     pub(in crate::core) fn next(&self) -> Option<&PutInto> {
         match &self.end {
             TaskEnd::Advance(into) => Some(into),

@@ -156,6 +156,8 @@ pub(crate) struct History {
     pub(in crate::core) steps: Vec<Step>,
     /// When it was put, in microseconds of the wall clock.
     pub(in crate::core) put_at: Option<u64>,
+    /// Microseconds of the wall clock, as `put_at`.
+    pub(in crate::core) ended_at: Option<u64>,
 }
 
 impl PutRequest {
@@ -455,12 +457,15 @@ impl History {
             entries: std::mem::take(&mut task.history),
             steps: std::mem::take(&mut task.steps),
             put_at: task.put_at.map(micros_of),
+            ended_at: task.ended_at.map(micros_of),
         }
     }
 
     fn is_empty(&self) -> bool {
-        let has_ended =
-            self.buried_with.is_some() || self.failure.is_some() || self.result.is_some();
+        let has_ended = self.buried_with.is_some()
+            || self.failure.is_some()
+            || self.result.is_some()
+            || self.ended_at.is_some();
         let is_new = self.entries.is_empty() && self.steps.is_empty() && self.spawned_by.is_none();
         self.forgiven == 0 && !has_ended && is_new && self.put_at.is_none()
     }

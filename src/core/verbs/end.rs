@@ -4,8 +4,9 @@
 //! All of it is made, or nothing.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use tubewell_drivers::{Header, Shelf};
+use tubewell_drivers::{Header, NEVER, Shelf};
 
 use super::keys::{KeyLookUp, key_of};
 use super::put_keyed::{Step, replaced_tubes};
@@ -75,7 +76,10 @@ impl TaskEnd {
     /// As the end of a claim whose task goes back; `None` for an ack, an advance and a bury.
     pub(super) fn as_end(&self) -> Option<End<'_>> {
         match self {
-            TaskEnd::Ack { .. } | TaskEnd::Advance(_) | TaskEnd::Bury(_) => None,
+            TaskEnd::Ack { .. }
+            | TaskEnd::Advance(_)
+            | TaskEnd::AdvanceUnchanged { .. }
+            | TaskEnd::Bury(_) => None,
             TaskEnd::Release { delay } => Some(End::Release { delay: *delay }),
             TaskEnd::Snooze { delay } => Some(End::Snooze { delay: *delay }),
             TaskEnd::Fail { delay, failure } => Some(End::Fail { delay: *delay, failure }),
@@ -125,6 +129,10 @@ impl Core {
 
     /// Ends a claim as its holder asks, and puts the tasks that follow.
     fn end_task(&mut self, key: ClaimKey, request: &EndRequest) -> Result<Decided<Receipt>> {
+        if let TaskEnd::AdvanceUnchanged { tube, name } = &request.end {
+            let end = TaskEnd::Advance(Box::new(self.put_unchanged(key, *tube, name)?));
+            return self.end_and_put(key, &EndRequest { end, puts: request.puts.clone() });
+        }
         if request.targets().next().is_some() {
             return self.end_and_put(key, request);
         }
@@ -136,6 +144,36 @@ impl Core {
             return self.bury(key.tube, key.id, failure.as_ref());
         }
         self.ack(key, request.result())
+    }
+
+    /// The put with which a task goes on in the tube `to` with the body and the options that it has. A
+    /// task of a tube without times gets those of the other tube.
+    fn put_unchanged(&mut self, key: ClaimKey, to: TubeNo, name: &Arc<str>) -> Result<PutInto> {
+        let id = key.id;
+        self.check_claim(key)?;
+        let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
+        let header = claim.header.clone();
+        let found = self.find(key.tube, id)?;
+        let contents = self.edit(key.tube, |ledger| ledger.contents(id, &found))?;
+        let had_times = self.tubes.get(key.tube).is_some_and(|tube| tube.definition.timed);
+        let tube = self.tube(to, name)?;
+        let mut request = PutRequest::of_body(contents.body);
+        request.sub = Some(header.sub.to_string()).filter(|sub| !sub.is_empty());
+        let more = header.more.as_deref();
+        request.max_attempts = more.and_then(|more| more.max_attempts);
+        request.max_runtime = more.and_then(|more| more.max_runtime);
+        if had_times {
+            // A tube without times refuses those that a task has, and a priority that is not its own.
+            let (is_timed, own) = (tube.definition.timed, tube.definition.policies.priority);
+            let ttl = match header.expires_at {
+                NEVER => NEVER,
+                expires_at => expires_at.saturating_sub(self.now.timeline),
+            };
+            request.priority = Some(header.priority).filter(|it| is_timed || *it != own);
+            request.ttl = Some(ttl).filter(|it| is_timed || *it != NEVER);
+            request.ttr = Some(header.ttr).filter(|it| is_timed || *it != NEVER);
+        }
+        Ok(PutInto { tube: to, name: Arc::clone(name), request })
     }
 
     /// Ends a task for its holder, gives it back or lets it go on in another tube, and puts tasks.

@@ -43,7 +43,12 @@ impl Decide for Peek {
 
 impl Core {
     /// The body of a task, which shares its row.
-    pub(super) fn read_body(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<Bytes> {
+    pub(in crate::core) fn read_body(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        found: &Found,
+    ) -> Result<Bytes> {
         let row = self.edit(number, |ledger| ledger.row_with_body(id, found))?;
         Ok(Bytes::tail(row, found.record.header.size))
     }

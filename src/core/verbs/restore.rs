@@ -44,11 +44,11 @@ impl Core {
             return Ok(header);
         }
         let buried_with = history.and_then(|history| history.buried_with.clone());
-        // It was buried when its last failure was recorded. Otherwise its retention begins anew.
+        // Without a moment, it was buried when its last failure was recorded, or its retention begins anew.
         let failure = history.and_then(|history| history.failure.as_ref());
         let ago = failure.filter(|_| buried_with.is_some()).map_or(0, |f| micros_ceil(f.ago));
         let rules = self.rules(number)?;
-        let now = rules.now.saturating_sub(ago);
+        let now = self.ended_at(request).unwrap_or(rules.now.saturating_sub(ago));
         Ok(Rules { now, ..rules }.bury(header, buried_with, FailureKind::Call).header)
     }
 
@@ -79,9 +79,16 @@ impl Core {
         steps.map(row).collect()
     }
 
+    /// When a task that is restored has ended, if that is known.
+    fn ended_at(&self, request: &PutRequest) -> Option<u64> {
+        let moment = request.history.as_ref()?.ended_at?;
+        Some(self.clocks().time_of(moment))
+    }
+
     /// The header of a task that is restored as done. Refuses it if its tube keeps nothing.
     fn done_header(&self, number: TubeNo, request: &PutRequest, header: &Header) -> Result<Header> {
-        let rules = self.rules(number)?;
+        let (rules, ended) = (self.rules(number)?, self.ended_at(request));
+        let rules = Rules { now: ended.unwrap_or(rules.now), ..rules };
         let has_result = request.history.as_ref().is_some_and(|history| history.result.is_some());
         let Some(mut kept) = rules.done(header, has_result) else {
             let name = self.tubes.get(number).map_or("", |tube| &tube.definition.name);
@@ -93,10 +100,10 @@ impl Core {
         // Its ttl has ended with it.
         kept.expires_at = NEVER;
         if let Some(ttl) = request.ttl {
-            let until = rules.now.saturating_add(ttl);
+            let until = self.now.timeline.saturating_add(ttl);
             let age = rules.policies.keep_done.and_then(|keep| keep.age).map_or(0, micros_ceil);
             kept.edit_more(|more| {
-                more.ended = Some(rules.now.min(until.saturating_sub(age)));
+                more.ended = ended.or(Some(rules.now.min(until.saturating_sub(age))));
                 more.until = (until != NEVER).then_some(until);
             });
         }

@@ -130,7 +130,7 @@ impl Core {
         if let Some(end) = end.as_end() {
             self.check_delay(key.tube, end)?;
         }
-        if let TaskEnd::Advance(_) = end {
+        if end.kind() == EventKind::Advance {
             return Err(Error::invalid(
                 "a task cannot advance in a transaction: end it there, and put the next task with \
                  `Outcome::and_put`",

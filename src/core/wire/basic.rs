@@ -182,6 +182,16 @@ impl<T: Wire> Wire for Box<T> {
     }
 }
 
+impl<T: Wire> Wire for Arc<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        (**self).put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Arc<T>, Malformed> {
+        T::get(input).map(Arc::new)
+    }
+}
+
 impl Wire for String {
     const BEHIND: usize = ALLOCATION;
 

@@ -5,15 +5,17 @@ use std::time::Duration;
 use super::basic::Wire;
 use super::input::{Input, Malformed};
 use super::macros::{wire_enum, wire_struct};
-use crate::events::Delivered;
+use crate::events::{Delivered, EventDetails};
 use crate::values::counters::{ClockReport, Counters};
 use crate::values::kinds::KindSet;
 use crate::{Event, Filter};
 
-wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, missed, seq } }
+wire_struct! { Event { tube, id, kind, state, key, owner, cause, progress, details, missed, seq } }
+wire_struct! { EventDetails { priority, tags, failure, body } }
 wire_struct! { Delivered { seq, missed } }
 wire_struct! { Filter {
     tubes, keys, owners, tags, kinds, ids, state, group, sub_queue, limit, newest_first, soonest_first,
+    details,
 }}
 
 /// A bit for each kind, in the order of their numbers.

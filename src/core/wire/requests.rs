@@ -19,7 +19,7 @@ wire_struct! { PutRequest {
     restored_as, history, idempotency_key, unique_for,
 } at most PUT_MANY_TASKS }
 wire_struct! { History {
-    forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at,
+    forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at, ended_at,
 }}
 wire_struct! { After { parents, keys, on_parent } }
 wire_enum! { OnKey { 0 => Reject, 1 => Keep, 2 => Replace } }
@@ -34,6 +34,7 @@ wire_enum! { TaskEnd {
     3 => Snooze { delay },
     4 => Fail { delay, failure },
     5 => Bury(failure),
+    6 => AdvanceUnchanged { tube, name },
 } }
 wire_struct! { PutInto { tube, name, request } at most PUT_MANY_TASKS }
 wire_struct! { UpdateRequest { priority, delay, not_before, body, tags } }

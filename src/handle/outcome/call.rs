@@ -25,6 +25,10 @@ impl Outcome {
             End::Done => TaskEnd::Ack { result: None },
             End::Result(result) => TaskEnd::Ack { result: Some(result?) },
             End::Advance(tube, put) => TaskEnd::Advance(Box::new(tube.put_into(handle, *put)?)),
+            End::AdvanceUnchanged(to) => {
+                to.check_store(handle)?;
+                TaskEnd::AdvanceUnchanged { tube: to.number(), name: to.shared_name() }
+            }
             End::Release(delay) => TaskEnd::Release { delay: micros_ceil(delay) },
             End::Snooze(delay) => TaskEnd::Snooze { delay: micros_ceil(delay) },
             End::Fail(delay, failure) => TaskEnd::Fail { delay: delay.map(micros_ceil), failure },

@@ -13,20 +13,20 @@ fn assert_shows(desk: &Desk, columns: u16, lines: u16, expected: &str) {
 #[test]
 fn overview_lists_tubes_running_tasks_failure_groups_and_schedules() {
     let (desk, _worker) = busy();
-    assert_shows(&desk, 105, 20, "\
+    assert_shows(&desk, 114, 20, "\
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
-  tubes ──────────────────────────────────────────────────────────────────────────────────────────────────
- TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  WAITING  KEPT
->mail      1  0ms      2        1       1       0              0       0      0        0        0     0
- news      0           0        0       0       0      1m      0       0      0        0        0     0
-  running tasks ──────────────────────────────────────────────────────────────────────────────────────────
+  tubes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+ TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  OVERDUE  WAITING  KEPT
+>mail      1  0ms      2        1       1       0              0       0      0        0        0        0     0
+ news      0           0        0       0       0      1m      0       0      0        0        0        0     0
+  running tasks ───────────────────────────────────────────────────────────────────────────────────────────────────
  TUBE  ID  OWNER     FOR  EXPIRES  PROGRESS
  mail   0  worker-3  0ms           3 of 10
  mail   1  worker-3  0ms           3 of 10
-  failure groups ─────────────────────────────────────────────────────────────────────────────────────────
+  failure groups ──────────────────────────────────────────────────────────────────────────────────────────────────
  TUBE  BURIED  GROUP
  mail       1  dns
-  schedules ──────────────────────────────────────────────────────────────────────────────────────────────
+  schedules ───────────────────────────────────────────────────────────────────────────────────────────────────────
  TUBE  KEY     NEXT IN  RUNS  WHEN      STOPPED
  news  hourly      10m     0  every 1h
 
@@ -39,10 +39,10 @@ fn overview_lists_tubes_running_tasks_failure_groups_and_schedules() {
 #[test]
 fn overview_of_an_empty_store_says_so() {
     let (clock, store) = store();
-    assert_shows(&Desk::at(clock, store), 105, 6, "\
+    assert_shows(&Desk::at(clock, store), 114, 6, "\
  jobs.tubewell  0 tubes: 0 ready, 0 taken, 0 buried
-  no tubes: `tubewell create` creates one ────────────────────────────────────────────────────────────────
- TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  WAITING  KEPT
+  no tubes: `tubewell create` creates one ─────────────────────────────────────────────────────────────────────────
+ TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  OVERDUE  WAITING  KEPT
 
 
  Enter open  Tab next list  k kick  p pause  / filter  ? help  q quit");
@@ -92,7 +92,7 @@ fn task_shows_its_fields_its_last_failure_its_history_and_its_body() {
     assert_shows(
         &desk,
         90,
-        24,
+        26,
         "\
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   task 2 of mail ──────────────────────────────────────────────────────────────────────────
@@ -101,6 +101,8 @@ fn task_shows_its_fields_its_last_failure_its_history_and_its_body() {
  put       2026-01-01T00:00:00Z, 0ms ago
  priority  100
  taken     1 time
+ buried    2026-01-01T00:00:00Z, 0ms ago
+ buried by a call
  group     dns
  failure   dns in attempt 1, 0ms ago, by worker-3
  message   ?
@@ -168,7 +170,7 @@ fn help_lists_the_keys_until_the_next_key() {
         "\
  jobs.tubewell  2 tubes: 1 ready, 2 taken, 1 buried
   tubes ───────────────────────────────────────────────────────────────────────────────────
- TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  W
+ TUBE  READY  AGE  TAKEN  DELAYED  BURIED  FAIL/S  PAUSED  PUT/S  TAKE/S  ACK/S  BLOCKED  O
 >mail ┌ keys ────────────────────────────────────────────────────────────────────────┐ 0
  news │ Up, Down          select the row before, or the next one                     │ 0
   runn│ PageUp, PageDown  move by a page                                             │─────

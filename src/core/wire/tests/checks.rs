@@ -166,6 +166,7 @@ fn history() -> History {
         entries: Vec::new(),
         steps: Vec::new(),
         put_at: None,
+        ended_at: None,
     }
 }
 

@@ -56,6 +56,12 @@ impl Sample for String {
     }
 }
 
+impl<T: Sample> Sample for Arc<T> {
+    fn sample(random: &mut Random) -> Arc<T> {
+        Arc::new(T::sample(random))
+    }
+}
+
 impl Sample for Box<str> {
     fn sample(random: &mut Random) -> Box<str> {
         String::sample(random).into()
