@@ -289,6 +289,7 @@ mod tests {
             owner: owner.map(Into::into),
             cause: None,
             progress: None,
+            details: None,
             missed: 0,
             seq: 0,
         }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tubewell::expert::{
-    CallCounts, ClockReport, Date, Day, FailureGroup, FailureKind, HistoryEntry, LastFailure,
-    ParentCounts, PausedSubQueue, Recurrence, SpawnedBy, Step, StepKind, Summary, TagCount,
+    CallCounts, ClockReport, Date, Day, EventDetails, FailureGroup, FailureKind, HistoryEntry,
+    LastFailure, ParentCounts, PausedSubQueue, Recurrence, SpawnedBy, Step, StepKind, Summary,
+    TagCount,
 };
 use tubewell::{
     Backoff, Claim, Counting, Cursor, Durability, Ending, Error, Event, EventKind, Keep, Limit,
@@ -74,7 +75,8 @@ fields! {
     }
     Step { name, kind, value }
     HistoryEntry { number, at, what, state, owner, text, tube }
-    Event { tube, id, kind, state, key, owner, cause, progress, missed, seq }
+    Event { tube, id, kind, state, key, owner, cause, progress, details, missed, seq }
+    EventDetails { priority, tags, failure, body }
     Statistics { tasks, calls }
     TaskCounts { ready, taken, delayed, blocked, buried, total, done, kept, recurring, overdue }
     CallCounts {
@@ -150,6 +152,12 @@ impl Shown for Vec<u8> {
 impl Shown for Arc<str> {
     fn shown(&self) -> String {
         (**self).shown()
+    }
+}
+
+impl Shown for Arc<EventDetails> {
+    fn shown(&self) -> String {
+        EventDetails::shown(self)
     }
 }
 

@@ -53,6 +53,11 @@ impl Script<'_> {
             "delete",
             small.admin().delete(Filter::new().ids([self.store.admin().next_id().unwrap() - 1])),
         );
+        let events = self.store.events(Filter::new().tube("small").details(), 100).unwrap();
+        put(&small, Put::new("seen with its body").tag("seen"));
+        self.note("event", events.recv());
+        drop(events);
+        small.admin().delete(Filter::new().tag("seen")).unwrap();
     }
 
     pub fn parents(&self) {
