@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::expert::{Day, PausedSubQueue, SpawnedBy};
+use tubewell::worker::{Job, Worker};
 use tubewell::{
     Backoff, ClaimToken, Counting, Cursor, Durability, Event, EventKind, FIFOTTL, Filter, Keep,
     LIMFIFOTTL, Limit, ManualClock, Owner, OwnerInfo, Page, Put, Rate, Schedule, ScheduleInfo,
@@ -73,7 +74,7 @@ fn tasks_and_pages_are_json_objects() {
         + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0},"ended_at":null}"#;
     let task = tube.query().task(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
-    assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105]}}"#));
+    assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105],"result":null}}"#));
 
     tube.put(Put::new("next").priority(0)).unwrap();
     let page = tube.query().list(TaskState::Ready, None, 1).unwrap();
@@ -276,7 +277,7 @@ fn events_are_json_objects() {
     tube.put("x").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","key":null,"owner":null,"#
         .to_owned()
-        + r#""cause":null,"progress":null,"missed":0,"seq":1}"#;
+        + r#""cause":null,"progress":null,"details":null,"missed":0,"seq":1}"#;
     let event = events.recv().unwrap();
     assert_json(&event, &text);
     let earlier = r#"{"tube":"jobs","id":0,"kind":"put","state":"ready","seq":1}"#;
@@ -287,8 +288,26 @@ fn events_are_json_objects() {
     claim.progress_text("sound").unwrap();
     let text = r#"{"tube":"jobs","id":0,"kind":"progress","state":"taken","key":null,"#.to_owned()
         + r#""owner":"worker-3","cause":null,"progress":{"done":0,"total":0,"text":"sound"},"#
-        + r#""missed":0,"seq":3}"#;
+        + r#""details":null,"missed":0,"seq":3}"#;
     assert_json(&events.into_iter().nth(1).unwrap(), &text);
+
+    let events = store.events(Filter::new().details(), 10).unwrap();
+    tube.put(Put::new("hi").priority(7).tag("t")).unwrap();
+    let text = r#"{"priority":7,"tags":["t"],"failure":null,"body":[104,105]}"#;
+    assert_json(&*events.recv().unwrap().details.unwrap(), text);
+    let delivered = events.delivered().unwrap();
+    assert_json(&delivered, r#"{"seq":4,"missed":0}"#);
+}
+
+#[test]
+fn tallies_are_json_objects() {
+    let (store, _clock) = store();
+    let tube = store.tube("jobs").unwrap();
+    tube.put("x").unwrap();
+    let tally = Worker::new(&store).on(&tube, |_: &Job| ()).run_until_idle().unwrap();
+    let text = to_string(&tally).unwrap();
+    assert!(text.starts_with(r#"{"done":1,"advanced":0,"#), "{text}");
+    assert_json(&tally, &text);
 }
 
 #[test]

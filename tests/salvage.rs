@@ -29,8 +29,8 @@ fn salvage(path: &Path, clock: &ManualClock) -> tubewell::Result<Found> {
     StoreOptions::default().clock(clock).salvage(path, |what| {
         match what {
             Salvaged::Tube(tube) => found.tubes.push(tube.info.name),
-            Salvaged::Task { tube, task, result, history, steps, .. } => {
-                found.results.extend(result.map(|result| (task.info.id, result)));
+            Salvaged::Task { tube, task, history, steps, .. } => {
+                found.results.extend(task.result.clone().map(|result| (task.info.id, result)));
                 found.histories.insert(task.info.id, history);
                 found.steps.insert(task.info.id, steps);
                 let earlier = found.tasks.insert(task.info.id, (tube, task));
@@ -301,8 +301,8 @@ fn tube_without_definition_keeps_what_is_done_if_it_has_done_tasks() {
         let each = |what| {
             match what {
                 Salvaged::Tube(tube) => tubes.push(tube.info),
-                Salvaged::Task { task, result, .. } if task.info.state == TaskState::Done => {
-                    restored.push(Restore::new(task.body).id(task.info.id).done(result));
+                Salvaged::Task { task, .. } if task.info.state == TaskState::Done => {
+                    restored.push(Restore::new(task.body).id(task.info.id).done(task.result));
                 }
                 Salvaged::Task { task, .. } => restored.push(Restore::new(task.body)),
                 _ => {}

@@ -142,12 +142,12 @@ impl Export<'_> {
                 self.tubes += 1;
                 self.write(&tube_line(tube))
             }
-            Salvaged::Task { tube, task, result, parents, on_parent, history, steps } => {
+            Salvaged::Task { tube, task, parents, on_parent, history, steps } => {
                 self.tasks += 1;
                 if self.tasks.is_multiple_of(1024) {
                     self.progress.set_message(count(self.tasks, "task"));
                 }
-                let line = task_line(tube, task, result.as_deref(), self.began);
+                let line = task_line(tube, task, self.began);
                 let rule = Some(*on_parent).filter(|rule| *rule != OnParent::Wait);
                 let known = u32::try_from(parents.len()).unwrap_or(u32::MAX);
                 self.write(&TaskLine {
@@ -209,15 +209,11 @@ fn tube_line(tube: &SalvagedTube) -> TubeLine<'_> {
 }
 
 /// The line of a task, without its parents, its history and its steps.
-fn task_line<'a>(
-    tube: &'a str,
-    task: &'a Task,
-    result: Option<&'a [u8]>,
-    began: SystemTime,
-) -> TaskLine<'a> {
+fn task_line<'a>(tube: &'a str, task: &'a Task, began: SystemTime) -> TaskLine<'a> {
     let info = &task.info;
     let due_in = info.due_in.unwrap_or_default();
     let delay = if waits_for_moment(info, began) { Duration::ZERO } else { due_in };
+    let result = task.result.as_deref();
     let (result, result_base64) = result.map(text_and_base64).unwrap_or_default();
     let (data, data_base64) = text_and_base64(&task.body);
     TaskLine {

@@ -65,6 +65,9 @@ pub struct TaskRecord<'a> {
     pub parents: Option<ParentsRecord>,
     #[serde(flatten)]
     pub body: Body<'a>,
+    /// Of a task that is done with a result.
+    #[serde(flatten)]
+    pub result: Option<ResultBytes<'a>>,
 }
 
 impl<'a> TaskRecord<'a> {
@@ -107,6 +110,7 @@ impl<'a> TaskRecord<'a> {
             steps: count_steps(tube, info)?,
             parents: count_parents(tube, info)?.map(ParentsRecord::new),
             body: Body::new(&task.body),
+            result: task.result.as_deref().map(|result| ResultBytes::new(Some(result))),
         })
     }
 }

@@ -79,7 +79,11 @@ pub fn print(tube: &Tube, task: &Task, now: SystemTime, output: &mut Output) -> 
     fields.extend(owner.map(|owner| ("owner", held_by(&owner, Duration::ZERO))));
     print_fields(&fields, output)?;
     output.line("")?;
-    output.lines(&task.body)
+    output.lines(&task.body)?;
+    let Some(result) = &task.result else { return Ok(()) };
+    output.line("")?;
+    output.line("result")?;
+    output.lines(result)
 }
 
 /// The fields of a task that has finished so many steps and waits for these tasks, with their names.

@@ -8,6 +8,7 @@ use crate::base::sync::Mutex;
 /// How many events of a subscription the store has delivered to it, whether they were received or
 /// not; from [`Events::delivered`](crate::Events::delivered).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Delivered {
     /// The [number](crate::Event::seq) of the last event that was delivered; 0 if there was none.

@@ -44,8 +44,6 @@ pub enum Salvaged {
         tube: String,
         /// The task. `due_in` of a blocked one is what is left of its delay.
         task: Task,
-        /// The result of a task that is done, if it has one.
-        result: Option<Vec<u8>>,
         /// The tasks that it waits for, in the order of their ids: those of a blocked task, and those
         /// that a buried one will wait for when it is kicked. They may be in any tube, before or
         /// after this task. If their number is below `open_parents` of the task, the others are

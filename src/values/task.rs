@@ -10,7 +10,7 @@ use tubewell_drivers::{Position, Shelf};
 use crate::values::body::Coder;
 use crate::values::ending::{FailureKind, LastFailure};
 use crate::values::spawned_by::SpawnedBy;
-use crate::{Bytes, Error, Result, TaskState};
+use crate::{Bytes, Ending, Error, Result, TaskState};
 
 /// The answer of an operation that changed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -230,23 +230,56 @@ pub struct Task<T: 'static = Bytes> {
     /// The body. With the feature `serde`, it is a sequence of numbers.
     #[cfg_attr(feature = "serde", serde(serialize_with = "as_numbers"))]
     pub body: Bytes,
+    /// The result with which it was acked, if it is done and its tube [keeps](crate::TubeOptions::keep_done) it. Left out if it
+    /// and the body together have more than 64 MiB; [`Tube::ending`](crate::Tube::ending) returns it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub result: Option<Vec<u8>>,
     #[cfg_attr(feature = "serde", serde(skip))]
     coder: Coder<T>,
 }
 
 impl Task {
     pub(crate) fn of(info: TaskInfo, body: impl Into<Bytes>) -> Task {
-        Task { info, body: body.into(), coder: Coder::BYTES }
+        Task { info, body: body.into(), result: None, coder: Coder::BYTES }
+    }
+
+    pub(crate) fn with_result(self, result: Option<Vec<u8>>) -> Task {
+        Task { result, ..self }
     }
 }
 
 impl<T> Task<T> {
     pub(crate) fn new(info: TaskInfo, body: Bytes, coder: Coder<T>) -> Task<T> {
-        Task { info, body, coder }
+        Task { info, body, result: None, coder }
     }
 
     pub(crate) fn with_coder<U>(self, coder: Coder<U>) -> Task<U> {
-        Task { info: self.info, body: self.body, coder }
+        Task { info: self.info, body: self.body, result: self.result, coder }
+    }
+
+    /// How it has ended, as [`Tube::ending`](crate::Tube::ending) says it: `None` if it is neither done nor buried.
+    ///
+    /// # Example: what was done, and what came of it
+    /// ```
+    /// use tubewell::{Keep, Outcome, Store, TaskState, TubeOptions};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let sums = store.open_tube("sums", TubeOptions::new().keep_done(Keep::new()))?;
+    /// sums.put("2 + 2")?;
+    /// sums.try_take()?.unwrap().end(Outcome::value(&4))?;
+    /// for task in sums.query().tasks(TaskState::Done, None, 100)?.items {
+    ///     assert_eq!(task.body, b"2 + 2");
+    ///     assert_eq!(task.ending().unwrap().value::<i32>()?, 4);
+    /// }
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        match self.info.state {
+            TaskState::Done => Some(Ending::Done { result: self.result.clone() }),
+            TaskState::Buried => Some(Ending::Buried { failure: self.info.failure.clone() }),
+            _ => None,
+        }
     }
 
     /// The body as a value. The task stays as it is if that fails.
@@ -277,14 +310,19 @@ impl<T> Task<T> {
 
 impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Task { info, body, .. } = self;
-        f.debug_struct("Task").field("info", info).field("body", body).finish_non_exhaustive()
+        let Task { info, body, result, .. } = self;
+        let mut shown = f.debug_struct("Task");
+        shown
+            .field("info", info)
+            .field("body", body)
+            .field("result", result)
+            .finish_non_exhaustive()
     }
 }
 
 impl<T> PartialEq for Task<T> {
     fn eq(&self, other: &Task<T>) -> bool {
-        (&self.info, &self.body) == (&other.info, &other.body)
+        (&self.info, &self.body, &self.result) == (&other.info, &other.body, &other.result)
     }
 }
 
@@ -292,7 +330,7 @@ impl<T> Eq for Task<T> {}
 
 impl<T> Hash for Task<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.info, &self.body).hash(state);
+        (&self.info, &self.body, &self.result).hash(state);
     }
 }
 
@@ -309,10 +347,12 @@ impl<'de> serde::Deserialize<'de> for Task {
         struct Parts {
             info: TaskInfo,
             body: Vec<u8>,
+            #[serde(default)]
+            result: Option<Vec<u8>>,
         }
 
-        let Parts { info, body } = Parts::deserialize(deserializer)?;
-        Ok(Task::of(info, body))
+        let Parts { info, body, result } = Parts::deserialize(deserializer)?;
+        Ok(Task::of(info, body).with_result(result))
     }
 }
 

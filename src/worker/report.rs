@@ -108,6 +108,7 @@ pub enum Ended {
 
 /// How many jobs of a worker have ended, by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Tally {
     /// Tasks that are done.
@@ -189,6 +190,7 @@ impl Tally {
 
 /// A job that is running, or that was still running when a worker stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Left {
     /// The tube of the task.

@@ -31,11 +31,11 @@ impl Salvage {
         let mut found = Salvage::default();
         options(&clock()).salvage(&path, |salvaged| {
             match salvaged {
-                Salvaged::Task { task, result, history, steps, .. } => {
+                Salvaged::Task { task, history, steps, .. } => {
                     let id = task.info.id;
                     found.bodies.insert(id, task.body.into());
                     let notes = found.notes.entry(id).or_default();
-                    notes.extend(result.map(|it| format!("result {it:?}")));
+                    notes.extend(task.result.map(|it| format!("result {it:?}")));
                     notes.extend(task.info.failure.map(|it| format!("failure {it:?}")));
                     notes.extend(texts(history).chain(texts(steps)));
                 }

@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use tubewell::driver::{FIFO, FIFOTTL, LIMFIFOTTL};
-use tubewell::{Ending, Error, Failure, Filter, Keep, Outcome, Put, TaskState, TubeOptions};
+use tubewell::{Ending, Error, Failure, Filter, Keep, Outcome, Put, Task, TaskState, TubeOptions};
 
 use super::executor::{block_on, poll_pending};
 use super::files::create_with;
@@ -43,6 +43,61 @@ fn completed_task_is_done_with_its_result_and_without_owner() {
         }
         assert_eq!(listed(case, TaskState::Done), [0]);
         assert_eq!(case.tasks(), counts([("done", 1)]));
+    });
+}
+
+#[test]
+fn done_tasks_are_listed_with_their_bodies_and_results() {
+    for_each_driver_with(ALL, keep_all(), |case| {
+        // Results of some pages, one that is a page by itself, and none.
+        let sizes = [Some(0), Some(3 << 20), Some(5), None, Some(2 << 20), Some(9 << 20), Some(7)];
+        for (number, size) in sizes.into_iter().enumerate() {
+            let (result, outcome) = (size.map(|size| vec![7; size]), Outcome::done());
+            let outcome = result.map_or(outcome, Outcome::result);
+            let body = format!("body {number}");
+            let id = case.put(&body);
+            case.tube.try_take().unwrap().unwrap().end(outcome).unwrap();
+            let task = case.tube.query().task(id).unwrap();
+            assert_eq!(
+                (task.result.map(|result| result.len()), task.body),
+                (size, body.as_bytes().into())
+            );
+        }
+        for newest_first in [false, true] {
+            let filter = Filter::new().state(TaskState::Done);
+            let filter = if newest_first { filter.newest_first() } else { filter };
+            let (mut seen, mut pages, mut after) = (Vec::new(), 0, None);
+            loop {
+                let page = case.tube.query().tasks(&filter, after, 100).unwrap();
+                pages += 1;
+                let bytes = |task: &Task| task.result.as_ref().map_or(0, Vec::len);
+                let all: usize = page.items.iter().map(bytes).sum();
+                assert!(page.items.len() == 1 || all <= 4 << 20, "{all} bytes");
+                seen.extend(page.items);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert!((4..=5).contains(&pages), "{pages}");
+            if newest_first {
+                seen.reverse();
+            }
+            let lengths = seen.iter().map(|task| task.result.as_ref().map(Vec::len));
+            assert_eq!(lengths.collect::<Vec<_>>(), sizes);
+            let bodies = seen.iter().enumerate();
+            assert!(
+                bodies
+                    .into_iter()
+                    .all(|(number, task)| task.body == format!("body {number}").as_bytes())
+            );
+            let of_tube = seen.iter().map(|task| case.tube.ending(task.info.id).unwrap());
+            assert!(of_tube.eq(seen.iter().map(Task::ending)));
+        }
+        case.tube.admin().resolve(case.put("x"), Outcome::value(&[1, 2])).unwrap();
+        let newest = Filter::new().state(TaskState::Done).newest_first();
+        let page = case.tube.query().tasks(newest, None, 1).unwrap();
+        assert_eq!(page.items[0].ending().unwrap().value::<Vec<u8>>(), Ok(vec![1, 2]));
     });
 }
 

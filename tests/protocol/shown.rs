@@ -55,7 +55,7 @@ macro_rules! fields {
 
 fields! {
     Receipt { id, state, commit }
-    Task { info, body }
+    Task { info, body, result }
     TaskInfo {
         id, tube, state, priority, sub_queue, key, tags, takes, attempts, max_attempts, attempts_left, open_parents,
         failure, group, size, ttl_left, ttr, max_runtime, due_in, reclaimed_in, not_before, progress, spawned_by,

@@ -194,11 +194,11 @@ fn salvaged_done_tasks_are_restored_as_they_were() {
     store.close().unwrap();
     let mut restored = Vec::new();
     let each = |what| {
-        if let Salvaged::Task { task, result, .. } = what {
+        if let Salvaged::Task { task, .. } = what {
             let left = task.info.ttl_left.unwrap_or(Duration::MAX);
             let put = Put::new(task.body).ttl(left);
             let restore = Restore::new(put).id(task.info.id).put_at(task.info.put_at);
-            restored.push(restore.takes(1).done(result));
+            restored.push(restore.takes(1).done(task.result));
         }
         Ok(())
     };

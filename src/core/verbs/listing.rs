@@ -24,7 +24,8 @@ use crate::{Error, Result, TaskState};
 const RECORDS: usize = 10_000;
 /// The number of rows of one read.
 pub(super) const READ: usize = 256;
-/// A page with bodies ends after the task with which it has this many bytes of them.
+/// A page with bodies ends after the task with which it has this many bytes of them, and before a result with which it
+/// would have more.
 const BODY_BYTES: u64 = 4 << 20;
 
 /// The tasks of a page, and what the call may still look at.
@@ -99,18 +100,36 @@ impl Decide for ListBodies {
         let Matches { tasks, next, damaged, .. } =
             core.matching(number, filter, after.as_ref(), *limit, BODY_BYTES)?;
         let mut page = Page { next, damaged, ..Page::default() };
+        let (mut bytes, mut last) = (0_u64, None);
         for (id, found) in tasks {
-            let body = match core.read_body(number, id, &found) {
+            let task = match core.with_body(number, id, &found) {
                 Err(Error::Corrupt { .. }) => {
                     page.damaged += 1;
                     continue;
                 }
-                body => body?,
+                task => task?,
             };
-            let info = core.describe_for_page(number, id, found.shelf, &found.record.header)?;
-            page.items.push(Task::of(info, body));
+            // The bodies alone are within the limit.
+            let result = task.result.as_ref().map_or(0, Vec::len);
+            bytes = bytes.saturating_add(task.info.size + result as u64);
+            if bytes > BODY_BYTES && result > 0 && last.is_some() {
+                page.next = last;
+                break;
+            }
+            last = Some(core.cursor_of_selected(filter, id, &found));
+            page.items.push(task);
         }
         Ok(Decided::now(page))
+    }
+}
+
+impl Core {
+    /// A task of a page, with its body and its result.
+    fn with_body(&mut self, number: TubeNo, id: u64, found: &Found) -> Result<Task> {
+        let body = self.read_body(number, id, found)?;
+        let result = self.result_beside_body(number, id, found)?;
+        let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
+        Ok(Task::of(info, body).with_result(result))
     }
 }
 

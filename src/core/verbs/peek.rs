@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use tubewell_drivers::{Found, Header, NEVER, Position, Shelf};
+use tubewell_drivers::{BODY_MAX, Found, Header, NEVER, Note, Position, Shelf};
 
 use super::keys::key_of;
 use crate::base::micros::{duration, limit};
@@ -37,7 +37,8 @@ impl Decide for Peek {
         let found = core.find(number, id)?;
         let body = core.read_body(number, id, &found)?;
         let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        Ok(core.once_visible(number, id, Task::of(info, body)))
+        let result = core.result_beside_body(number, id, &found)?;
+        Ok(core.once_visible(number, id, Task::of(info, body).with_result(result)))
     }
 }
 
@@ -51,6 +52,32 @@ impl Core {
     ) -> Result<Bytes> {
         let row = self.edit(number, |ledger| ledger.row_with_body(id, found))?;
         Ok(Bytes::tail(row, found.record.header.size))
+    }
+
+    /// As `read_result`, unless the result and the body are too large for one answer to a peer.
+    pub(super) fn result_beside_body(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        found: &Found,
+    ) -> Result<Option<Vec<u8>>> {
+        let (result, body) = (self.read_result(number, id, found)?, found.record.header.size);
+        let fits = |result: &Vec<u8>| body.saturating_add(result.len() as u64) <= BODY_MAX as u64;
+        Ok(result.filter(fits))
+    }
+
+    /// The result of a task, if it is done and has one.
+    pub(in crate::core) fn read_result(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        found: &Found,
+    ) -> Result<Option<Vec<u8>>> {
+        let header = &found.record.header;
+        if !Note::Result.is_in(header) {
+            return Ok(None);
+        }
+        self.edit(number, |ledger| ledger.note(id, header, Note::Result))
     }
 }
 

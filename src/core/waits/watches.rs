@@ -10,7 +10,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use tubewell_drivers::{Found, Note, Shelf};
+use tubewell_drivers::{Found, Shelf};
 
 use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
@@ -247,7 +247,7 @@ impl Core {
                 Ok(Some(Ending::Buried { failure }))
             }
             Shelf::Done => {
-                let result = self.edit(number, |ledger| ledger.note(id, header, Note::Result))?;
+                let result = self.read_result(number, id, found)?;
                 Ok(Some(Ending::Done { result }))
             }
         }

@@ -43,11 +43,14 @@ impl Wire for Task {
     fn put(&self, out: &mut Vec<u8>) {
         self.info.put(out);
         put_bytes(&self.body, out);
+        self.result.put(out);
     }
 
     fn get(input: &mut Input<'_>) -> Result<Task, Malformed> {
         let info = Wire::get(input)?;
-        Ok(Task::of(info, input.bytes()?))
+        let body = input.bytes()?;
+        let result = Wire::get(input)?;
+        Ok(Task::of(info, body).with_result(result))
     }
 }
 wire_struct! { TaskInfo {

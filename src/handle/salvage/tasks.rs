@@ -79,7 +79,8 @@ impl Salvage<'_> {
                 .push(Error::corrupt(format!("task {id}: {number} of its parents cannot be read"))),
         }
         let (tube, on_parent) = (name.to_owned(), OnParent::of(header));
-        self.report(Salvaged::Task { tube, task, result, parents, on_parent, history, steps })?;
+        task.result = result;
+        self.report(Salvaged::Task { tube, task, parents, on_parent, history, steps })?;
         lost.into_iter().try_for_each(|why| self.report_lost(format!("in tube {name:?}: {why}")))
     }
 

@@ -119,8 +119,8 @@ impl<T, M: Mode> Query<'_, T, M> {
         self.tube.make(List { filter: filter.into(), after, limit })
     }
 
-    /// As [`list`](crate::Query::list), with the bodies of the tasks. A page ends with the task with
-    /// which it has 4 MiB of them.
+    /// As [`list`](crate::Query::list), with the bodies of the tasks, and the results of those that are done. A page
+    /// ends with the task with which it has 4 MiB of bodies, and before a result with which it would have more.
     ///
     /// # Errors
     /// Those of [`list`](crate::Query::list).
