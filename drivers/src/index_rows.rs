@@ -58,7 +58,7 @@ enum Index<'a> {
 /// use tubewell_drivers::{Header, NEVER, Shelf, Table, index_rows};
 ///
 /// # let header = Header {
-/// #     priority: 0, order: 0, created: 1, expires_at: NEVER, ttr: NEVER, ready_at: 900, takes: 0,
+/// #     priority: 100, order: 100, created: 1, expires_at: NEVER, ttr: NEVER, ready_at: 900, takes: 0,
 /// #     size: 0, body_checksum: None, sub: "".into(), more: None,
 /// # };
 /// assert_eq!(index_rows(7, 1, Shelf::Ready, &header).count(), 0);

@@ -16,15 +16,20 @@ use crate::events::{EventDetails, Facts, QueuedEvent, Tags};
 use crate::values::task::Progress;
 use crate::{Event, EventKind, TaskState};
 
+/// The maximum bytes of the bodies in the events that are delivered together. One event may have more.
+const BYTES_OF_EVENTS: u64 = 4 << 20;
+
 impl Core {
     /// Notes the owner of a claim that has left memory, and what its header says.
     pub(super) fn note_owner(&mut self, id: u64, claim: &ClaimState) {
         let (owner, key, tags) =
             (self.label_of(claim), key_of(&claim.header).cloned(), tags_of(&claim.header));
-        let says_more = owner.is_some() || key.is_some() || tags.is_some();
+        let priority = self.asked_priority(&claim.header);
+        let says_more = owner.is_some() || key.is_some() || tags.is_some() || priority.is_some();
         if says_more || self.events.origin(id).is_some() {
             let origin = self.events.origin_or_new(id);
             (origin.owner, origin.key, origin.tags) = (owner, key, tags);
+            origin.priority = priority;
         }
     }
 
@@ -40,10 +45,16 @@ impl Core {
     /// Notes what a header says of a task whose change has none: its key and its tags.
     pub(super) fn note_header(&mut self, id: u64, header: &Header) {
         let (key, tags) = (key_of(header).cloned(), tags_of(header));
-        if key.is_some() || tags.is_some() {
+        let priority = self.asked_priority(header);
+        if key.is_some() || tags.is_some() || priority.is_some() {
             let origin = self.events.origin_or_new(id);
-            (origin.key, origin.tags) = (key, tags);
+            (origin.key, origin.tags, origin.priority) = (key, tags, priority);
         }
+    }
+
+    /// The priority of a task, if a filter asks for details.
+    fn asked_priority(&self, header: &Header) -> Option<u32> {
+        self.events.readers.some_ask_for_details().then_some(header.priority)
     }
 
     /// Forgets what was noted of a task, unless it has changes that are not yet visible.
@@ -116,20 +127,29 @@ impl Core {
         self.effects.events.push(QueuedEvent { event, tags, details, callback });
     }
 
-    /// The task of a change, as it is now. What cannot be read is left out: `verify` reports it.
+    /// The task of a change, as it is now. What cannot be read is left out: `verify` reports it. The bodies of many
+    /// events that are delivered together are limited.
     fn details_of_change(&mut self, change: &Change) -> EventDetails {
         let (number, id) = (change.tube, change.id);
         let found = self.find(number, id).ok();
-        let header = change.header.as_ref().or(found.as_ref().map(|found| &found.record.header));
-        let Some(header) = header else { return EventDetails::default() };
-        let mut details = EventDetails {
-            priority: header.priority,
-            tags: header.tags().iter().map(ToString::to_string).collect(),
-            ..EventDetails::default()
+        let header = change.header.as_ref().or_else(|| Some(&self.claims.get(id)?.header));
+        let header = header.or(found.as_ref().map(|found| &found.record.header));
+        let (priority, tags) = match (header, self.events.origin(id)) {
+            (Some(header), _) => (header.priority, tags_of(header)),
+            (None, Some(origin)) => (origin.priority.unwrap_or_default(), origin.tags.clone()),
+            (None, None) => (0, None),
         };
-        let Some(found) = found else { return details };
-        details.body = self.read_body(number, id, &found).ok().map(|body| body.to_vec());
-        details.failure = self.last_failure(number, id, &found.record.header).ok().flatten();
+        let tags = tags.iter().flat_map(|tags| tags.iter().map(ToString::to_string)).collect();
+        let mut details = EventDetails { priority, tags, ..EventDetails::default() };
+        if let Some(found) = found {
+            details.failure = self.last_failure(number, id, &found.record.header).ok().flatten();
+            let before = self.effects.bytes_of_events;
+            let bytes = before.saturating_add(found.record.header.size);
+            if before == 0 || bytes <= BYTES_OF_EVENTS {
+                details.body = self.read_body(number, id, &found).ok().map(|body| body.to_vec());
+                self.effects.bytes_of_events = bytes;
+            }
+        }
         details
     }
 

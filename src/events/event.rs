@@ -51,7 +51,7 @@ pub struct Event {
 }
 
 /// The task of an event, for a subscription whose filter asks for [details](crate::Filter::details). It is
-/// read when the event is delivered, so it may have changed once more since the change of the event.
+/// read when the change is visible, so it may have changed once more since the change of the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -63,11 +63,19 @@ pub struct EventDetails {
     /// Its last failure, if one is recorded.
     pub failure: Option<LastFailure>,
     /// Its body. `None` if the task is not stored any more in its tube: it was deleted, has expired, goes on in
-    /// another tube, or is done in a tube that does not [keep](crate::TubeOptions::keep_done) what is done.
+    /// another tube, or is done in a tube that does not [keep](crate::TubeOptions::keep_done) what is done. `None`
+    /// also if there is no room for it: one call or flush delivers the bodies of up to 4 MiB of tasks, or of one
+    /// task, and those that wait for all connections of a store are limited to 64 MiB. `Query::task` reads it then.
     pub body: Option<Vec<u8>>,
 }
 
 impl EventDetails {
+    /// The same without the body.
+    pub(super) fn without_body(&self) -> EventDetails {
+        let EventDetails { priority, ref tags, ref failure, .. } = *self;
+        EventDetails { priority, tags: tags.clone(), failure: failure.clone(), body: None }
+    }
+
     /// The memory that it takes, with its texts and its body.
     fn memory(&self) -> usize {
         let tags: usize = self.tags.iter().map(|tag| size_of::<String>() + tag.len()).sum();

@@ -113,13 +113,20 @@ impl Subscriber {
         details: Option<&Arc<EventDetails>>,
         wakers: &mut Vec<Waker>,
     ) {
+        let waiting = self.sender.len();
+        if waiting >= self.capacity {
+            return self.miss();
+        }
         let details = details.filter(|_| self.details).cloned();
-        let sent = Event { details, missed: self.missed, ..event.clone() };
-        let Some(counted) = self.count(&sent) else {
-            self.missed += 1;
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
+        let mut sent = Event { details, missed: self.missed, ..event.clone() };
+        let mut counted = self.count(waiting, &sent);
+        if counted.is_none()
+            && let Some(details) = &sent.details
+        {
+            sent.details = Some(Arc::new(details.without_body()));
+            counted = self.count(waiting, &sent);
+        }
+        let Some(counted) = counted else { return self.miss() };
         self.missed = 0;
         // The subscription leaves the index before its receiver is dropped.
         let _ = self.sender.send(Waiting { event: sent, _counted: counted });
@@ -127,12 +134,13 @@ impl Subscriber {
         wakers.extend(self.shared.waker.lock().take());
     }
 
+    fn miss(&mut self) {
+        self.missed += 1;
+        self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The bytes of a further event, if they count. `None`: there is no room for it.
-    fn count(&self, event: &Event) -> Option<Option<Counted>> {
-        let waiting = self.sender.len();
-        if waiting >= self.capacity {
-            return None;
-        }
+    fn count(&self, waiting: usize, event: &Event) -> Option<Option<Counted>> {
         let is_counted = waiting >= FREE || event.details.is_some();
         let bytes = self.bytes.as_ref().filter(|_| is_counted);
         bytes.map_or(Some(None), |bytes| bytes.take(event).map(Some))
@@ -204,7 +212,8 @@ impl Subscriptions {
 
     /// Whether some subscription that wants an event wants its details, too.
     pub(super) fn want_details(&self, facts: &Facts<'_>) -> bool {
-        self.index.is_met_by(facts, |subscriber| subscriber.details)
+        let wants = |it: &Subscriber| it.details && it.sender.len() < it.capacity;
+        self.index.is_met_by(facts, wants)
     }
 
     /// Gives an event the next number.

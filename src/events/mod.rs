@@ -95,7 +95,13 @@ impl Readers {
         self.wanted.asks_for_tags()
     }
 
-    /// Whether some filter that lets this event pass asks for the task.
+    /// Whether some filter asks for the tasks of events.
+    #[inline]
+    pub(crate) fn some_ask_for_details(&self) -> bool {
+        self.wanted.asks_for_details()
+    }
+
+    /// Whether some filter that lets this event pass asks for the task, and its subscription has room.
     pub(crate) fn ask_for_details(&self, facts: &Facts<'_>) -> bool {
         self.wanted.asks_for_details() && self.subscriptions.lock().want_details(facts)
     }

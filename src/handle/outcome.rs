@@ -211,8 +211,8 @@ impl Outcome {
         Outcome::of(End::Advance(to.to_bytes().to_blocking(), Box::new(to.encode(task))))
     }
 
-    /// The task goes on in the tube `to` as it is: with its body, its priority, its sub-queue, its limits,
-    /// and what is left of its ttl. As [`advance`](Outcome::advance) otherwise.
+    /// The task goes on in the tube `to` as it is: with its key, body, priority, sub-queue, tags, ttr and limits, and
+    /// what is left of its ttl. As [`advance`](Outcome::advance) otherwise.
     ///
     /// A task of a tube without priorities and times gets those of the tube `to`. The end is refused with
     /// [`Unsupported`](Error::Unsupported) if the task has an option that the driver of `to` does not have.

@@ -324,7 +324,8 @@ impl Transaction<'_> {
     /// Deletes a task of this tube with the commit, in any state and whichever session has taken it, as
     /// [`Tube::delete`] does.
     ///
-    /// If the transaction fails, the task is there as before, and a claim on it stands. The
+    /// If the transaction fails, the task is there as before. A claim on it stands if the closure has failed, and has
+    /// ended if the commit has. The
     /// [key](crate::Put::key) of the task and its place in a full tube are free after the commit, and not for
     /// a put of the same transaction.
     ///

@@ -425,6 +425,7 @@ impl StoreInner {
         if !effects.events.is_empty() {
             let deeds = effects.after_unlock.deeds();
             self.subscribers.deliver(&mut effects.events, &mut deeds.callbacks, &mut deeds.wakers);
+            effects.bytes_of_events = 0;
         }
         let calls_sweeper = std::mem::take(&mut core.effects.call_sweeper);
         if calls_sweeper || core.next_due() < core.threads.sweeper_wakes_at {

@@ -140,8 +140,9 @@ pub enum FailureKind {
     /// attempt left.
     #[default]
     Reported,
-    /// A call buried the task, whatever attempts were left: its holder, an administrator, or the library
-    /// itself if a body cannot be decoded.
+    /// A call buried the task, whatever attempts its tube had left: its holder, a worker whose
+    /// [own limit of attempts](crate::Worker::max_attempts) was reached, an administrator, or the library itself if a
+    /// body cannot be decoded.
     Call,
     /// In the last attempt the time of the claim elapsed: its ttr, its `max_runtime`, or the time for which
     /// it was parked.

@@ -274,8 +274,12 @@ impl Filter {
     /// The events have [details](crate::Event::details): the priority, the tags, the last failure and the body of their
     /// tasks. Default: they do not.
     ///
-    /// Each of these events reads its task when it is delivered, so the calls that change such tasks take longer.
-    /// An event that waits in the subscription holds its body in memory. A callback of a tube gets no details.
+    /// Each of these events reads its task when its change is visible, so the calls that change such tasks take longer.
+    /// An event that waits in the subscription holds its body in memory; through a connection, the bodies that wait are
+    /// limited, and further events come [without](crate::expert::EventDetails::body). A callback of a tube gets no details.
+    ///
+    /// The event of a task that is buried after its last attempt may also be of kind `Release`, `Ttr` or `Lost`: its
+    /// [state](crate::Event::state) says so.
     ///
     /// # Example: what fails, with its body
     /// ```

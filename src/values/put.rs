@@ -95,7 +95,8 @@ impl<B> Put<B> {
         Put { body: body(self.body), options: self.options }
     }
 
-    /// The body. This and the next two are for a function [before a put](crate::Tube::before_put).
+    /// The body. This and the next two are for a function [before a put](crate::Tube::before_put), which sees it encoded:
+    /// an empty string of a tube with JSON has two bytes.
     pub fn get_body(&self) -> &B {
         &self.body
     }

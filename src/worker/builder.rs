@@ -196,11 +196,12 @@ impl Worker {
     ///   [`max_runtime`](Worker::max_runtime) of the worker begins with the call of the handler,
     ///   [`TubeOptions::max_runtime`](crate::TubeOptions::max_runtime) with the take of each task: it must be longer
     ///   than `within`. A job whose claim has ended meanwhile, for instance because its task was deleted, is reported
-    ///   as [`Lost`](Report::Lost), and the handler does not get it.
+    ///   as [`Lost`](Report::Lost), or as timed out if its time had elapsed, and the handler does not get it.
     /// * A stop while the batch gathers gives its tasks back, and uses no attempt. If a job has
     ///   [seen](Job::check) that it should return and the handler returns an error, no attempt of the batch fails.
     /// * A batch is one of the [concurrency](Worker::concurrency) of the worker, also while it gathers. A tube has
-    ///   one batch that gathers, whatever the concurrency. [`limit`](Worker::limit) and the reports count jobs.
+    ///   one batch that gathers, whatever the concurrency. [`limit`](Worker::limit) and the reports count jobs; a batch
+    ///   that gathers when the limit is reached runs with what it has.
     /// * A body that is not a value of the type of the tube buries its task, and the handler gets the others. So does
     ///   a body of another [kind](Tube::typed_as).
     /// * The functions [around](Worker::around) handlers are not called: they are about one job.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ends::{
     Concluded, End, JobEnd, Repeats, can_repeat, conclude, goes_on, has_ended_in_transaction,
-    hold_for, is_refusal, refusal, store_or_repeat,
+    hold_for, is_refusal, refusal, store_after, store_or_repeat,
 };
 use super::how::How;
 use super::job::{Interrupt, JobCore};
@@ -113,7 +113,8 @@ async fn store_all(pool: &Pool, ends: &[JobEnd<'_>]) -> Vec<Result<TaskState>> {
             calls.push(ClaimEnd { request: call.to_request(), keeps_claim: true });
         }
     }
-    let answers = make_or_repeat(pool, ends, &keys, EndClaims { ends: calls }).await;
+    let mut repeats = Repeats::default();
+    let answers = make_or_repeat(pool, ends, &keys, EndClaims { ends: calls }, &mut repeats).await;
     let mut answers = answers.map(Vec::into_iter);
     let mut stored = Vec::with_capacity(ends.len());
     for JobEnd { job, end, .. } in ends {
@@ -127,8 +128,10 @@ async fn store_all(pool: &Pool, ends: &[JobEnd<'_>]) -> Vec<Result<TaskState>> {
             }),
         };
         stored.push(match answer {
-            Some(answer) => answer.map(|receipt| receipt.state),
-            None => store_or_repeat(pool, job, end).await,
+            Some(answer) => {
+                answer.map(|receipt| receipt.state).map_err(|error| repeats.last(error))
+            }
+            None => store_after(pool, job, end, repeats.clone()).await,
         });
     }
     stored
@@ -140,10 +143,10 @@ async fn make_or_repeat(
     ends: &[JobEnd<'_>],
     keys: &[ClaimKey],
     verb: EndClaims,
+    repeats: &mut Repeats,
 ) -> Result<Vec<Result<Receipt>>> {
     let Some(first) = ends.first().filter(|_| !keys.is_empty()) else { return Ok(Vec::new()) };
     let held = &first.job.claim().held;
-    let mut repeats = Repeats::default();
     loop {
         let made = if pool.is_blocking {
             held.handle.make(held.grant.buffer, keys, &verb)
@@ -151,10 +154,7 @@ async fn make_or_repeat(
             call::make(&held.handle, held.grant.buffer, keys, &verb).await
         };
         match made {
-            Ok(answers) => {
-                let last = |answer: Result<Receipt>| answer.map_err(|error| repeats.last(error));
-                return Ok(answers.into_iter().map(last).collect());
-            }
+            Ok(answers) => return Ok(answers),
             Err(error) => repeats.pause(pool, held.is_remote(), error).await?,
         }
     }

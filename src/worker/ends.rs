@@ -311,7 +311,16 @@ pub(super) fn is_refusal(error: &Error) -> bool {
 /// Ends the claim, and repeats that after a pause while the store cannot do it: the claim is held
 /// meanwhile. Once the worker stops, the time for that is limited.
 pub(super) async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Result<TaskState> {
-    let mut repeats = Repeats::default();
+    store_after(pool, job, end, Repeats::default()).await
+}
+
+/// As `store_or_repeat`, after other calls that may have ended the claim.
+pub(super) async fn store_after(
+    pool: &Pool,
+    job: &JobCore,
+    end: &End,
+    mut repeats: Repeats,
+) -> Result<TaskState> {
     loop {
         match store(pool, job, end).await {
             Err(error) => repeats.pause(pool, job.claim().held.is_remote(), error).await?,
@@ -321,7 +330,7 @@ pub(super) async fn store_or_repeat(pool: &Pool, job: &JobCore, end: &End) -> Re
 }
 
 /// The repetitions of a call that ends claims.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Repeats {
     /// The first call of which it is unknown whether it was made.
     unknown: Option<Error>,

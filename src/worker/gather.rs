@@ -9,6 +9,7 @@ use super::end_many::end_batch;
 use super::ends::end_lost;
 use super::how::How;
 use super::job::{JobCore, ReleaseOnDrop};
+use super::permits::Reserved;
 use super::pool::{Lane, Pool};
 use super::source::Registered;
 use super::spawned;
@@ -18,6 +19,7 @@ use crate::base::micros::within;
 use crate::base::signal::unless_raised;
 use crate::base::user_code::panic_to_error;
 use crate::core::ByteBudget;
+use crate::handle::take::elapse;
 use crate::{Claim, Error, Result};
 
 /// Opens a batch with this task, and runs it; or adds the task to the batch that gathers.
@@ -27,13 +29,16 @@ pub(super) async fn run_batch(
     pool: &Pool,
     lane: &Lane,
     (registered, batch): (&Registered, &Batch),
-    job: Arc<JobCore>,
+    (job, permit): (Arc<JobCore>, Reserved<'_>),
     taking: Taking<'_>,
 ) {
     let first = job.clone();
     // A claim that has ended already shows at the begin of the batch.
     let _ = pool.hold_endlessly(&job).await;
-    let Some(open) = batch.add(job, &pool.given_back) else { return };
+    let opened = batch.add(job, &pool.given_back);
+    // After the job has come into its batch, which may end with the last permit.
+    drop(permit);
+    let Some(open) = opened else { return };
     gather(pool, registered, batch.within, &open, &first).await;
     let jobs = open.close();
     drop(first);
@@ -55,7 +60,8 @@ pub(super) async fn run_batch(
     drop(release);
 }
 
-/// Takes tasks until the batch is full, its time has elapsed, the worker stops or its limit is reached.
+/// Takes tasks until the batch is full, its time has elapsed, the worker stops or its limit is reached. While it waits, it
+/// holds no permit: other lanes need them. Where only these have some left, their tasks come into the batch.
 async fn gather(
     pool: &Pool,
     registered: &Registered,
@@ -63,33 +69,25 @@ async fn gather(
     open: &Open<'_>,
     first: &JobCore,
 ) {
-    while !pool.stop.is_raised() {
-        let count = pool.take_permits(open.room());
-        if count == 0 {
-            return;
-        }
+    while !pool.stop.is_raised() && !pool.permits.used_up.is_raised() && open.room() > 0 {
         let left = match within(time) {
             // A worker that ends when it is idle waits for nothing.
             _ if pool.idle.is_some() => Duration::ZERO,
             Some(time) => time.saturating_sub(first.held()),
             None => Duration::MAX,
         };
-        let taken = take_more(pool, registered, open, (count, left)).await;
-        let added = match taken {
+        let most = open.room().min(pool.permits.left());
+        let taken = take_more(pool, registered, open, (most, left)).await;
+        match taken {
+            // Its time has elapsed, or it is full.
+            Ok(claims) if claims.is_empty() => return,
             Ok(claims) => add_all(pool, registered, open, claims).await,
-            Err(error) => {
-                take_failed(pool, error);
-                0
-            }
-        };
-        pool.give_permits_back(count - added);
-        if added == 0 {
-            return;
+            Err(error) => return take_failed(pool, error),
         }
     }
 }
 
-/// Takes up to so many tasks, and waits for the first one for at most this time.
+/// Takes up to so many tasks, and waits for the first one for at most this time; without a task to take, for the others.
 async fn take_more(
     pool: &Pool,
     registered: &Registered,
@@ -98,21 +96,24 @@ async fn take_more(
 ) -> Result<Vec<Claim>> {
     let tube = pool.session.tube(&registered.tube)?;
     // Dropping the take releases the tasks that were assigned to it meanwhile.
-    let take = tube.take_within(most, ByteBudget::unlimited(), within(timeout));
-    let taken = unless_raised(&pool.stop, unless_raised(open.full(), take)).await;
-    taken.flatten().unwrap_or_else(|| Ok(Vec::new()))
+    let take = async {
+        if most == 0 {
+            return elapse(&pool.handle, timeout).await.map(|()| Vec::new());
+        }
+        tube.take_within(most, ByteBudget::unlimited(), within(timeout)).await
+    };
+    let take = unless_raised(&pool.permits.used_up, unless_raised(open.full(), take));
+    let taken = unless_raised(&pool.stop, take).await;
+    taken.flatten().flatten().unwrap_or_else(|| Ok(Vec::new()))
 }
 
-/// Adds the tasks to the batch. Returns how many had room: the others are given back.
-async fn add_all(
-    pool: &Pool,
-    registered: &Registered,
-    open: &Open<'_>,
-    claims: Vec<Claim>,
-) -> usize {
+/// Adds the tasks to the batch. Those without room or a permit are given back.
+async fn add_all(pool: &Pool, registered: &Registered, open: &Open<'_>, claims: Vec<Claim>) {
     // From now on a drop forgives the attempts.
-    let jobs: Vec<Arc<JobCore>> =
+    let mut jobs: Vec<Arc<JobCore>> =
         claims.into_iter().filter_map(|claim| pool.job_of(claim)).collect();
+    let permits = pool.permits.take(jobs.len());
+    jobs.truncate(permits);
     let mut added = 0;
     for job in jobs {
         let _ = pool.hold_endlessly(&job).await;
@@ -121,7 +122,7 @@ async fn add_all(
         }
         added += usize::from(open.add(job));
     }
-    added
+    pool.permits.give_back(permits - added);
 }
 
 /// A take has failed: the batch runs with what it has. What ends the worker, or drops the tube, is found again by the

@@ -99,7 +99,8 @@ impl<T, M: Mode> Job<T, M> {
         self.claim.held.change::<M, _>(body.map(|body| Checkpoint { body }))
     }
 
-    /// Says how the task ends, whatever the handler returns, also after an error or a panic. For the jobs of a
+    /// Says how the task ends, whatever the handler returns, also after an error or a panic; not if the store could
+    /// not serve a call of the job, which uses up no attempt. For the jobs of a
     /// [batch](super::Worker::on_batch) that end otherwise than the others. Does not block: the task ends once the
     /// handler has returned, and nothing is stored before. A later call replaces an earlier one. A function
     /// [around](super::Worker::around) the handler sees this end as that of the handler.

@@ -16,6 +16,7 @@ use super::gather::run_batch;
 use super::how::How;
 use super::job::{JobCore, ReleaseOnDrop};
 use super::order::TakeOrder;
+use super::permits::Reserved;
 use super::pool::{Lane, Pool};
 use super::report::Report;
 use super::source::{Handler, JobHandler, Registered};
@@ -34,9 +35,9 @@ pub(super) async fn run(pool: Arc<Pool>, index: usize) {
     let ended = LaneGuard { pool: &pool, index };
     let Some(lane) = pool.lanes.get(index) else { return };
     let mut order = pool.take_order();
-    while pool.take_permits(1) == 1 {
+    while let Some(permit) = pool.permits.reserve() {
         let Some((job, taking)) = next(&pool, lane, &mut order).await else { break };
-        run_job(&pool, lane, job, taking).await;
+        run_job(&pool, lane, (job, permit), taking).await;
         if !pool.is_blocking {
             yield_once().await;
         }
@@ -168,17 +169,26 @@ fn take_failed(pool: &Pool, order: &mut TakeOrder, error: Error) {
 }
 
 /// Runs the job, or the batch that it opens; or adds it to the batch that gathers.
-async fn run_job(pool: &Pool, lane: &Lane, job: Arc<JobCore>, taking: Taking<'_>) {
+async fn run_job(
+    pool: &Pool,
+    lane: &Lane,
+    (job, permit): (Arc<JobCore>, Reserved<'_>),
+    taking: Taking<'_>,
+) {
     let Some(registered) = pool.tubes.get(job.place()) else { return };
     pool.note_tube(job.place());
     match registered.handler(job.claim().body()) {
         Ok(Handler::Batch(batch)) => {
-            run_batch(pool, lane, (registered, &**batch), job, taking).await;
+            run_batch(pool, lane, (registered, &**batch), (job, permit), taking).await;
         }
         Ok(Handler::Job(handler)) => {
+            drop(permit);
             run_single(pool, lane, (registered, Ok(handler)), job, taking).await;
         }
-        Err(unhandled) => run_single(pool, lane, (registered, Err(unhandled)), job, taking).await,
+        Err(unhandled) => {
+            drop(permit);
+            run_single(pool, lane, (registered, Err(unhandled)), job, taking).await;
+        }
     }
 }
 

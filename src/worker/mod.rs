@@ -148,6 +148,7 @@ mod job;
 mod lane;
 mod order;
 mod pause;
+mod permits;
 mod pool;
 mod report;
 mod retries;

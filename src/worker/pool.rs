@@ -1,9 +1,9 @@
-//! The state that the threads or futures of a worker share. Each of them is a lane, which has one job at a
-//! time.
+//! The state that the threads or futures of a worker share. Each of them is a lane, which has one job, or one batch of
+//! jobs, at a time.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::idle::Idle;
 use super::job::JobCore;
 use super::order::{NO_TUBE, Order, TakeOrder};
 use super::pause::{Begun, Pause};
+use super::permits::Permits;
 use super::report::{Left, Report, Tally};
 use super::retries::Retries;
 use super::source::Registered;
@@ -51,8 +52,7 @@ pub(super) struct Pool {
     pub(super) around: Vec<Around>,
     pub(super) around_async: Arc<[AroundAsync]>,
     pub(super) watch: Option<Watch>,
-    /// How many further jobs may begin; `None` without a limit.
-    permits: Option<AtomicU64>,
+    pub(super) permits: Permits,
     pub(super) stop: Arc<Signal>,
     pub(super) pause: Arc<Pause>,
     /// Set if the worker ends when it is idle.
@@ -123,7 +123,7 @@ impl Pool {
             around: parts.around,
             around_async: parts.around_async,
             watch: parts.watch,
-            permits: parts.limit.map(AtomicU64::new),
+            permits: Permits::new(parts.limit),
             pause: Pause::new(&parts.stop),
             stop: parts.stop,
             idle: parts.ends_when_idle.then(|| Idle::new(parts.concurrency)),
@@ -187,21 +187,6 @@ impl Pool {
             return claim.renew(Duration::MAX);
         }
         claim.held.renew_async(Duration::MAX).await
-    }
-
-    /// How many further jobs may begin, at most so many. The caller begins them, or gives the rest back.
-    pub(super) fn take_permits(&self, most: usize) -> usize {
-        let Some(permits) = &self.permits else { return most };
-        let most = most as u64;
-        let take = |left: u64| Some(left.saturating_sub(most));
-        let left = permits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
-        usize::try_from(left.unwrap_or(0).min(most)).unwrap_or(0)
-    }
-
-    pub(super) fn give_permits_back(&self, count: usize) {
-        if let Some(permits) = &self.permits {
-            permits.fetch_add(count as u64, Ordering::SeqCst);
-        }
     }
 
     /// Whether a tube has tasks that wait for others.
@@ -350,8 +335,12 @@ impl Lane {
         let mut state = self.state.lock();
         let LaneState { jobs, tally } = &mut *state;
         let mut outcome = Ok(());
-        for job in jobs.iter().filter(|job| !job.is_left()) {
-            match job.claim().held.snooze_within(time.left().unwrap_or_default()) {
+        // All are sent before the first answer is waited for.
+        let sent =
+            jobs.iter().filter(|job| !job.is_left()).map(|job| (job, job.claim().held.snooze()));
+        let sent: Vec<_> = sent.collect();
+        for (job, snoozed) in sent {
+            match snoozed.within(time.left().unwrap_or_default()) {
                 Ok(()) => job.keep(),
                 // A thread that works on a lost task is left too.
                 Err(Error::NotTaken { .. } | Error::SessionEnded) if !job.is_decided() => {}

@@ -1,8 +1,10 @@
 //! Calls of an operator on the tasks of all tubes: kicks, deletes, failure groups.
 
-use tubewell::{Error, Failure, Filter, Put, Store, TaskState, Tube, TubeOptions};
+use std::task::Waker;
 
-use super::executor::block_on;
+use tubewell::{Error, FIFO, FIFOTTL, Failure, Filter, Put, Store, TaskState, Tube, TubeOptions};
+
+use super::executor::{block_on, poll_pending};
 use super::files::{after_a_kill, create};
 use super::filter_uses::assert_uses;
 use super::support::*;
@@ -38,6 +40,25 @@ fn total(tube: &Tube) -> u64 {
 
 fn assert_dependents(refused: tubewell::Result<u64>, of: u64) {
     assert!(matches!(refused, Err(Error::HasDependents { id, .. }) if id == of), "{refused:?}");
+}
+
+/// The bound of the ids was that of the moment at which the call came to a tube, and dependents had none.
+#[test]
+fn tasks_that_are_put_during_a_delete_over_all_tubes_stay() {
+    for_each_driver(&[FIFO, FIFOTTL], |case| {
+        let [first, last] = others(case);
+        for _ in 0..300 {
+            put(&first, Put::new("x").tag("t"));
+        }
+        let parent = put(&last, Put::new("x").tag("t"));
+        let later = case.store.to_async();
+        let mut delete = later.admin().delete(select().tag("t"));
+        poll_pending(&mut delete, Waker::noop());
+        let stays = put(&last, Put::new("new").tag("t"));
+        assert_eq!(block_on(delete), Ok(301));
+        assert_eq!((total(&first), total(&last)), (0, 1));
+        assert!(last.query().task(parent).is_err() && last.query().task(stays).is_ok());
+    });
 }
 
 #[test]

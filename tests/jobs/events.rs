@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tubewell::{DEFAULT_PRIORITY, Event, EventKind, Failure, Filter, Keep, TaskState, TubeOptions};
+use tubewell::{
+    DEFAULT_PRIORITY, Event, EventKind, FIFO, Failure, Filter, Keep, TaskState, TubeOptions,
+};
 
 use super::support::*;
 use crate::stores;
@@ -78,6 +80,45 @@ fn events_have_the_details_that_their_subscription_asks_for() {
         }
         let others: Vec<Event> = std::iter::from_fn(|| plain.try_recv()).collect();
         assert!(others.len() == 5 && others.iter().all(|event| event.details.is_none()));
+    });
+}
+
+/// The event of a task that is forgotten has no header, and its task is not stored any more.
+#[test]
+fn event_of_a_forgotten_task_has_its_priority_and_tags() {
+    let options = TubeOptions::new().keep_done(Keep::new());
+    for_each_driver_with(ALL, options, |case| {
+        let id = case.add(case.draft("x").tag("t"));
+        case.tube.admin().resolve(id, ()).unwrap();
+        let filter = Filter::new().tag("t").kinds([EventKind::Forget]).details();
+        let events = case.store.events(filter, 9).unwrap();
+        case.tube.admin().forget(id).unwrap();
+        let details = events.try_recv().unwrap().details.unwrap();
+        assert_eq!(
+            (details.priority, &details.tags[..]),
+            (DEFAULT_PRIORITY, &["t".to_owned()][..])
+        );
+    });
+}
+
+/// All bodies of a call were read under the lock, whether there was room for them or not.
+#[test]
+fn bodies_in_the_events_of_one_call_are_limited() {
+    for_each_driver(&[FIFO], |case| {
+        let body = vec![7; 1 << 20];
+        let ids: Vec<u64> = (0..20).map(|_| case.tube.put(&body).unwrap().id).collect();
+        for id in &ids {
+            case.tube.admin().bury(*id, None).unwrap();
+        }
+        let kicked = || Filter::new().kinds([EventKind::Kick]).details();
+        let (events, full) =
+            (case.store.events(kicked(), 100).unwrap(), case.store.events(kicked(), 3).unwrap());
+        assert_eq!(case.tube.admin().kick(Filter::new().ids(&ids)), Ok(20));
+        let seen: Vec<Event> = std::iter::from_fn(|| events.try_recv()).collect();
+        let bodies = seen.iter().filter_map(|event| event.details.as_ref()?.body.as_ref());
+        assert_eq!((seen.len(), bodies.count()), (20, 4));
+        assert!(seen.iter().all(|event| event.details.is_some()));
+        assert_eq!(std::iter::from_fn(|| full.try_recv()).count(), 3);
     });
 }
 

@@ -222,6 +222,49 @@ fn limit_counts_the_jobs_and_the_last_batch_waits_for_no_more() {
     });
 }
 
+/// While the batch waited, it held all permits, and the other lanes ended for want of one.
+#[test]
+fn batch_that_gathers_leaves_the_permits_of_the_limit_to_other_lanes() {
+    in_every_form(|form| {
+        let (case, batches) = (Case::new(), Batches::default());
+        let other = case.store.create_tube("other", TubeOptions::new()).unwrap();
+        let worker = Worker::new(&case.store).concurrency(2).limit(12);
+        let worker = form.on_batch(worker, &case.tube, (1000, Duration::MAX), batches.noting());
+        let worker = form.on(worker, &other, |_: &Job| ());
+        let worker = form.start(worker);
+        let first = case.put("waits");
+        wait_until(|| case.tube.statistics().unwrap().tasks.taken == 1);
+        for _ in 0..10 {
+            other.put("x").unwrap();
+            wait_until(|| other.statistics().unwrap().tasks.total == 0);
+        }
+        let last = case.put("joins");
+        let tally = worker.wait().unwrap();
+        assert_eq!((tally.done, tally.jobs()), (12, 12));
+        assert_eq!(batches.all(), [[first, last]]);
+    });
+}
+
+/// The last permit was that of a lane that waited, and the batch took it for the end of the limit.
+#[test]
+fn batch_waits_for_the_task_of_a_lane_that_has_the_last_permit() {
+    in_every_form(|form| {
+        let (case, batches) = (Case::new(), Batches::default());
+        let worker = Worker::new(&case.store).concurrency(2).limit(2);
+        let worker = form.on_batch(worker, &case.tube, (10, HOUR), batches.noting());
+        let worker = form.start(worker);
+        wait_until(|| case.tube.info().unwrap().waiting == 2);
+        let first = case.put("a");
+        wait_until(|| case.tube.statistics().unwrap().tasks.taken == 1);
+        let last = case.put("b");
+        worker.wait().unwrap();
+        // The lanes may open the batch in any order.
+        let mut all = batches.all();
+        all[0].sort_unstable();
+        assert_eq!(all, [[first, last]]);
+    });
+}
+
 #[test]
 fn stop_gives_the_tasks_of_a_batch_that_gathers_back_without_an_attempt() {
     in_every_form(|form| {

@@ -47,7 +47,7 @@ pub struct Advance {
     pub to: String,
     /// Its body there; - is standard input. Default: the one that it has
     pub body: Option<OsString>,
-    /// It keeps its body, its priority, its sub-queue, its limits and what is left of its ttl
+    /// It keeps its body, priority, sub-queue, tags, ttr, limits and what is left of its ttl
     #[arg(long, conflicts_with_all = ["body", "PutOptions"])]
     pub unchanged: bool,
     #[command(flatten)]

@@ -1,10 +1,12 @@
 //! The handler of the worker: runs the command for a task.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io;
 use std::mem::take;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tubewell::Outcome as End;
 use tubewell::worker::{Ended, Job, Report as Reported};
@@ -36,6 +38,9 @@ pub struct Attendant {
     shared: Mutex<Shared>,
 }
 
+/// How long a task waits that comes again in a run which tries each task once.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The state that the threads of the worker share.
 struct Shared {
     report: Report,
@@ -45,6 +50,8 @@ struct Shared {
     notes_idle: bool,
     /// How the claims of failed tasks end when the run ends.
     kept: Vec<(Tube, u64, End)>,
+    /// The tasks that were tried in this run, with --once, and whose claims end with their time.
+    tried: HashSet<u64>,
 }
 
 impl Attendant {
@@ -60,7 +67,8 @@ impl Attendant {
     ) -> Attendant {
         let (store, is_json) = (store.clone(), report.is_json());
         let notes_idle = !policy.args.once && !is_json;
-        let shared = Shared { report, jobs: 0, notes_idle, kept: Vec::new() };
+        let shared =
+            Shared { report, jobs: 0, notes_idle, kept: Vec::new(), tried: HashSet::new() };
         let shared = Mutex::new(shared);
         Attendant { store, session, tubes, policy, is_json, running, last_signal, shared }
     }
@@ -72,6 +80,10 @@ impl Attendant {
             let (takes, end) = (job.takes(), CommandEnd::default());
             LAST.set(Some(Finished { takes, end, outcome: Outcome::Buried }));
             return End::bury(None);
+        }
+        if self.shared().tried.contains(&job.id()) {
+            // Its claim had ended with its time, so that it was not kept.
+            return End::snooze(AGAIN);
         }
         if job.is_current() == Ok(false) {
             // The next attempt may succeed, unless the ttr is too short for every attempt.
@@ -102,7 +114,8 @@ impl Attendant {
         };
         let start = || Child::start(&args.command, job, stdout, keep_stderr);
         let Some(child) = self.running.start(start).transpose()? else { return Ok(None) };
-        let ended = child.wait(args.max_runtime);
+        let of_claim = job.expires_in().ok().flatten();
+        let ended = child.wait(args.max_runtime.into_iter().chain(of_claim).min());
         let is_terminated = self.running.ended();
         Ok(Some((ended?, is_terminated)))
     }
@@ -120,11 +133,16 @@ impl Attendant {
         }
         let Decision { outcome, claim, keep } = self.policy.decide(job, end, ended, is_terminated);
         LAST.set(Some(Finished { takes: job.takes(), end, outcome }));
-        if keep && let Some(tube) = self.tube_of(job) {
-            self.shared().kept.push((tube.clone(), job.id(), claim));
-            return End::detach();
-        }
-        claim
+        if keep { self.keep(job, claim) } else { claim }
+    }
+
+    /// Keeps the claim, which ends like this when the run ends.
+    fn keep(&self, job: &Job, end: End) -> End {
+        let Some(tube) = self.tube_of(job) else { return end };
+        let mut shared = self.shared();
+        shared.kept.push((tube.clone(), job.id(), end));
+        shared.tried.insert(job.id());
+        End::detach()
     }
 
     /// Reports the end of a job, on the thread that has run it, and the errors of the worker.
@@ -133,6 +151,7 @@ impl Attendant {
             Reported::Error(error) => return self.running.fail(error.clone().into()),
             Reported::Ended { tube, id, .. }
             | Reported::Lost { tube, id, .. }
+            | Reported::TimedOut { tube, id, .. }
             | Reported::NotStored { tube, id, .. } => (tube, *id),
             _ => return,
         };
@@ -147,9 +166,15 @@ impl Attendant {
         }
         let mut shared = self.shared();
         shared.jobs -= 1;
+        let args = &self.policy.args;
+        if matches!(reported, Reported::TimedOut { .. }) && args.once && args.max_attempts.is_none()
+        {
+            shared.tried.insert(id);
+        }
         let printed = LAST.take().map_or(Ok(()), |finished| {
             let outcome = match reported {
                 Reported::Lost { .. } => Outcome::Lost,
+                Reported::TimedOut { .. } => Outcome::TimedOut,
                 Reported::NotStored { .. } => Outcome::Unknown,
                 Reported::Ended { state: TaskState::Buried, .. } => Outcome::Buried,
                 _ => finished.outcome,

@@ -45,6 +45,8 @@ pub enum Outcome {
     Ended,
     /// Its ttl elapsed, or another caller changed it, while the command ran.
     Lost,
+    /// The time of its claim has elapsed, as the task or its tube limits it.
+    TimedOut,
     /// The store failed.
     Unknown,
 }
@@ -170,6 +172,9 @@ impl Outcome {
                 "lost",
                 "the claim has ended: the ttl has elapsed, the task was revoked or deleted, or the owner of the store has ended",
             ),
+            Outcome::TimedOut => {
+                ("timed_out", "the max_runtime of the task or its tube has elapsed")
+            }
             Outcome::Unknown => ("unknown", "the store cannot be written"),
         }
     }

@@ -92,7 +92,7 @@ impl Report {
         let place = match outcome {
             Outcome::Done => 0,
             Outcome::Buried => 1,
-            Outcome::Released | Outcome::Ended | Outcome::Kept(_) => 2,
+            Outcome::Released | Outcome::Ended | Outcome::Kept(_) | Outcome::TimedOut => 2,
             Outcome::Snoozed => 3,
             Outcome::Lost => 4,
             Outcome::Unknown => return,

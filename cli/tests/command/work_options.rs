@@ -44,6 +44,26 @@ fn order_says_which_tube_is_asked_first() {
     assert_eq!(work(&sandbox, "mail mail --once", "cat").expect(0).text(), "x");
 }
 
+/// The command ran on, and the task was taken again beside it, without an end and without a word.
+#[test]
+fn command_ends_at_the_limit_of_its_task_or_tube_and_is_tried_once() {
+    for (of_tube, of_task) in [("", "--max-runtime 300ms"), ("--max-runtime 300ms", "")] {
+        let sandbox = Sandbox::empty();
+        sandbox.ok(&format!("create jobs {of_tube}"));
+        sandbox.ok(&format!("put jobs slow {of_task}"));
+        let done = work(&sandbox, "jobs --once", "sleep 1000 & wait").expect(7);
+        assert!(done.err.contains("1 released"), "{}", done.err);
+        let task = sandbox.json("peek jobs 0").remove(0);
+        assert_eq!(task["attempts"], 1, "{task}");
+        sandbox.ok(&format!("put jobs next {of_task} --priority 1"));
+        let run = work(&sandbox, "jobs --once --json", "exec sleep 1000").expect(7).objects();
+        assert_eq!(run[0]["id"], 1);
+        let outcome = run[0]["outcome"].as_str().unwrap();
+        // The command may be ended a moment before the claim.
+        assert!(["timed_out", "kept"].contains(&outcome), "{run:?}");
+    }
+}
+
 #[test]
 fn command_that_runs_too_long_is_ended_with_its_processes_and_has_failed() {
     let sandbox = Sandbox::with_jobs("--max-attempts 2", &["slow"]);

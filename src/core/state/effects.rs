@@ -20,6 +20,8 @@ use crate::storage::Checkpoint;
 #[derive(Default)]
 pub(crate) struct Effects {
     pub(crate) events: Vec<QueuedEvent>,
+    /// The bytes of the bodies in these events.
+    pub(crate) bytes_of_events: u64,
     /// The writer thread has work.
     pub(crate) call_writer: bool,
     /// A checkpoint waits for a thread that writes it, or deferred calls wait for a write while the

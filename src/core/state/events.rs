@@ -52,6 +52,8 @@ impl Events {
 pub(in crate::core) struct Origin {
     /// The key of the task.
     pub(in crate::core) key: Option<Arc<str>>,
+    /// Its priority, if a filter asks for details.
+    pub(in crate::core) priority: Option<u32>,
     /// The tags of the task.
     pub(in crate::core) tags: Option<Tags>,
     /// The label of the session whose claim has ended. No taker gets the task before all its

@@ -407,7 +407,7 @@ impl PutRequest {
         tasks.try_for_each(|task| batch.add(task))
     }
 
-    fn too_many(verb: &str) -> Error {
+    pub(in crate::core) fn too_many(verb: &str) -> Error {
         Error::invalid(format!(
             "{verb} accepts at most {PUT_MANY_TASKS} tasks and {PUT_MANY_BYTES} bytes"
         ))

@@ -77,13 +77,13 @@ impl Decide for DeleteTasks {
             wait = Wait::later(wait, core.last_change_of(number, ids));
         }
         core.check_one_buffer_of(&tasks)?;
+        core.check_rows(&tasks)?;
         if let Some(most) = self.most {
             if tasks.len() > at_most(most, IDS_MAX) {
                 return Err(too_many_tasks(most));
             }
             core.add_children(WithThem::All, most, &mut tasks)?;
         }
-        core.check_rows(&tasks)?;
         let decided = core.delete_chosen(tasks)?;
         // What an earlier call has deleted is not to be undone either.
         Ok(if decided.answer == 0 { Decided { answer: 0, wait } } else { decided })
@@ -102,8 +102,8 @@ struct Chosen {
 enum WithThem<'a> {
     /// Those of this tube that the filter selects.
     InTube(TubeNo, &'a Filter),
-    /// Those of these tubes that the filter selects; of all tubes if none is named.
-    InTubes(&'a [Arc<str>], &'a Filter),
+    /// Those of these tubes that the filter selects, with ids below a number; of all tubes without a list.
+    InTubes(Option<&'a [TubeNo]>, &'a Filter, u64),
     All,
 }
 
@@ -112,10 +112,9 @@ impl WithThem<'_> {
         let (is_in_scope, filter) = match self {
             WithThem::All => return true,
             WithThem::InTube(of, filter) => (of == *number, filter),
-            WithThem::InTubes(names, filter) => {
-                let name = core.tubes.get(*number).map(|tube| &tube.definition.name);
-                let is_named = names.is_empty() || name.is_some_and(|name| names.contains(name));
-                (is_named, filter)
+            WithThem::InTubes(tubes, filter, below) => {
+                let is_named = tubes.is_none_or(|tubes| tubes.binary_search(number).is_ok());
+                (is_named && *id < below, filter)
             }
         };
         let state = core.state_of(*id, found.shelf);
@@ -159,9 +158,16 @@ impl Core {
         let (_, selected) = self.select(number, filter, after, step_of(filter, limit))?;
         let (mut tasks, next) = self.one_step(number, filter, selected)?;
         tasks.retain(|task| task.id < below);
-        self.add_children(WithThem::InTubes(names, filter), limit, &mut tasks)?;
+        let mut named = Vec::with_capacity(names.len());
+        for name in names {
+            // A tube that was dropped since has no tasks.
+            named.extend(self.find_tube(name).ok().map(|tube| tube.number));
+        }
+        named.sort_unstable();
+        let named = Some(&named[..]).filter(|_| !names.is_empty());
+        self.add_children(WithThem::InTubes(named, filter, below), limit, &mut tasks)?;
         let decided = self.delete_chosen(tasks)?;
-        // Tasks that are put meanwhile stay, so that nothing else bounds the call.
+        // Tasks that are put meanwhile stay, which bounds the call.
         Ok(decided.map(|changed| SelectStep::new(changed, u64::MAX, next)))
     }
 
@@ -234,14 +240,15 @@ impl Core {
 
     /// Refuses tasks that have more rows than one commit removes.
     fn check_rows(&mut self, tasks: &[Chosen]) -> Result<()> {
+        if self.rows_of_all(tasks)? > IDS_ROWS { Err(too_many_rows()) } else { Ok(()) }
+    }
+
+    fn rows_of_all(&mut self, tasks: &[Chosen]) -> Result<usize> {
         let mut rows = 0;
         for Chosen { number, id, found } in tasks {
             rows += self.rows_of_work(*number, *id, found)?;
-            if rows > IDS_ROWS {
-                return Err(too_many_rows());
-            }
         }
-        Ok(())
+        Ok(rows)
     }
 
     /// Refuses tasks that no commit has together.
@@ -266,7 +273,9 @@ impl Core {
     ) -> Result<()> {
         let limit = at_most(limit, IDS_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
-        let (mut next, mut rows) = (0, 0);
+        // One commit deletes all of them, or as many as a step finds.
+        let own = if let WithThem::All = with_them { self.rows_of_all(tasks)? } else { 0 };
+        let (mut next, mut rows) = (0, own);
         while let Some(&Chosen { number, id, ref found }) = tasks.get(next) {
             next += 1;
             // The children of a task that is done are being freed.
@@ -279,9 +288,14 @@ impl Core {
                     continue;
                 }
                 let wanted = if tasks.len() < limit { self.find_dependent(child)? } else { None };
-                match wanted.filter(|task| rows < IDS_ROWS && with_them.has(self, task)) {
+                let wanted = wanted.filter(|task| with_them.has(self, task));
+                let more = match &wanted {
+                    Some(task) => self.rows_of_work(task.number, task.id, &task.found)?,
+                    None => 0,
+                };
+                rows += more;
+                match wanted.filter(|_| more == 0 || rows <= IDS_ROWS) {
                     Some(task) => {
-                        rows += self.rows_of_work(task.number, task.id, &task.found)?;
                         known.insert(task.id);
                         tasks.push(task);
                     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use tubewell_drivers::{Header, NEVER, Shelf};
+use tubewell_drivers::{Body, Header, NEVER, PUT_MANY_BYTES, Shelf};
 
 use super::keys::{KeyLookUp, key_of};
 use super::put_keyed::{Step, replaced_tubes};
@@ -113,8 +113,10 @@ impl Core {
         ends: &[ClaimEnd],
     ) -> Decided<Vec<Result<Receipt>>> {
         let mut answers = Decided { answer: Vec::with_capacity(ends.len()), wait: None };
+        let mut carried = 0;
         for (key, ClaimEnd { request, keeps_claim }) in claims.iter().zip(ends) {
-            let ended = self.end_task(*key, request).map(|decided| {
+            let ended = self.check_carried(*key, request, &mut carried);
+            let ended = ended.and_then(|()| self.end_task(*key, request)).map(|decided| {
                 answers.wait = Wait::later(decided.wait, answers.wait.take());
                 decided.answer
             });
@@ -125,6 +127,18 @@ impl Core {
             answers.answer.push(ended);
         }
         answers
+    }
+
+    /// Refuses more bytes than one call puts, of bodies that the call does not bring along.
+    fn check_carried(&self, key: ClaimKey, request: &EndRequest, carried: &mut u64) -> Result<()> {
+        if let TaskEnd::AdvanceUnchanged { .. } = &request.end {
+            let size = self.claims.get(key.id).map_or(0, |claim| claim.header.size);
+            *carried = carried.saturating_add(size);
+            if *carried > PUT_MANY_BYTES as u64 {
+                return Err(PutRequest::too_many("the end of claims"));
+            }
+        }
+        Ok(())
     }
 
     /// Ends a claim as its holder asks, and puts the tasks that follow.
@@ -154,10 +168,10 @@ impl Core {
         let Some(claim) = self.claims.get(id) else { return Err(Error::NotTaken { id }) };
         let header = claim.header.clone();
         let found = self.find(key.tube, id)?;
-        let contents = self.edit(key.tube, |ledger| ledger.contents(id, &found))?;
+        let body = self.edit(key.tube, |ledger| ledger.body(id, &found))?;
         let had_times = self.tubes.get(key.tube).is_some_and(|tube| tube.definition.timed);
         let tube = self.tube(to, name)?;
-        let mut request = PutRequest::of_body(contents.body);
+        let mut request = PutRequest::of_body(Body::new(body));
         request.sub = Some(header.sub.to_string()).filter(|sub| !sub.is_empty());
         let more = header.more.as_deref();
         request.max_attempts = more.and_then(|more| more.max_attempts);

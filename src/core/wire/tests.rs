@@ -315,7 +315,8 @@ fn verbs_have_these_bytes() {
     check((), &SetLimit { name: "host".into(), most: Some(3) }, b"\x0b\x04host\x01\x03");
     let filter = Filter::new().ids([1, 2, 128]);
     let delete = EditTasks { filter, edit: TaskEdit::Delete, after: None, below: None, limit: 5 };
-    let bytes = b"\x01\xac\x02\x04jobs\x1c\0\0\0\0\0\x01\x03\x01\x02\x80\x01\0\0\0\0\0\0\0\0\0\x05";
+    let bytes =
+        b"\x01\xac\x02\x04jobs\x1c\0\0\0\0\0\x01\x03\x01\x02\x80\x01\0\0\0\0\0\0\0\0\0\0\x05";
     check(JOBS, &delete, bytes);
     check(JOBS, &Peek { id: 300 }, b"\x01\xac\x02\x04jobs\x20\xac\x02");
     let ack = Ack { result: Some(b"ok".to_vec()) };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,20 +213,39 @@ impl Held {
         }
     }
 
-    /// As [`Outcome::snooze`](crate::Outcome::snooze) without a delay: only memory changes. Blocks for the
-    /// answer of another process, for at most `time`.
-    pub(crate) fn snooze_within(&self, time: Duration) -> Result<()> {
+    /// As [`Outcome::snooze`](crate::Outcome::snooze) without a delay: only memory changes. Another process gets
+    /// the call, and its answer is waited for later.
+    pub(crate) fn snooze(&self) -> Snoozed {
         let StoreHandle::Remote(owner) = &self.handle else {
-            return self.make(&Snooze {}).map(drop);
+            return Snoozed::Here(self.make(&Snooze {}).map(drop));
         };
-        let answer = owner.make_later(Mode::Call, self.key(), &Snooze {})?;
-        let no_answer = || Error::OutcomeUnknown { why: "the owner of the store is slow".into() };
-        block_on_for(answer, time).unwrap_or_else(|| Err(no_answer())).map(drop)
+        match owner.make_later(Mode::Call, self.key(), &Snooze {}) {
+            Ok(answer) => Snoozed::Sent(Box::pin(async { answer.await.map(drop) })),
+            Err(error) => Snoozed::Here(Err(error)),
+        }
     }
 
     /// Whether another process owns the store.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self.handle, StoreHandle::Remote(_))
+    }
+}
+
+/// A claim that is snoozed, or will be.
+pub(crate) enum Snoozed {
+    Here(Result<()>),
+    Sent(Pin<Box<dyn Future<Output = Result<()>>>>),
+}
+
+impl Snoozed {
+    /// Blocks for the answer of another process, for at most `time`.
+    pub(crate) fn within(self, time: Duration) -> Result<()> {
+        match self {
+            Snoozed::Here(snoozed) => snoozed,
+            Snoozed::Sent(answer) => block_on_for(answer, time).unwrap_or_else(|| {
+                Err(Error::OutcomeUnknown { why: "the owner of the store is slow".into() })
+            }),
+        }
     }
 }
 

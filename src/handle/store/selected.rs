@@ -65,7 +65,7 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// order of their names. A [`limit`](Filter::limit) holds for all tubes together. Selected tasks that wait
     /// for each other are deleted together in whichever of the tubes they are, up to 10,000 with one commit.
     /// The tubes are those that have tasks when the call begins; a task that is put during the call stays. A
-    /// dropped ticket ends the call after the tasks of one commit.
+    /// dropped ticket ends the call after the tasks of one commit; that of chosen tasks may delete all of them or none.
     ///
     /// Once this returns, the tasks do not come back after a killed process or a power cut. The call blocks
     /// for the flush of each commit.
@@ -196,19 +196,21 @@ impl<M: Mode> StoreAdmin<'_, M> {
 async fn kick_in(store: &AsyncStore, tubes: Vec<Arc<str>>, filter: Filter) -> Result<u64> {
     filter.check_kick()?;
     let tubes = tubes_of(store, tubes, Some(TaskState::Buried)).await?;
-    edit_each(tubes, filter, || TaskEdit::Kick).await
+    edit_each(tubes, filter, || TaskEdit::Kick, None).await
 }
 
 async fn delete_in(store: &AsyncStore, names: Vec<Arc<str>>, filter: Filter) -> Result<u64> {
+    let below = store.admin().next_id().await?;
     let tubes = tubes_of(store, names.clone(), filter.wanted_state()).await?;
-    edit_each(tubes, filter, || TaskEdit::DeleteAcross(names.clone())).await
+    edit_each(tubes, filter, || TaskEdit::DeleteAcross(names.clone()), Some(below)).await
 }
 
-/// Changes the selected tasks of these tubes, up to the limit in all.
+/// Changes the selected tasks of these tubes with ids below `below`, up to the limit in all.
 async fn edit_each(
     tubes: Vec<AsyncTube>,
     filter: Filter,
     edit: impl Fn() -> TaskEdit,
+    below: Option<u64>,
 ) -> Result<u64> {
     let mut changed = 0;
     for tube in tubes {
@@ -217,7 +219,7 @@ async fn edit_each(
             break;
         }
         let selected = Filter { limit, ..filter.clone() };
-        let edited = tube.edit_selected(Ok((selected, edit()))).await;
+        let edited = tube.edit_selected(Ok((selected, edit())), below).await;
         changed += unless_dropped(edited)?.unwrap_or(0);
     }
     Ok(changed)

@@ -19,13 +19,17 @@ impl<T, M: Mode> Tube<T, M> {
     /// [`requeue`](Tube::requeue), [`Claim::spawn`](crate::Claim::spawn), and with this handle as the target of an
     /// [`advance`](crate::Outcome::advance), of an [`and_put`](crate::Outcome::and_put) or of a put of a transaction.
     /// [`schedule`](Tube::schedule) and [`change_task`](crate::Schedules::change_task) call it for the task of all
-    /// runs; a run does not. An [`update`](Tube::update), a checkpoint, a move and
+    /// runs; a run does not. An [`update`](Tube::update), a checkpoint, a move, an
+    /// [`advance_unchanged`](crate::Outcome::advance_unchanged) and
     /// [`restore_many`](crate::Admin::restore_many) put no new task, and do not call it. A call with several tasks, such
     /// as `put_many`, puts none of them if the function refuses one. The call checks what the functions return as it
     /// checks what a caller puts: a schedule refuses a key.
     ///
+    /// An outcome is encoded when it is made: one that a [batch](crate::Worker::on_batch) handler returns for all jobs
+    /// has called the function once, and puts its task for each of them.
+    ///
     /// The functions run in the thread of the caller, before the call, without a lock: they may make calls of the
-    /// store, and their panics go to the caller. They are part of the handle, and are not stored: other handles of the
+    /// store, but not in the closure of a `transact`, and their panics go to the caller. They are part of the handle, and are not stored: other handles of the
     /// tube, and other processes, put without them. The handles that are made of this one have them too, such as a
     /// clone, and those of [`typed`](Tube::typed), [`to_async`](Tube::to_async) and
     /// [`Session::tube`](crate::Session::tube).

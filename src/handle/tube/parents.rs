@@ -140,8 +140,9 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// How far the tasks are that this task waits for: how many are done, have failed, are worked on, or are left.
     ///
     /// It tells of all parents of the put or of the [join](crate::Job::join), and of those that were
-    /// [added](Admin::add_parents). A task that waits for none has no counts, unless it was put with a rule for
-    /// parents ([`Put::on_parent`]). A [restored](crate::expert::Restore) task and one of an import count from then on.
+    /// [added](Admin::add_parents). A task that waits for none any more has no counts, unless it was put with a rule for
+    /// parents ([`Put::on_parent`]), and a task that is done has none: to show a progress to its end, put the task with
+    /// [`OnParent::Release`](crate::OnParent::Release). A [restored](crate::expert::Restore) task and one of an import count from then on.
     ///
     /// Changes nothing and does not block. Includes changes whose flush is not done. The store looks at
     /// 1000 open parents at a time: with more of them, `taken` and `buried` are not those of one moment.

@@ -226,7 +226,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     }
 
     fn edit(&self, edit: Result<(Filter, TaskEdit)>) -> M::Answer<u64> {
-        self.tube.edit_selected(edit)
+        self.tube.edit_selected(edit, None)
     }
 
     fn end_claims(&self, filter: Filter, forgive: bool) -> M::Answer<u64> {
@@ -237,14 +237,17 @@ impl<T, M: Mode> Admin<'_, T, M> {
 }
 
 impl<T, M: Mode> Tube<T, M> {
-    /// Changes the tasks that meet the filter. Returns how many.
+    /// Changes the tasks that meet the filter, with ids below `below`, or else those that there are when the call
+    /// begins. Returns how many.
     pub(in crate::handle) fn edit_selected(
         &self,
         edit: Result<(Filter, TaskEdit)>,
+        below: Option<u64>,
     ) -> M::Answer<u64> {
         self.in_steps(edit.map(|(filter, edit)| {
             let left = filter.limit;
-            Selecting::new(EditTasks { filter, edit, after: None, below: None, limit: 0 }, left)
+            let verb = EditTasks { filter, edit, after: None, below, limit: 0 };
+            Selecting { below, ..Selecting::new(verb, left) }
         }))
     }
 }

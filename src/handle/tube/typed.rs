@@ -33,7 +33,7 @@ impl<M: Mode> Tube<Bytes, M> {
     /// let store = Store::in_memory()?;
     /// let mails = store.tube("mails")?.typed::<Mail>();
     /// mails.put(Mail { to: "ann".into() })?;
-    /// mails.put(Put::new(&Mail { to: "bob".into() }).priority(3))?;
+    /// mails.put(Put::new(&Mail { to: "bob".into() }).max_attempts(3))?;
     /// let claim = mails.try_take()?.unwrap();
     /// assert_eq!(claim.value().to, "ann");
     /// assert_eq!(claim.body(), br#"{"to":"ann"}"#);

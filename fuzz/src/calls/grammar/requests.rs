@@ -202,7 +202,7 @@ const END_REQUEST: Field = Field::All(&[One(&TASK_END), List(&PUT_INTO)]);
 static TASK_END: Choice = Choice {
     name: "TaskEnd",
     often: &[0, 1, 2, 3, 4, 5],
-    later: &[],
+    later: &[(6, "AdvanceUnchanged", &[Tube])],
     variants: &[
         (0, "Ack", &[Option(&Body)]),
         (1, "Advance", &[PUT_INTO]),

@@ -128,6 +128,7 @@ pub const FILTER_OF_CHOSEN: Field = All(&[
     NONE,
     OFF,
     OFF,
+    OFF,
 ]);
 /// A filter of a kick: of buried tasks.
 pub const FILTER_OF_KICK: Field =
@@ -137,11 +138,11 @@ pub const FILTER_OF_CLAIMS: Field =
     All(&[EMPTY, EMPTY, List(&Label), List(&Tag), NONE, Option(&Ids), NONE, NONE, LIMITED]);
 /// As `FILTER_OF_CLAIMS`, on some ids.
 pub const FILTER_OF_CLAIMS_ON: Field =
-    All(&[OF_ANY_NAME, EMPTY, NONE, SOME, Ids, NONE, NONE, NONE, NONE, OFF, OFF]);
+    All(&[OF_ANY_NAME, EMPTY, NONE, SOME, Ids, NONE, NONE, NONE, NONE, OFF, OFF, OFF]);
 /// The tubes, keys and owners of a filter without any.
 const OF_ANY_NAME: Field = All(&[EMPTY, EMPTY, EMPTY]);
-/// How a filter of a change ends: no sub-queue, a limit, no order.
-const LIMITED: Field = All(&[NONE, Option(&Count), OFF, OFF]);
+/// How a filter of a change ends: no sub-queue, a limit, no order, no details.
+const LIMITED: Field = All(&[NONE, Option(&Count), OFF, OFF, OFF]);
 /// A filter of a listing of a tube.
 pub const FILTER_OF_TUBE: Field = All(&[EMPTY, LISTED]);
 /// A filter of a listing of a store.
@@ -159,6 +160,7 @@ const LISTED: Field = All(&[
     NONE,
     Flag,
     Flag,
+    OFF,
 ]);
 /// A filter of events.
 pub const FILTER_OF_EVENTS: Field = All(&[
@@ -174,6 +176,7 @@ pub const FILTER_OF_EVENTS: Field = All(&[
     NONE,
     OFF,
     OFF,
+    Flag,
 ]);
 /// A list without values.
 const EMPTY: Field = Byte(0);
@@ -282,6 +285,8 @@ const HISTORY: Field = All(&[
     List(&All(&[Count, Moment, One(&KIND), One(&STATE), Option(&Label), Option(&Text), TubeName])),
     List(&All(&[StepName, One(&STEP_KIND), Body])),
     Option(&Moment),
+    // No moment of the end.
+    NONE,
 ]);
 pub const PUT_INTO: Field = All(&[TubeNumber, TubeName, PUT]);
 
