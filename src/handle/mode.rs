@@ -61,6 +61,14 @@ pub trait Mode: Sealed + Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn begin<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Self::Answer<R>;
 
+    /// As `begin`, for the call that a future looks for. One that blocks carries out what its change needs, as the
+    /// calls of a blocking handle do.
+    #[doc(hidden)]
+    fn begin_call<V: Begin<On = InStore> + 'static>(
+        handle: &StoreHandle,
+        verb: impl Future<Output = Result<V>> + Send + 'static,
+    ) -> Self::Answer<V::Answer>;
+
     /// Does what differs in the two modes.
     #[doc(hidden)]
     fn either<A, R, F>(
@@ -141,6 +149,13 @@ impl Mode for Blocking {
         block_on(future)
     }
 
+    fn begin_call<V: Begin<On = InStore> + 'static>(
+        handle: &StoreHandle,
+        verb: impl Future<Output = Result<V>> + Send + 'static,
+    ) -> Result<V::Answer> {
+        Blocking::make(Call::on_store(handle), block_on(verb))
+    }
+
     #[inline]
     fn either<A, R, F>(
         with: A,
@@ -196,6 +211,14 @@ impl Mode for Async {
 
     fn begin<R>(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {
         Ticket::begun(future)
+    }
+
+    fn begin_call<V: Begin<On = InStore> + 'static>(
+        handle: &StoreHandle,
+        verb: impl Future<Output = Result<V>> + Send + 'static,
+    ) -> Ticket<V::Answer> {
+        let handle = handle.clone();
+        Ticket::begun(async move { Async::make(Call::on_store(&handle), verb.await).await })
     }
 
     fn either<A, R, F>(

@@ -94,14 +94,17 @@ impl<M: Mode> StoreAdmin<'_, M> {
     #[doc(alias = "purge")]
     pub fn delete(&self, filter: impl Into<Filter>) -> M::Answer<u64> {
         let (tubes, filter) = filter.into().split_tubes();
-        let store = self.store.to_async();
+        let (store, checked) = (self.store.to_async(), filter.check_delete());
+        if let Some(ids) = filter.ids.clone() {
+            let filter = Filter { ids: None, ..filter };
+            let checked = checked.and_then(|()| filter.check_delete_of_ids());
+            return M::begin_call(&self.store.handle, async move {
+                checked?;
+                delete_ids(&store, tubes, ids, filter, None).await
+            });
+        }
         M::begin(async move {
-            filter.check_delete()?;
-            if let Some(ids) = filter.ids.clone() {
-                let filter = Filter { ids: None, ..filter };
-                filter.check_delete_of_ids()?;
-                return delete_ids(&store, tubes, ids, filter, None).await;
-            }
+            checked?;
             delete_in(&store, tubes, filter).await
         })
     }
@@ -147,7 +150,7 @@ impl<M: Mode> StoreAdmin<'_, M> {
     ) -> M::Answer<u64> {
         let ids: BTreeSet<u64> = ids.into_iter().map(|id| *id.borrow()).collect();
         let store = self.store.to_async();
-        M::begin(async move {
+        M::begin_call(&self.store.handle, async move {
             check_count(ids.len())?;
             delete_ids(&store, Vec::new(), ids, Filter::new(), Some(most)).await
         })
@@ -225,14 +228,14 @@ async fn edit_each(
     Ok(changed)
 }
 
-/// Finds the tubes of these tasks, and deletes them together.
+/// Finds the tubes of these tasks, which are deleted together.
 async fn delete_ids(
     store: &AsyncStore,
     names: Vec<Arc<str>>,
     ids: BTreeSet<u64>,
     filter: Filter,
     most: Option<u64>,
-) -> Result<u64> {
+) -> Result<DeleteTasks> {
     for name in &names {
         store.find_tube(name).await?;
     }
@@ -243,7 +246,7 @@ async fn delete_ids(
             tasks.entry(task.tube.into()).or_default().insert(id);
         }
     }
-    store.make(DeleteTasks { tasks, filter, most }).await
+    Ok(DeleteTasks { tasks, filter, most })
 }
 
 /// The tubes with these names, or else all that have tasks in this state, in the order of their names.
