@@ -16,6 +16,18 @@ impl Core {
         self.edit(number, |ledger| ledger.find(id))?.ok_or(Error::NotFound { id })
     }
 
+    /// Finds a task to which an edge leads; `None` if it is gone, or damaged, which `verify` reports.
+    pub(in crate::core) fn find_if_whole(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+    ) -> Result<Option<Found>> {
+        match self.find(number, id) {
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     /// The header of a task: that of its claim, or else the stored one.
     pub(in crate::core) fn newest_header<'a>(&'a self, id: u64, found: &'a Found) -> &'a Header {
         self.claims.get(id).map_or(&found.record.header, |claim| &claim.header)

@@ -68,6 +68,13 @@ struct Listed {
     by_kind: BTreeMap<usize, BTreeSet<SubscriberId>>,
 }
 
+impl Listed {
+    /// Those that want the kind with this number.
+    fn ids(&self, number: usize) -> impl Iterator<Item = &SubscriberId> {
+        self.any.iter().chain(self.by_kind.get(&number).into_iter().flatten())
+    }
+}
+
 impl<S> Default for Index<S> {
     fn default() -> Index<S> {
         Index {
@@ -95,19 +102,15 @@ impl<S> Index<S> {
     /// Whether some subscriber wants an event.
     pub(super) fn wants(&self, facts: &Facts<'_>) -> bool {
         let number = facts.kind() as usize;
-        self.places
-            .find(facts)
-            .any(|listed| !listed.any.is_empty() || listed.by_kind.contains_key(&number))
+        self.places.find(facts).any(|listed| listed.ids(number).next().is_some())
     }
 
     /// Whether some subscriber that an event meets is one of these.
     pub(super) fn is_met_by(&self, facts: &Facts<'_>, is_one: impl Fn(&S) -> bool) -> bool {
         let number = facts.kind() as usize;
-        self.places.find(facts).any(|listed| {
-            let of_kind = listed.by_kind.get(&number).into_iter().flatten();
-            let met = listed.any.iter().chain(of_kind).filter_map(|id| self.subscribers.get(id));
-            met.into_iter().any(|subscribed| is_one(&subscribed.subscriber))
-        })
+        let met = self.places.find(facts).flat_map(|listed| listed.ids(number));
+        let mut met = met.filter_map(|id| self.subscribers.get(id));
+        met.any(|subscribed| is_one(&subscribed.subscriber))
     }
 
     /// Whether some subscriber is one of these.
@@ -189,8 +192,7 @@ impl<S> Index<S> {
         let number = facts.kind() as usize;
         self.events += 1;
         for listed in self.places.find(facts) {
-            let of_kind = listed.by_kind.get(&number).into_iter().flatten();
-            for id in listed.any.iter().chain(of_kind) {
+            for id in listed.ids(number) {
                 if let Some(subscribed) = self.subscribers.get_mut(id)
                     && subscribed.met != self.events
                 {

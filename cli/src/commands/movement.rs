@@ -50,9 +50,12 @@ pub fn advance(store: &Store, args: &Advance, output: &mut Output) -> CommandRes
     let from = session.tube(&store::tube(store, args.token.tube())?)?;
     let claim = session.resume_claim(&args.token);
     let claim = claim.map_err(|error| claims::explain(store, &args.token, error))?;
-    let task = args.options.apply(Put::new(body.unwrap_or_else(|| claim.body().to_vec())));
-    let outcome =
-        if args.unchanged { Outcome::advance_unchanged(&to) } else { Outcome::advance(&to, task) };
+    let outcome = if args.unchanged {
+        Outcome::advance_unchanged(&to)
+    } else {
+        let body = body.unwrap_or_else(|| claim.body().to_vec());
+        Outcome::advance(&to, args.options.apply(Put::new(body)))
+    };
     let id = claim.detach().info.id;
     let advanced = from.claimed(id).and_then(|claim| claim.end(outcome));
     let receipt = advanced.inspect_err(|_| park_again(&from, id))?;

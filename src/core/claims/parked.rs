@@ -8,7 +8,6 @@ use tubewell_drivers::{NEVER, Shelf};
 
 use super::fate::End;
 use super::row::{ClaimRow, FoundRow};
-use crate::base::micros::micros_ceil;
 use crate::base::tube_no::TubeNo;
 use crate::core::state::{ClaimKey, ClaimState, Core, Decided, Expiry, Grant, Parked, Timer};
 use crate::core::verb::{Decide, verb};
@@ -98,8 +97,7 @@ impl Core {
         let (epoch, header) = (claim.epoch, claim.header.clone());
         self.set_parked_until(id, None);
         let policies = self.tubes.get(number).map(|tube| &tube.definition.policies);
-        let of_tube = policies.and_then(|policies| policies.max_runtime).map(micros_ceil);
-        let limited = header.max_runtime(of_tube) != NEVER;
+        let limited = ClaimState::longest(&header, policies) != NEVER;
         if let Some(claim) = self.claims.get_mut(id) {
             claim.session = session;
             claim.taken_at = self.now.running;

@@ -8,7 +8,7 @@ use tubewell_drivers::{EdgeEnd, parents};
 use crate::core::state::{Core, Decided};
 use crate::core::verb::{Decide, TubeRef, verb};
 use crate::values::parent_counts::ParentCounts;
-use crate::{Error, Result, TaskState};
+use crate::{Result, TaskState};
 
 /// How many parents a call looks up.
 const LOOK_UPS: usize = 1000;
@@ -55,10 +55,7 @@ impl Core {
     /// `verify` reports.
     fn state_of_parent(&mut self, (id, space): EdgeEnd) -> Result<Option<TaskState>> {
         let Some(number) = self.tubes.of_space(space) else { return Ok(None) };
-        match self.find(number, id) {
-            Ok(found) => Ok(Some(self.state_of(id, found.shelf))),
-            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.find_if_whole(number, id)?;
+        Ok(found.map(|found| self.state_of(id, found.shelf)))
     }
 }

@@ -227,11 +227,7 @@ impl Core {
             }
             return Ok(None);
         };
-        match self.find(number, id) {
-            Ok(found) => Ok(Some((number, found))),
-            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(self.find_if_whole(number, id)?.map(|found| (number, found)))
     }
 
     /// Marks a parent: its children are told of its end by the writer thread, in this run or the next.

@@ -278,11 +278,8 @@ pub(super) fn request_of_run(header: &Header, recur: &Recur, body: Body) -> PutR
         ttl: recur.ttl,
         ttr: recur.ttr,
         delay: recur.delay,
-        sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
-        max_attempts: header.more.as_ref().and_then(|more| more.max_attempts),
-        max_runtime: header.own_max_runtime(),
         tags: recur.tags.clone(),
-        ..PutRequest::of_body(body)
+        ..PutRequest::like(header, body)
     }
 }
 

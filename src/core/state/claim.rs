@@ -88,6 +88,13 @@ pub(in crate::core) struct ReportedProgress {
 }
 
 impl ClaimState {
+    /// How long a claim on a task may last in a tube with these policies; `NEVER` without a limit.
+    #[inline]
+    pub(in crate::core) fn longest(header: &Header, policies: Option<&Policies>) -> u64 {
+        let of_tube = policies.and_then(|policies| policies.max_runtime);
+        header.max_runtime(of_tube.map(micros_ceil))
+    }
+
     /// A claim without a deadline, on a task of a tube with these policies, which nothing was reported of.
     #[inline]
     pub(in crate::core) fn new(

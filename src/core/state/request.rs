@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tubewell_drivers::{
-    Body, Found, IDEMPOTENCY_KEY_TIME, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES, PUT_MANY_TASKS,
-    SUB_QUEUE_MAX, Shelf, TAG_MAX, TAGS_MAX,
+    Body, Found, Header, IDEMPOTENCY_KEY_TIME, KEY_MAX, PARENTS_MAX, PUT_MANY_BYTES,
+    PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf, TAG_MAX, TAGS_MAX,
 };
 
 use super::put_limits::{check_idempotency_key, check_max_runtime, check_unique_for};
@@ -244,6 +244,16 @@ impl PutRequest {
             takes: 0,
             restored_as: None,
             history: None,
+        }
+    }
+
+    /// A put with this body, and with the sub-queue and the limits of a task that there is.
+    pub(in crate::core) fn like(header: &Header, body: Body) -> PutRequest {
+        PutRequest {
+            sub: (!header.sub.is_empty()).then(|| header.sub.to_string()),
+            max_attempts: header.max_attempts(None),
+            max_runtime: header.own_max_runtime(),
+            ..PutRequest::of_body(body)
         }
     }
 

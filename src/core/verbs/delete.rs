@@ -77,12 +77,12 @@ impl Decide for DeleteTasks {
             wait = Wait::later(wait, core.last_change_of(number, ids));
         }
         core.check_one_buffer_of(&tasks)?;
-        core.check_rows(&tasks)?;
+        let rows = core.check_rows(&tasks)?;
         if let Some(most) = self.most {
             if tasks.len() > at_most(most, IDS_MAX) {
                 return Err(too_many_tasks(most));
             }
-            core.add_children(WithThem::All, most, &mut tasks)?;
+            core.add_children(WithThem::All, most, rows, &mut tasks)?;
         }
         let decided = core.delete_chosen(tasks)?;
         // What an earlier call has deleted is not to be undone either.
@@ -140,7 +140,7 @@ impl Core {
             return Ok(decided.map(|changed| SelectStep::new(changed, bound, next)));
         }
         let (mut tasks, next) = self.one_step(number, filter, selected)?;
-        self.add_children(WithThem::InTube(number, filter), limit, &mut tasks)?;
+        self.add_children(WithThem::InTube(number, filter), limit, 0, &mut tasks)?;
         let decided = self.delete_chosen(tasks)?;
         Ok(decided.map(|changed| SelectStep::new(changed, bound, next)))
     }
@@ -165,7 +165,7 @@ impl Core {
         }
         named.sort_unstable();
         let named = Some(&named[..]).filter(|_| !names.is_empty());
-        self.add_children(WithThem::InTubes(named, filter, below), limit, &mut tasks)?;
+        self.add_children(WithThem::InTubes(named, filter, below), limit, 0, &mut tasks)?;
         let decided = self.delete_chosen(tasks)?;
         // Tasks that are put meanwhile stay, which bounds the call.
         Ok(decided.map(|changed| SelectStep::new(changed, u64::MAX, next)))
@@ -238,15 +238,14 @@ impl Core {
         Ok(rows)
     }
 
-    /// Refuses tasks that have more rows than one commit removes.
-    fn check_rows(&mut self, tasks: &[Chosen]) -> Result<()> {
-        if self.rows_of_all(tasks)? > IDS_ROWS { Err(too_many_rows()) } else { Ok(()) }
-    }
-
-    fn rows_of_all(&mut self, tasks: &[Chosen]) -> Result<usize> {
+    /// Refuses tasks that have more rows than one commit removes. Returns how many they have.
+    fn check_rows(&mut self, tasks: &[Chosen]) -> Result<usize> {
         let mut rows = 0;
         for Chosen { number, id, found } in tasks {
             rows += self.rows_of_work(*number, *id, found)?;
+            if rows > IDS_ROWS {
+                return Err(too_many_rows());
+            }
         }
         Ok(rows)
     }
@@ -264,18 +263,17 @@ impl Core {
 
     /// Adds tasks that wait for these, and are to be deleted with them: a parent is not deleted before its
     /// children, which may come later in the selection. Reads the children of no task after the first one
-    /// that is refused, since one of its children stays.
+    /// that is refused, since one of its children stays. `rows`: those that count already.
     fn add_children(
         &mut self,
         with_them: WithThem<'_>,
         limit: u64,
+        mut rows: usize,
         tasks: &mut Vec<Chosen>,
     ) -> Result<()> {
         let limit = at_most(limit, IDS_MAX);
         let mut added: Option<BTreeSet<u64>> = None;
-        // One commit deletes all of them, or as many as a step finds.
-        let own = if let WithThem::All = with_them { self.rows_of_all(tasks)? } else { 0 };
-        let (mut next, mut rows) = (0, own);
+        let mut next = 0;
         while let Some(&Chosen { number, id, ref found }) = tasks.get(next) {
             next += 1;
             // The children of a task that is done are being freed.
@@ -309,11 +307,8 @@ impl Core {
     /// The task at the end of an edge; `None` if it cannot be deleted.
     fn find_dependent(&mut self, (id, space): EdgeEnd) -> Result<Option<Chosen>> {
         let Some(number) = self.tubes.of_space(space) else { return Ok(None) };
-        match self.find(number, id) {
-            Ok(found) => Ok(Some(Chosen { number, id, found })),
-            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.find_if_whole(number, id)?;
+        Ok(found.map(|found| Chosen { number, id, found }))
     }
 
     /// Removes a deleted task from memory. Returns the change.

@@ -171,11 +171,7 @@ impl Core {
         let body = self.edit(key.tube, |ledger| ledger.body(id, &found))?;
         let had_times = self.tubes.get(key.tube).is_some_and(|tube| tube.definition.timed);
         let tube = self.tube(to, name)?;
-        let mut request = PutRequest::of_body(Body::new(body));
-        request.sub = Some(header.sub.to_string()).filter(|sub| !sub.is_empty());
-        let more = header.more.as_deref();
-        request.max_attempts = more.and_then(|more| more.max_attempts);
-        request.max_runtime = more.and_then(|more| more.max_runtime);
+        let mut request = PutRequest::like(&header, Body::new(body));
         if had_times {
             // A tube without times refuses those that a task has, and a priority that is not its own.
             let (is_timed, own) = (tube.definition.timed, tube.definition.policies.priority);

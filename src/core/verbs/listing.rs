@@ -100,9 +100,9 @@ impl Decide for ListBodies {
         let Matches { tasks, next, damaged, .. } =
             core.matching(number, filter, after.as_ref(), *limit, BODY_BYTES)?;
         let mut page = Page { next, damaged, ..Page::default() };
-        let (mut bytes, mut last) = (0_u64, None);
-        for (id, found) in tasks {
-            let task = match core.with_body(number, id, &found) {
+        let mut bytes = 0_u64;
+        for (index, (id, found)) in tasks.iter().enumerate() {
+            let task = match core.with_body(number, *id, found) {
                 Err(Error::Corrupt { .. }) => {
                     page.damaged += 1;
                     continue;
@@ -112,11 +112,11 @@ impl Decide for ListBodies {
             // The bodies alone are within the limit.
             let result = task.result.as_ref().map_or(0, Vec::len);
             bytes = bytes.saturating_add(task.info.size + result as u64);
-            if bytes > BODY_BYTES && result > 0 && last.is_some() {
-                page.next = last;
+            if bytes > BODY_BYTES && result > 0 && !page.items.is_empty() {
+                let last = index.checked_sub(1).and_then(|last| tasks.get(last));
+                page.next = last.map(|(id, found)| core.cursor_of_selected(filter, *id, found));
                 break;
             }
-            last = Some(core.cursor_of_selected(filter, id, &found));
             page.items.push(task);
         }
         Ok(Decided::now(page))

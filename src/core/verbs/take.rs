@@ -9,7 +9,6 @@ use tubewell_drivers::{
 };
 
 use super::byte_budget::ByteBudget;
-use crate::base::micros::micros_ceil;
 use crate::base::tube_no::TubeNo;
 use crate::commit::Visibility;
 use crate::core::catalog::TubeHead;
@@ -292,10 +291,9 @@ impl Core {
         let epoch = self.claims.next_epoch();
         header.takes = header.takes.saturating_add(1);
         let policies = self.tubes.get(number).map(|tube| &tube.definition.policies);
-        let of_tube = policies.and_then(|policies| policies.max_runtime).map(micros_ceil);
         // `NEVER` stays what it is.
         let after = |time: u64| self.now.running.saturating_add(time);
-        let latest = after(header.max_runtime(of_tube));
+        let latest = after(ClaimState::longest(&header, policies));
         let deadline = after(header.ttr).min(latest);
         let claim = ClaimState {
             taken_at: self.now.running,

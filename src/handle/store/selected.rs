@@ -100,7 +100,7 @@ impl<M: Mode> StoreAdmin<'_, M> {
             let checked = checked.and_then(|()| filter.check_delete_of_ids());
             return M::begin_call(&self.store.handle, async move {
                 checked?;
-                delete_ids(&store, tubes, ids, filter, None).await
+                delete_of_ids(&store, tubes, ids, filter, None).await
             });
         }
         M::begin(async move {
@@ -152,7 +152,7 @@ impl<M: Mode> StoreAdmin<'_, M> {
         let store = self.store.to_async();
         M::begin_call(&self.store.handle, async move {
             check_count(ids.len())?;
-            delete_ids(&store, Vec::new(), ids, Filter::new(), Some(most)).await
+            delete_of_ids(&store, Vec::new(), ids, Filter::new(), Some(most)).await
         })
     }
 
@@ -197,7 +197,6 @@ impl<M: Mode> StoreAdmin<'_, M> {
 }
 
 async fn kick_in(store: &AsyncStore, tubes: Vec<Arc<str>>, filter: Filter) -> Result<u64> {
-    filter.check_kick()?;
     let tubes = tubes_of(store, tubes, Some(TaskState::Buried)).await?;
     edit_each(tubes, filter, || TaskEdit::Kick, None).await
 }
@@ -228,8 +227,8 @@ async fn edit_each(
     Ok(changed)
 }
 
-/// Finds the tubes of these tasks, which are deleted together.
-async fn delete_ids(
+/// The call that deletes these tasks together, in the tubes in which it finds them.
+async fn delete_of_ids(
     store: &AsyncStore,
     names: Vec<Arc<str>>,
     ids: BTreeSet<u64>,
