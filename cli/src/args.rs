@@ -429,9 +429,8 @@ impl From<State> for tubewell::TaskState {
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// The tube
-    #[arg(add = ArgValueCompleter::new(tube_names::complete))]
-    pub tube: String,
+    #[command(flatten)]
+    pub place: TubeOrAll,
     /// Only tasks in these states, separated by commas. Default: all but done
     /// and recurring
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -452,7 +451,7 @@ pub struct List {
     #[arg(long, conflicts_with = "group")]
     pub newest_first: bool,
     /// Only delayed tasks, in the order in which they become ready
-    #[arg(long, conflicts_with_all = ["state", "group", "owner", "newest_first"])]
+    #[arg(long, conflicts_with_all = ["all_tubes", "state", "group", "owner", "newest_first"])]
     pub soonest_first: bool,
     #[command(flatten)]
     pub shown: Shown,

@@ -2,6 +2,7 @@
 //! are unchanged where standard output is no terminal.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstream::stream::RawStream;
@@ -111,17 +112,18 @@ impl Output {
 
     /// Prints a table: columns as wide as their widest cell, numbers aligned to the right.
     pub fn table(&mut self, head: &[&str], rows: &[Vec<Cell>]) -> CommandResult {
-        self.table_part(head, rows, true)
+        self.table_part(head, rows, &widths(head, rows), true)
     }
 
-    /// Prints a part of a table, with or without its head.
-    pub fn table_part(
+    fn table_part(
         &mut self,
         head: &[&str],
         rows: &[Vec<Cell>],
+        widths: &[usize],
         with_head: bool,
     ) -> CommandResult {
-        let [title, lines @ ..] = &table_lines(head, rows, self.colours)[..] else { return Ok(()) };
+        let lines = table_lines(head, rows, widths, self.colours);
+        let [title, lines @ ..] = &lines[..] else { return Ok(()) };
         if with_head {
             self.painted(&[(Style::Bold, title)])?;
         }
@@ -133,25 +135,23 @@ impl Output {
         Ok(())
     }
 
-    /// As `table_part`, without the columns that have nothing in these rows and had nothing in the parts before.
-    /// `shown`: the columns so far, none before the first part. The head comes again with a column that is new.
+    /// As `table`, without the columns that have nothing in these rows and had nothing in the parts before. The head
+    /// comes again with a column that is new or becomes wider, so that each row is aligned with the head above it.
     pub fn sparse_table_part(
         &mut self,
         head: &[&str],
         rows: Vec<Vec<Cell>>,
-        shown: &mut Vec<usize>,
+        columns: &mut Columns,
     ) -> CommandResult {
-        let before = shown.len();
-        shown.extend((0..head.len()).filter(|at| rows.iter().any(|row| !row[*at].is_none)));
-        shown.sort_unstable();
-        shown.dedup();
-        let head: Vec<&str> = shown.iter().map(|at| head[*at]).collect();
+        let has_changed = columns.extend(head, &rows);
+        let head: Vec<&str> = columns.widths.keys().map(|at| head[*at]).collect();
         let keep = |row: Vec<Cell>| {
             let cells = row.into_iter().enumerate();
-            cells.filter(|(at, _)| shown.contains(at)).map(|(_, cell)| cell).collect()
+            cells.filter(|(at, _)| columns.widths.contains_key(at)).map(|(_, cell)| cell).collect()
         };
         let rows: Vec<Vec<Cell>> = rows.into_iter().map(keep).collect();
-        self.table_part(&head, &rows, shown.len() > before)
+        let widths: Vec<usize> = columns.widths.values().copied().collect();
+        self.table_part(&head, &rows, &widths, has_changed)
     }
 
     fn write(&mut self, bytes: &[u8]) -> CommandResult {
@@ -180,13 +180,43 @@ impl Write for StandardOutput {
     }
 }
 
-/// The lines of a table, the first of which is its head.
-fn table_lines(head: &[&str], rows: &[Vec<Cell>], colours: bool) -> Vec<String> {
+/// The columns that a table of several parts has so far, with their widths.
+#[derive(Default)]
+pub struct Columns {
+    widths: BTreeMap<usize, usize>,
+}
+
+impl Columns {
+    /// Adds what these rows need. Returns whether the head is to be printed.
+    fn extend(&mut self, head: &[&str], rows: &[Vec<Cell>]) -> bool {
+        let (mut has_changed, needed) = (false, widths(head, rows));
+        for (at, needed) in needed.into_iter().enumerate() {
+            if !rows.iter().any(|row| !row[at].is_none) && !self.widths.contains_key(&at) {
+                continue;
+            }
+            // Nothing is aligned behind the text of the last column.
+            let is_open = at + 1 == head.len() && rows.iter().all(|row| !row[at].right);
+            let width = self.widths.get(&at).copied();
+            if width.is_none_or(|width| width < needed && !is_open) {
+                self.widths.insert(at, needed);
+                has_changed = true;
+            }
+        }
+        has_changed
+    }
+}
+
+/// How wide the columns of these rows are.
+fn widths(head: &[&str], rows: &[Vec<Cell>]) -> Vec<usize> {
     let widest = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at));
         cells.map(|cell| width(&cell.text)).chain([width(head[at])]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..head.len()).map(widest).collect();
+    (0..head.len()).map(widest).collect()
+}
+
+/// The lines of a table, the first of which is its head.
+fn table_lines(head: &[&str], rows: &[Vec<Cell>], widths: &[usize], colours: bool) -> Vec<String> {
     let right = |at: usize| rows.first().is_some_and(|row| row.get(at).is_some_and(|c| c.right));
     let title = (0..head.len()).map(|at| pad(head[at], widths[at], right(at)));
     let title = title.collect::<Vec<_>>().join("  ").trim_end().to_owned();
@@ -400,7 +430,8 @@ mod tests {
         ];
         let row = |name: &&str| vec![Cell::text(*name), Cell::number(7), Cell::text("end")];
         let rows: Vec<Vec<Cell>> = names.iter().map(row).collect();
-        let lines = table_lines(&["NAME", "N", "LAST"], &rows, false);
+        let head = ["NAME", "N", "LAST"];
+        let lines = table_lines(&head, &rows, &widths(&head, &rows), false);
         assert_eq!(lines[0], "NAME          N  LAST");
         for line in &lines[1..] {
             let (before, _) = line.split_once("7  end").unwrap();

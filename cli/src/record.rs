@@ -392,6 +392,9 @@ pub struct CountsRecord<'a> {
     pub total: u64,
     pub kept: u64,
     pub recurring: u64,
+    pub paused: bool,
+    /// In seconds; null if the pause has no end, or there is none.
+    pub resumes_in: Option<f64>,
     pub clock: ClockRecord,
 }
 
@@ -431,6 +434,8 @@ impl<'a> CountsRecord<'a> {
             total: tasks.total,
             kept: tasks.kept,
             recurring: tasks.recurring,
+            paused: tube.paused,
+            resumes_in: seconds(tube.resumes_in),
             clock,
         }
     }

@@ -19,9 +19,15 @@ const GROUP_LETTER: char = 'g';
 const TAG_LETTER: char = 't';
 /// The letter of the cursors of delayed tasks by their times.
 const SOONEST_LETTER: char = 's';
+/// The letter before that of a cursor of all tubes.
+const TUBES_LETTER: char = 'x';
+/// What is before the tube of a cursor of all tubes. No escaped name has it.
+const TUBE_SIGN: &str = "~.";
 /// Longest text of a cursor: version, shelf, two numbers, two dots, and a sub-queue of which each
-/// byte is escaped. The name of a failure group and a tag are not longer.
-const CURSOR_MAX: usize = 1 + 1 + 20 + 1 + 20 + 1 + 3 * SUB_QUEUE_MAX;
+/// byte is escaped, with the letter of all tubes, the sign and the name of one, escaped likewise. The name of a failure
+/// group and a tag are not longer than a sub-queue.
+const CURSOR_MAX: usize =
+    1 + 1 + 1 + 20 + 1 + 20 + 1 + 3 * SUB_QUEUE_MAX + TUBE_SIGN.len() + 3 * TUBE_NAME_MAX;
 const _: () = assert!(FAILURE_GROUP_MAX <= SUB_QUEUE_MAX && TAG_MAX <= SUB_QUEUE_MAX);
 
 fn letter_of(shelf: Shelf) -> char {
@@ -39,6 +45,7 @@ fn letter_of(shelf: Shelf) -> char {
 /// bytes of the sub-queue, of which those that a URL may not have are written as `~` and two
 /// digits. That of a page of a failure group is `1g0.107.timeout`, with the name of the group, and that
 /// of a page of a tag is `1t0.107.urgent`. That of a delayed task by its time is `1s1763900000000000.107`.
+/// In pages of all tubes, `1b0.107` of the tube `mails` is `1xb0.107~.mails`.
 impl Display for Cursor {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Position { shelf, order, id, sub } = &self.position;
@@ -48,12 +55,18 @@ impl Display for Cursor {
             Some(CursorOf::Soonest) => (SOONEST_LETTER, sub),
             None => (letter_of(*shelf), sub),
         };
-        write!(f, "{CURSOR_VERSION}{letter}{order}.{id}")?;
-        if name.is_empty() {
-            return Ok(());
+        f.write_char(CURSOR_VERSION)?;
+        if self.tube.is_some() {
+            f.write_char(TUBES_LETTER)?;
         }
-        f.write_char('.')?;
-        escape(name, f)
+        write!(f, "{letter}{order}.{id}")?;
+        if !name.is_empty() {
+            f.write_char('.')?;
+            escape(name, f)?;
+        }
+        let Some(tube) = &self.tube else { return Ok(()) };
+        f.write_str(TUBE_SIGN)?;
+        escape(tube, f)
     }
 }
 
@@ -71,7 +84,16 @@ impl FromStr for Cursor {
 }
 
 fn parse_cursor(text: &str) -> Option<Cursor> {
-    let mut rest = text.strip_prefix(CURSOR_VERSION)?.chars();
+    let rest = text.strip_prefix(CURSOR_VERSION)?;
+    let Some(rest) = rest.strip_prefix(TUBES_LETTER) else { return parse_place(rest) };
+    let (place, tube) = rest.split_once(TUBE_SIGN)?;
+    let tube = unescape(tube).filter(|tube| (1..=TUBE_NAME_MAX).contains(&tube.len()))?;
+    Some(parse_place(place)?.in_tube(&tube.into()))
+}
+
+/// A cursor without its version and its tube.
+fn parse_place(text: &str) -> Option<Cursor> {
+    let mut rest = text.chars();
     let letter = rest.next()?;
     let mut fields = rest.as_str().splitn(3, '.');
     let order = fields.next()?.parse().ok()?;
@@ -80,7 +102,7 @@ fn parse_cursor(text: &str) -> Option<Cursor> {
     if letter == GROUP_LETTER {
         let position = Position { shelf: Shelf::Buried, order, id, sub: Arc::default() };
         let is_name = (1..=FAILURE_GROUP_MAX).contains(&name.len());
-        return is_name.then_some(Cursor { position, of: Some(CursorOf::Group(name)) });
+        return is_name.then_some(Cursor { of: Some(CursorOf::Group(name)), ..position.into() });
     }
     if letter == TAG_LETTER {
         let is_tag = order == 0 && (1..=TAG_MAX).contains(&name.len());
@@ -173,7 +195,8 @@ mod tests {
     }
 
     /// Texts of which some are cursors, and the others nearly are.
-    const LIKE_A_CURSOR: &str = "1[rdbg][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?";
+    const LIKE_A_CURSOR: &str =
+        "1x?[rdbg][0-9]{1,21}\\.[0-9]{1,21}(\\.[ -~]{0,20})?(~\\.[a-z.~]{0,9})?";
 
     fn shelf() -> impl Strategy<Value = Shelf> {
         prop::sample::select(Shelf::ALL.to_vec())
@@ -216,6 +239,9 @@ mod tests {
             (cursor_of_group(0, 1, "a/b ~ä"), "1g0.1.a~2Fb~20~7E~C3~A4"),
             (Cursor::of_tag("urgent".into(), 8), "1t0.8.urgent"),
             (Cursor::of_tag("a/b ~ä".into(), 8), "1t0.8.a~2Fb~20~7E~C3~A4"),
+            (cursor(Shelf::Buried, 0, 107, "").in_tube(&"mails".into()), "1xb0.107~.mails"),
+            (cursor(Shelf::Ready, 0, 1, "x.y").in_tube(&"a ~.".into()), "1xr0.1.x.y~.a~20~7E."),
+            (cursor_of_group(7, 8, "timeout").in_tube(&"m".into()), "1xg7.8.timeout~.m"),
         ] {
             assert_eq!(cursor.to_string(), text);
             assert_eq!(text.parse(), Ok(cursor));
@@ -249,6 +275,12 @@ mod tests {
             "1r0.107.~+1",
             "1r0.107.~FF",
             "1r0.107.ä",
+            "1xb0.107",
+            "1xb0.107~.",
+            "1xb0.107~.a b",
+            "1xxb0.107~.a",
+            "1b0.107~.a",
+            "1xb0.107~.a~.b",
             "1g0.107",
             "1g0.107.",
             &group,
@@ -259,8 +291,10 @@ mod tests {
 
     #[test]
     fn longest_cursor_has_the_documented_length() {
-        let longest = cursor(Shelf::Ready, u64::MAX, u64::MAX, &"\u{1}".repeat(SUB_QUEUE_MAX));
-        assert_eq!((longest.to_string().len(), CURSOR_MAX), (809, 809));
+        let name = |length| "\u{1}".repeat(length);
+        let longest = cursor(Shelf::Ready, u64::MAX, u64::MAX, &name(SUB_QUEUE_MAX))
+            .in_tube(&name(TUBE_NAME_MAX).into());
+        assert_eq!((longest.to_string().len(), CURSOR_MAX), (1577, 1577));
         assert_round_trip(longest);
     }
 
@@ -272,12 +306,14 @@ mod tests {
             id in any::<u64>(),
             sub in sub_queue(),
             is_of_group in any::<bool>(),
+            tube in prop::option::of("[ -~]{1,20}"),
         ) {
             let cursor = if is_of_group && !sub.is_empty() {
                 cursor_of_group(order, id, &sub)
             } else {
                 cursor(shelf, order, id, &sub)
             };
+            let cursor = Cursor { tube: tube.map(Arc::from), ..cursor };
             let text = cursor.to_string();
             prop_assert!(text.len() <= CURSOR_MAX);
             let unreserved = |char: char| char.is_ascii_alphanumeric() || "-._~".contains(char);

@@ -27,7 +27,7 @@ pub(crate) const IDS_MAX: usize = 10_000;
 /// | calls | conditions |
 /// |---|---|
 /// | [`Query::list`](crate::Query::list), [`Query::tasks`](crate::Query::tasks) | `state`, `tag`, `group`, `owner`, `sub_queue`, `newest_first`, `soonest_first` |
-/// | [`Store::list`](crate::Store::list) | the same, and `tube`; needs a `tube` or a `tag`, and a `tube` with `soonest_first` |
+/// | [`Store::list`](crate::Store::list) | the same, and `tube`; `soonest_first` only with a `tube` |
 /// | [`Admin::delete`](crate::Admin::delete), [`Admin::kick`](crate::Admin::kick), [`Admin::move_to`](crate::Admin::move_to) | `ids`, `state`, `tag`, `group`, `limit` |
 /// | [`StoreAdmin::delete`](crate::expert::StoreAdmin::delete), [`StoreAdmin::kick`](crate::expert::StoreAdmin::kick) | the same, and `tube`, with several values; a delete of `ids` has no `limit` |
 /// | [`Admin::release`](crate::Admin::release), [`Admin::revoke`](crate::Admin::revoke) | `ids`, `state`, `tag`, `owner`, `limit` |
@@ -353,15 +353,8 @@ impl Filter {
             [state, tag, group, owner, sub_queue, newest, soonest, "tube"]
         };
         self.check_uses("a listing of a store", &LISTED_OF_STORE)?;
-        if self.tubes.is_empty() {
-            if self.soonest_first {
-                return Err(cannot_use("a listing of all tubes", "soonest_first"));
-            }
-            if self.tags.is_empty() {
-                return Err(Error::invalid(
-                    "a listing of a store needs a filter with a `tube` or a `tag`",
-                ));
-            }
+        if self.tubes.is_empty() && self.soonest_first {
+            return Err(cannot_use("a listing of all tubes", "soonest_first"));
         }
         self.check_can_meet()
     }

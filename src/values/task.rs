@@ -359,9 +359,9 @@ impl<'de> serde::Deserialize<'de> for Task {
 /// A position in a listing, at which the next [`Page`](crate::Page) begins: of
 /// [`Query::list`](crate::Query::list), [`Store::list`](crate::Store::list) or
 /// [`Schedules::list`](crate::Schedules::list). It is valid for the state, the failure group or the tag of
-/// whose page it is.
+/// whose page it is, and for one tube or for all of them.
 ///
-/// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 809
+/// A cursor has a text form, so that a page of tasks can have a URL. The text has at most 1577
 /// characters, all of which a URL may have as they are (`A-Z a-z 0-9 - . _ ~`). It stays valid
 /// after the store is reopened and after the tasks of the page are removed. A later release reads
 /// the texts of earlier ones. Do not take the text apart: it may change.
@@ -390,6 +390,9 @@ pub struct Cursor {
     pub(crate) position: Position,
     /// The failure group or the tag of whose pages it is; `None` if it is of the tasks in one state.
     pub(crate) of: Option<CursorOf>,
+    /// The tube in which the page ends, or in which the next one begins: only of pages of all tubes, one tube after
+    /// the other.
+    pub(crate) tube: Option<Arc<str>>,
 }
 
 /// What the pages of a cursor list, if that is not the tasks in one state.
@@ -405,7 +408,7 @@ pub(crate) enum CursorOf {
 impl Hash for Cursor {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Position { shelf, order, id, sub } = &self.position;
-        (*shelf, *order, *id, sub, &self.of).hash(state);
+        (*shelf, *order, *id, sub, &self.of, &self.tube).hash(state);
     }
 }
 
@@ -413,18 +416,23 @@ impl Cursor {
     /// The place of a task in the pages of a tag.
     pub(crate) fn of_tag(tag: Arc<str>, id: u64) -> Cursor {
         let position = Position { shelf: Shelf::Ready, order: 0, id, sub: Arc::default() };
-        Cursor { position, of: Some(CursorOf::Tag(tag)) }
+        Cursor { position, of: Some(CursorOf::Tag(tag)), tube: None }
     }
 
     /// The place of a delayed task among those that become ready one after the other.
     pub(crate) fn of_soonest(moment: u64, id: u64) -> Cursor {
         let position = Position { shelf: Shelf::Delayed, order: moment, id, sub: Arc::default() };
-        Cursor { position, of: Some(CursorOf::Soonest) }
+        Cursor { position, of: Some(CursorOf::Soonest), tube: None }
+    }
+
+    /// The same place, in pages of all tubes.
+    pub(crate) fn in_tube(self, name: &Arc<str>) -> Cursor {
+        Cursor { tube: Some(name.clone()), ..self }
     }
 }
 
 impl From<Position> for Cursor {
     fn from(position: Position) -> Cursor {
-        Cursor { position, of: None }
+        Cursor { position, of: None, tube: None }
     }
 }

@@ -77,6 +77,7 @@ mod keys;
 #[cfg(unix)]
 pub mod killed;
 mod list_filters;
+mod listed_in_all_tubes;
 mod listing;
 mod long_keys;
 mod max_taken;

@@ -2,17 +2,13 @@
 
 use serde_json::json;
 use tubewell::expert::TagCount;
-use tubewell::{Error, Filter, Receipt, Store};
+use tubewell::{Filter, Receipt, Store};
 
+use super::all_tubes;
 use crate::args::{EditTags, OneTask, Tagged, Tags};
 use crate::failure::{CommandResult, Failure};
-use crate::output::{Cell, Output, count, note};
-use crate::record::{self, TaskRecord};
+use crate::output::{Cell, Output, note};
 use crate::store;
-use crate::task_text;
-
-/// How many tasks are read at a time.
-const PAGE: usize = 500;
 
 pub fn add(store: &Store, args: &EditTags, output: &mut Output) -> CommandResult {
     let OneTask { tube, id } = &args.task;
@@ -55,84 +51,10 @@ fn print_counts(tags: &[TagCount], skipped: u64, output: &mut Output) -> Command
     output.table(&["TAG", "TASKS"], &tags.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Lists the tasks with a tag, page by page: a long list is not kept in memory.
+/// Lists the tasks with a tag.
 pub fn tagged(store: &Store, args: &Tagged, output: &mut Output) -> CommandResult {
-    let limit = args.shown.limit();
-    let (mut skip, mut shown, mut damaged, mut place) = (args.shown.skip, 0, 0, None);
-    let (mut columns, now) = (Vec::new(), store::now(store)?);
-    loop {
-        let page = store.list(Filter::new().tag(&args.tag), place, PAGE)?;
-        damaged += page.damaged;
-        let mut rows = Vec::new();
-        for found in &page.items {
-            if skip > 0 {
-                skip -= 1;
-                continue;
-            }
-            if shown == limit {
-                print_rows(rows, &mut columns, output)?;
-                output.flush()?;
-                let end = args.shown.skip.saturating_add(shown);
-                note(&format!(
-                    "there are more; for the next ones give --skip {end}, for all --all"
-                ));
-                return check_damaged(damaged);
-            }
-            let tube = store::tube(store, &found.tube)?;
-            let task = match tube.query().task(found.id) {
-                Ok(task) => task,
-                // Its ttl elapsed after the page was read.
-                Err(Error::NotFound { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            shown += 1;
-            if output.json {
-                output.object(&TaskRecord::new(&tube, &task, now)?)?;
-            } else if args.shown.bodies {
-                if shown > 1 {
-                    output.line("")?;
-                }
-                task_text::print_fields(&[("tube", found.tube.clone())], output)?;
-                task_text::print(&tube, &task, now, output)?;
-            } else {
-                let owner = record::owner(&tube, &task.info)?;
-                let mut row = task_text::row(&task, owner.as_ref(), now);
-                row.insert(1, Cell::text(&found.tube));
-                rows.push(row);
-            }
-        }
-        print_rows(rows, &mut columns, output)?;
-        place = page.next;
-        if place.is_none() {
-            break;
-        }
-    }
-    if shown == 0 && !output.json {
-        let more = if args.shown.skip > 0 { "more " } else { "" };
-        output.line(format!("no {more}tasks with the tag {:?}", args.tag))?;
-    }
-    check_damaged(damaged)
-}
-
-/// Prints some of the rows of a table that has these columns so far.
-fn print_rows(
-    rows: Vec<Vec<Cell>>,
-    columns: &mut Vec<usize>,
-    output: &mut Output,
-) -> CommandResult {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut head = task_text::COLUMNS.to_vec();
-    head.insert(1, "TUBE");
-    output.sparse_table_part(&head, rows, columns)
-}
-
-fn check_damaged(damaged: u64) -> CommandResult {
-    if damaged == 0 {
-        return Ok(());
-    }
-    Err(Error::Corrupt { what: format!("{} cannot be read", count(damaged, "record")) }.into())
+    let what = format!("tasks with the tag {:?}", args.tag);
+    all_tubes::print(store, &[Filter::new().tag(&args.tag)], &args.shown, &what, output)
 }
 
 fn print_tags(

@@ -1,4 +1,4 @@
-//! `list`: the tasks of a tube, by state.
+//! `list`: the tasks of a tube or of all tubes, by state.
 
 use std::collections::BinaryHeap;
 use std::time::{Duration, SystemTime};
@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 use clap::ValueEnum;
 use tubewell::{Cursor, Error, Filter, Page, Store, Task, TaskInfo, TaskState, Tube};
 
+use super::all_tubes;
 use crate::failure::CommandResult;
-use crate::output::{Cell, Output, count, note};
+use crate::output::{Cell, Columns, Output, count, note};
 use crate::record::{self, TaskRecord};
 use crate::task_text;
 use crate::{args, store};
@@ -19,7 +20,23 @@ const PAGE: usize = 500;
 const DELAYED_PAGE: usize = 10_000;
 
 pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResult {
-    let tube = store::tube(store, &args.tube)?;
+    match &args.place.tube {
+        Some(name) => of_tube(store, name, args, output),
+        None => of_all_tubes(store, args, output),
+    }
+}
+
+/// One tube after the other; with several states, one state after the other.
+fn of_all_tubes(store: &Store, args: &args::List, output: &mut Output) -> CommandResult {
+    let filters = match &args.group {
+        Some(group) => vec![Filter::new().group(group).newest_first()],
+        None => wanted(args, &states(&args.state)),
+    };
+    all_tubes::print(store, &filters, &args.shown, "tasks", output)
+}
+
+fn of_tube(store: &Store, name: &str, args: &args::List, output: &mut Output) -> CommandResult {
+    let tube = store::tube(store, name)?;
     let states = if args.soonest_first { vec![TaskState::Delayed] } else { states(&args.state) };
     let tasks = tube.statistics()?.tasks;
     let has_conditions = args.soonest_first
@@ -67,7 +84,7 @@ pub fn run(store: &Store, args: &args::List, output: &mut Output) -> CommandResu
     if damaged == 0 {
         return Ok(());
     }
-    let what = format!("{} of {}", count(damaged, "record"), args.tube);
+    let what = format!("{} of {name}", count(damaged, "record"));
     Err(Error::Corrupt { what: format!("{what} cannot be read") }.into())
 }
 
@@ -165,7 +182,7 @@ struct Printer<'a> {
     damaged: u64,
     rows: Vec<Vec<Cell>>,
     /// The columns that the table has so far.
-    columns: Vec<usize>,
+    columns: Columns,
     printed: bool,
 }
 
@@ -186,7 +203,7 @@ impl<'a> Printer<'a> {
             shown: 0,
             damaged: 0,
             rows: Vec::new(),
-            columns: Vec::new(),
+            columns: Columns::default(),
             printed: false,
         }
     }

@@ -1,5 +1,6 @@
 //! The commands.
 
+mod all_tubes;
 mod backup;
 mod claims;
 mod completions;

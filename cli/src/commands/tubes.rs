@@ -5,7 +5,7 @@ use tubewell::{Error, Store, Tube, TubeInfo};
 
 use crate::args::{Cli, Create};
 use crate::failure::{CommandResult, Failure};
-use crate::output::{Cell, Output, Style, count, store_size};
+use crate::output::{Cell, Columns, Output, Style, count, store_size};
 use crate::record::{ClockRecord, CountsRecord, TubeRecord};
 use crate::store::Place;
 use crate::tube_options::phrases;
@@ -151,7 +151,7 @@ pub fn stats(
         "SCHEDULES",
         "PAUSE",
     ];
-    output.sparse_table_part(&head, rows, &mut Vec::new())?;
+    output.sparse_table_part(&head, rows, &mut Columns::default())?;
     if only.is_none() {
         let size = match bytes {
             Some(bytes) => format!("{place}, {}", store_size(bytes)),

@@ -12,7 +12,7 @@ use crate::printable;
 use crate::task_text;
 use crate::{duration, moment};
 
-/// A terminal of 80 columns shows the first eleven, with names of tubes of six.
+/// A terminal of 80 columns shows the first ten, up to the takes, if no name of a tube has more than twelve.
 pub const TUBES: &[&str] = &[
     "TUBE", "READY", "AGE", "TAKEN", "DELAYED", "BURIED", "FAIL/S", "PAUSED", "PUT/S", "TAKE/S",
     "ACK/S", "BLOCKED", "OVERDUE", "WAITING", "KEPT",

@@ -453,7 +453,7 @@ fn stats_counts_by_state() {
     assert!(!sandbox.ok("stats mail").contains("MiB"));
     let expected = json!({
         "tube": "mail", "driver": "fifottl", "ready": 2, "taken": 0, "delayed": 1, "blocked": 0,
-        "buried": 1, "total": 4, "kept": 0, "recurring": 0, "overdue": 0,
+        "buried": 1, "total": 4, "kept": 0, "recurring": 0, "overdue": 0, "paused": false, "resumes_in": null,
         "clock": { "untrusted": null, "set_back": null },
     });
     assert_eq!(sandbox.json("stats mail"), [expected]);

@@ -189,6 +189,56 @@ fn list_shows_its_head_again_with_a_column_that_later_tasks_need() {
 }
 
 #[test]
+fn rows_of_a_long_list_begin_below_their_head() {
+    let bodies: Vec<String> = (0..1100).map(|n| format!("task {n}")).collect();
+    let sandbox = Sandbox::with(&bodies.iter().map(String::as_str).collect::<Vec<_>>());
+    for command in ["list mail --all", "list --all-tubes --all"] {
+        let (mut state, mut rows) = (0, 0);
+        for line in sandbox.ok(command).lines() {
+            if line.trim_start().starts_with("ID ") {
+                state = line.find("STATE").unwrap();
+            } else {
+                assert!(line[state..].starts_with("ready "), "{line}");
+                rows += 1;
+            }
+        }
+        assert_eq!(rows, 1100, "{command}");
+    }
+}
+
+#[test]
+fn list_of_all_tubes_has_the_tasks_of_one_tube_after_the_other() {
+    let sandbox = Sandbox::with(&["0", "1", "2"]);
+    for name in ["a", "z"] {
+        sandbox.ok(&format!("create {name}"));
+        sandbox.ok(&format!("put {name} of-{name} --tag t"));
+    }
+    sandbox.ok("put a late --delay 1h");
+    let token = sandbox.claim("mail");
+    sandbox.ok(&format!("bury {token} --group dns"));
+    assert_eq!(sandbox.ids("list --all-tubes"), [3, 1, 2, 4, 5, 0]);
+    assert_eq!(sandbox.ids("list --all-tubes --state ready"), [3, 1, 2, 4]);
+    assert_eq!(sandbox.ids("list --all-tubes --state ready --newest-first"), [4, 2, 1, 3]);
+    assert_eq!(sandbox.ids("list --all-tubes --group dns"), [0]);
+    assert_eq!(sandbox.ids("list --all-tubes --tag t"), [3, 4]);
+    assert_eq!(sandbox.ids("list --all-tubes --skip 1 --limit 2"), [1, 2]);
+    assert_eq!(sandbox.ids("list --all-tubes --state delayed"), [5]);
+    assert_eq!(sandbox.tasks("list --all-tubes --tag t --limit 1"), sandbox.tasks("peek a 3"));
+    let table = sandbox.ok("list --all-tubes");
+    let columns = columns_of(&table);
+    assert_eq!(columns[0][..3], ["ID", "TUBE", "STATE"]);
+    assert_eq!(columns[1][..3], ["3", "a", "ready"]);
+    assert!(sandbox.ok("list --all-tubes --group dns --bodies").starts_with("tube      mail\n"));
+    let more = sandbox.run("list --all-tubes --limit 2").expect(0);
+    assert!(more.err.contains("give --skip 2"), "{}", more.err);
+    assert_eq!(sandbox.ok("list --all-tubes --group unknown"), "no tasks\n");
+    assert_eq!(sandbox.ok("list --all-tubes --skip 9"), "no more tasks\n");
+    sandbox.fails("list", 2);
+    sandbox.fails("list mail --all-tubes", 2);
+    sandbox.fails("list --all-tubes --soonest-first", 2);
+}
+
+#[test]
 fn stats_show_schedules_and_pauses_where_there_are_some() {
     let sandbox = Sandbox::with(&["first"]);
     assert!(!sandbox.ok("stats").contains("SCHEDULES"));
@@ -196,4 +246,7 @@ fn stats_show_schedules_and_pauses_where_there_are_some() {
     sandbox.ok("pause mail --for 1h");
     let shown = sandbox.ok("stats");
     assert!(shown.contains("SCHEDULES") && shown.contains("paused for 59m"), "{shown}");
+    let counts = sandbox.json("stats").remove(0);
+    assert_eq!(counts["paused"], true);
+    assert!((3500.0..=3600.0).contains(&counts["resumes_in"].as_f64().unwrap()), "{counts}");
 }

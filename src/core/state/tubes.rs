@@ -92,7 +92,7 @@ impl Tubes {
     pub(in crate::core) fn names_in<K: ?Sized + Ord>(
         &self,
         range: impl RangeBounds<K>,
-    ) -> impl Iterator<Item = (&Arc<str>, TubeNo)>
+    ) -> impl DoubleEndedIterator<Item = (&Arc<str>, TubeNo)>
     where
         Arc<str>: Borrow<K>,
     {

@@ -4,13 +4,17 @@
 //! means; the others are checked for each task. A page ends early if the call has looked at as many
 //! rows as it may while it holds the lock.
 
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
 
 use tubewell_drivers::{Found, Shelf, TaggedId};
 
 use super::labels::LOOK_UPS;
 use super::outcome::group_cursor;
-use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of};
+use super::peek::{
+    Listing, begin_in_tubes, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of,
+    start_cursor,
+};
 use crate::base::tube_no::TubeNo;
 use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
@@ -22,6 +26,8 @@ use crate::{Error, Result, TaskState};
 
 /// The maximum number of records that one call looks at.
 const RECORDS: usize = 10_000;
+/// The maximum number of tubes that one call looks at.
+const TUBES: usize = 1000;
 /// The number of rows of one read.
 pub(super) const READ: usize = 256;
 /// A page with bodies ends after the task with which it has this many bytes of them, and before a result with which it
@@ -134,7 +140,7 @@ impl Core {
 }
 
 verb! {
-    /// A page of the tasks that are wanted, of one tube, or of all tubes with a tag.
+    /// A page of the tasks that are wanted, of one tube or of all tubes.
     15 InStore Look: ListInStore { filter: Filter, after: Option<Cursor>, limit: usize } -> Page<TaskInfo> {
         fn check(&self, _: Limits) -> Result<()> {
             self.filter.check_list_of_store()
@@ -150,7 +156,10 @@ impl Decide for ListInStore {
                 let number = core.find_tube(name)?.number;
                 core.page(number, filter, after.as_ref(), *limit)
             }
-            None => core.page_of_all_tubes(filter, after.as_ref(), *limit),
+            None => match filter.wanted_tag() {
+                Some(tag) => core.page_of_tag(tag, filter, after.as_ref(), *limit),
+                None => core.page_of_all_tubes(filter, after.as_ref(), *limit),
+            },
         };
         page.map(Decided::now)
     }
@@ -164,24 +173,97 @@ impl Core {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<TaskInfo>> {
-        let Matches { tasks, next, damaged, .. } =
-            self.matching(number, filter, after, limit, u64::MAX)?;
-        let mut page = Page { next, damaged, ..Page::default() };
-        for (id, found) in tasks {
-            let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
-            page.items.push(info);
-        }
+        let mut page = Page::default();
+        let matches = self.matching(number, filter, after, limit, u64::MAX)?;
+        page.next = self.describe_matches(number, matches, &mut page)?;
         Ok(page)
     }
 
-    /// The tasks with a tag, whichever tubes they are in.
+    /// Adds the tasks of a tube to a page. Returns where the next page begins.
+    fn describe_matches(
+        &mut self,
+        number: TubeNo,
+        matches: Matches<'_>,
+        page: &mut Page<TaskInfo>,
+    ) -> Result<Option<Cursor>> {
+        page.damaged += matches.damaged;
+        for (id, found) in matches.tasks {
+            let info = self.describe_for_page(number, id, found.shelf, &found.record.header)?;
+            page.items.push(info);
+        }
+        Ok(matches.next)
+    }
+
+    /// The tasks of one tube after the other, in the order of the names of the tubes.
     fn page_of_all_tubes(
         &mut self,
         filter: &Filter,
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Page<TaskInfo>> {
-        let tag = filter.wanted_tag().unwrap_or_default();
+        let begin = begin_in_tubes(after)?;
+        let mut page = Page::default();
+        if limit == 0 {
+            page.next = Some(cursor_of_empty_page(after));
+            return Ok(page);
+        }
+        let first = begin.as_ref().map(|(name, _)| &**name);
+        let mut rows_left = RECORDS;
+        for (index, (name, number)) in self.tubes_from(first, filter).into_iter().enumerate() {
+            let from = begin.as_ref().filter(|(first, _)| *first == name).map(|(_, from)| from);
+            let from = begin_of_page(from, listing_of(filter))?;
+            let is_over = index == TUBES;
+            if !is_over && !self.may_have(number, filter) {
+                continue;
+            }
+            let missing = limit.saturating_sub(page.items.len());
+            if is_over || missing == 0 || rows_left == 0 {
+                page.next = Some(start_cursor().in_tube(&name));
+                break;
+            }
+            let mut matches = Matches::new(filter, missing, u64::MAX);
+            matches.rows_left = matches.rows_left.min(rows_left);
+            let had = matches.rows_left;
+            self.match_rows(number, from, &mut matches)?;
+            rows_left = rows_left.saturating_sub(had - matches.rows_left + 1);
+            if let Some(next) = self.describe_matches(number, matches, &mut page)? {
+                page.next = Some(next.in_tube(&name));
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// The tubes from this one on, or from the first one: as many as a call looks at, and one more.
+    fn tubes_from(&self, first: Option<&str>, filter: &Filter) -> Vec<(Arc<str>, TubeNo)> {
+        let bound = first.map_or(Unbounded, Included);
+        let own = |(name, number): (&Arc<str>, TubeNo)| (name.clone(), number);
+        if filter.newest_first {
+            let names = self.tubes.names_in::<str>((Unbounded, bound)).rev();
+            return names.take(TUBES + 1).map(own).collect();
+        }
+        self.tubes.names_in::<str>((bound, Unbounded)).take(TUBES + 1).map(own).collect()
+    }
+
+    /// Whether a tube may have a task in the wanted state, by its counts.
+    fn may_have(&self, number: TubeNo, wanted: &Filter) -> bool {
+        let Some(tube) = self.tubes.get(number) else { return false };
+        let mut counts = tube.counts;
+        match wanted.wanted_state() {
+            None => counts.stored() > 0,
+            Some(TaskState::Taken) => !tube.taken.is_empty(),
+            Some(state) => *counts.on(state.shelf()) > 0,
+        }
+    }
+
+    /// The tasks with a tag, whichever tubes they are in.
+    fn page_of_tag(
+        &mut self,
+        tag: &str,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page<TaskInfo>> {
         let begin = begin_of_page(after, Listing::Tag(tag))?;
         let mut page = Page::default();
         if limit == 0 {
@@ -216,27 +298,30 @@ impl Core {
         bytes_left: u64,
     ) -> Result<Matches<'a>> {
         let begin = begin_of_page(after, listing_of(wanted))?;
-        let (tasks, next, damaged) = (Vec::new(), None, 0);
-        let rows_left = match listing_of(wanted) {
-            Listing::Tag(_) | Listing::Group(_) | Listing::Soonest => LOOK_UPS,
-            Listing::State(_) | Listing::All => RECORDS,
-        };
-        let mut matches = Matches { wanted, limit, rows_left, bytes_left, tasks, next, damaged };
+        let mut matches = Matches::new(wanted, limit, bytes_left);
         if limit == 0 {
             matches.next = Some(cursor_of_empty_page(after));
             return Ok(matches);
         }
-        match listing_of(wanted) {
-            Listing::Soonest => self.match_soonest(number, begin, &mut matches)?,
-            Listing::Tag(tag) => self.match_tagged(number, tag, begin, &mut matches)?,
-            Listing::Group(group) => self.match_group(number, group, begin, &mut matches)?,
-            Listing::State(TaskState::Taken) => self.match_taken(number, begin, &mut matches)?,
-            Listing::State(state) => {
-                self.match_shelves(number, &[state.shelf()], begin, &mut matches)?;
-            }
-            Listing::All => self.match_shelves(number, &Shelf::ALL, begin, &mut matches)?,
-        }
+        self.match_rows(number, begin, &mut matches)?;
         Ok(matches)
+    }
+
+    /// Adds the tasks of a tube that are behind the cursor, if the page has space for a task.
+    fn match_rows(
+        &mut self,
+        number: TubeNo,
+        begin: Option<&Cursor>,
+        matches: &mut Matches<'_>,
+    ) -> Result<()> {
+        match listing_of(matches.wanted) {
+            Listing::Soonest => self.match_soonest(number, begin, matches),
+            Listing::Tag(tag) => self.match_tagged(number, tag, begin, matches),
+            Listing::Group(group) => self.match_group(number, group, begin, matches),
+            Listing::State(TaskState::Taken) => self.match_taken(number, begin, matches),
+            Listing::State(state) => self.match_shelves(number, &[state.shelf()], begin, matches),
+            Listing::All => self.match_shelves(number, &Shelf::ALL, begin, matches),
+        }
     }
 
     fn match_tagged(
@@ -419,7 +504,16 @@ impl Core {
     }
 }
 
-impl Matches<'_> {
+impl<'a> Matches<'a> {
+    fn new(wanted: &'a Filter, limit: usize, bytes_left: u64) -> Matches<'a> {
+        let rows_left = match listing_of(wanted) {
+            Listing::Tag(_) | Listing::Group(_) | Listing::Soonest => LOOK_UPS,
+            Listing::State(_) | Listing::All => RECORDS,
+        };
+        let (tasks, next, damaged) = (Vec::new(), None, 0);
+        Matches { wanted, limit, rows_left, bytes_left, tasks, next, damaged }
+    }
+
     /// How many rows the next read has. If each may be a task of the page, no more than the page has
     /// space for, and one that says whether there are more.
     fn next_read(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
 
 use tubewell_drivers::{BODY_MAX, Found, Header, NEVER, Note, Position, Shelf};
 
@@ -181,7 +182,7 @@ impl Core {
 }
 
 /// The cursor before the first task of every listing. No task has this id.
-fn start_cursor() -> Cursor {
+pub(super) fn start_cursor() -> Cursor {
     cursor(Shelf::Ready, 0, NEVER)
 }
 
@@ -220,6 +221,10 @@ pub(in crate::core) enum Listing<'a> {
 
 impl Listing<'_> {
     fn has(self, cursor: &Cursor) -> bool {
+        cursor.tube.is_none() && self.has_place(cursor)
+    }
+
+    fn has_place(self, cursor: &Cursor) -> bool {
         match (self, &cursor.of) {
             (Listing::State(state), None) => cursor.position.shelf == state.shelf(),
             (Listing::All, None) | (Listing::Soonest, Some(CursorOf::Soonest)) => true,
@@ -255,6 +260,17 @@ pub(in crate::core) fn begin_of_page<'a>(
         )));
     }
     Ok(begin)
+}
+
+/// The tube and the place in it at which a page of all tubes begins; `None` for the first page.
+pub(super) fn begin_in_tubes(after: Option<&Cursor>) -> Result<Option<(Arc<str>, Cursor)>> {
+    let Some(after) = after.filter(|cursor| !is_start(cursor)) else { return Ok(None) };
+    let Some(tube) = &after.tube else {
+        return Err(Error::invalid(
+            "the cursor is not of a page of all tubes; list again from the first page",
+        ));
+    };
+    Ok(Some((tube.clone(), Cursor { tube: None, ..after.clone() })))
 }
 
 /// Where the page after one without tasks begins: where that one does.

@@ -101,7 +101,7 @@ impl<T: Sample> Sample for Page<T> {
 
 wire_struct! { ParentCounts { total, done, failed, open, taken, buried } }
 wire_struct! { TagCount { tag, tasks } }
-wire_struct! { Cursor { position, of } }
+wire_struct! { Cursor { position, of, tube } }
 wire_enum! { CursorOf { 0 => Group(name), 1 => Tag(name), 2 => Soonest } }
 wire_struct! { Position { shelf, order, id, sub } }
 wire_enum! { Shelf {

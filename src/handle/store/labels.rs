@@ -15,21 +15,26 @@ use crate::{Mode, Result};
 
 impl<M: Mode> Store<M> {
     /// The tasks of any tube that meet all conditions of `filter`, a page at a time: up to `limit` of them,
-    /// after the cursor `after`. The filter has a [`tag`](Filter::tag) or a [`tube`](Filter::tube).
+    /// after the cursor `after`. The next page begins at [`Page::next`], which is `None` after the last page.
     ///
-    /// With a tube, the page is that of [`Query::list`](crate::Query::list). Without one, the tasks are those
-    /// of all tubes, in the order of their ids, at most 1,000. The
-    /// next page begins at [`Page::next`], which is `None` after the last page. A page may have
-    /// fewer tasks than `limit` although there are more: the rows of truncated and dropped tubes are
-    /// skipped until they are removed, and so are tasks that do not meet the other conditions. A task that
-    /// gets or loses the tag between two pages is listed if
-    /// its id is behind the cursor; all others are listed once. No tag is refused: of one that no task
-    /// has, the page is empty. The call does not block, and includes changes whose flush is not done.
+    /// | the filter has | the tasks, in which order |
+    /// |---|---|
+    /// | a [`tube`](Filter::tube) | those of [`Query::list`](crate::Query::list) |
+    /// | a [`tag`](Filter::tag), and no tube | those of all tubes with the tag, by their ids, at most 1,000 in a page |
+    /// | neither | those of all tubes, one tube after the other by name; within a tube as [`Query::list`](crate::Query::list) has them |
+    ///
+    /// A page may have fewer tasks than `limit` although there are more. One call looks at 10,000 tasks and 1,000 tubes
+    /// at most; tasks that do not meet the conditions are skipped, and so are the rows of truncated and dropped
+    /// tubes until they are removed. A tube whose counts say that it has no task in the wanted state costs no read. A
+    /// tube that is created between two pages is listed if its name is behind the cursor. A task that
+    /// gets or loses the tag between two pages is listed if its id is behind the cursor. A task that stays as it is is
+    /// listed once.
+    /// No tag is refused: of one that no task has, the page is empty. The call does not block, and includes changes
+    /// whose flush is not done.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, the filter has neither a tag
-    /// nor a tube, or a condition that the listing does not use, which the error names, or no task can meet
-    /// its conditions. [`TubeNotFound`](crate::Error::TubeNotFound).
+    /// [`Invalid`](crate::Error::Invalid): the cursor is of another listing, the filter has a
+    /// condition that the listing does not use, which the error names, or no task can meet its conditions. [`TubeNotFound`](crate::Error::TubeNotFound).
     /// [`Closed`](crate::Error::Closed); [`Unavailable`](crate::Error::Unavailable).
     ///
     /// # Example
@@ -46,7 +51,31 @@ impl<M: Mode> Store<M> {
     /// assert_eq!(tubes, ["mails", "reports"]);
     /// # Ok::<(), tubewell::Error>(())
     /// ```
+    ///
+    /// # Example: the dead letters of all tubes
+    /// ```
+    /// use tubewell::{Store, TaskState};
+    ///
+    /// let store = Store::in_memory()?;
+    /// for name in ["mails", "reports"] {
+    ///     let tube = store.tube(name)?;
+    ///     let id = tube.put("work")?.id;
+    ///     tube.admin().bury(id, None)?;
+    /// }
+    /// let (mut letters, mut after) = (Vec::new(), None);
+    /// loop {
+    ///     let page = store.list(TaskState::Buried, after, 100)?;
+    ///     letters.extend(page.items);
+    ///     after = page.next;
+    ///     if after.is_none() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(letters.len(), 2);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
     #[doc(alias = "label")]
+    #[doc(alias = "dead letter")]
     #[doc(alias = "pagination")]
     pub fn list(
         &self,

@@ -32,6 +32,9 @@ impl Script<'_> {
         let page = store.list(Filter::new().tag("green"), None, 1).unwrap();
         self.note("tagged", &page);
         self.note("next page", store.list(Filter::new().tag("green"), page.next, 10));
+        let page = store.list(Filter::new(), None, 1).unwrap();
+        self.note("of all tubes", &page);
+        self.note("next page of all tubes", store.list(Filter::new(), page.next, 1));
         let tags = store.tags(None, 2).unwrap();
         self.note("tags", &tags);
         self.note("next tags", store.tags(tags.last(), 10));

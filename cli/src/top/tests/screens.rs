@@ -37,6 +37,14 @@ fn overview_lists_tubes_running_tasks_failure_groups_and_schedules() {
 }
 
 #[test]
+fn overview_of_80_columns_shows_the_failures_a_second() {
+    let (desk, _worker) = busy();
+    let shown = desk.shown(80, 20);
+    let head = shown.lines().find(|line| line.starts_with(" TUBE")).unwrap();
+    assert!(head.contains("FAIL/S  PAUSED  PUT/S  TAKE/S"), "{shown}");
+}
+
+#[test]
 fn overview_of_an_empty_store_says_so() {
     let (clock, store) = store();
     assert_shows(&Desk::at(clock, store), 114, 6, "\

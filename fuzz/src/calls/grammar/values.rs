@@ -101,7 +101,8 @@ static STEP_KIND: Choice = Choice {
 pub const CLAIM: Field = All(&[TubeNumber, Field::Claim]);
 pub const CLAIM_TOKEN: Field = All(&[TubeName, Id, Epoch]);
 pub const FAILURE: Field = All(&[Group, Text]);
-pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF))]);
+/// Of one tube: pages of all tubes are read in `exercise`.
+pub const CURSOR: Field = All(&[POSITION, Option(&One(&CURSOR_OF)), NONE]);
 const POSITION: Field = All(&[One(&SHELF), Order, Id, SubQueue]);
 /// A filter of a delete or a move.
 pub const FILTER_OF_CHANGE: Field = All(&[
