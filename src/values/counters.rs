@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// The reads, writes and flushes of the storage since the store was opened, the open included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Counters {
     /// The number of the last commit, over all runs of the store.
@@ -37,6 +38,7 @@ pub struct Counters {
 /// They differ by as much as the wall clock was set while the store was open, or set back. They also
 /// differ while the wall clock is not trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ClockReport {
     /// The store's timeline, by which ttls and delays elapse.
