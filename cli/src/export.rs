@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::record::{FailureRecord, ScheduleRecord, SpawnedByRecord, Time, text_and_base64};
 use crate::step::StepRecord;
 use crate::store;
-use crate::tube_options::OptionFields;
+use tubewell_json::option_fields::OptionFields;
 
 /// An export under way.
 struct Export<'a> {

@@ -11,7 +11,7 @@ use crate::args::OnParent;
 use crate::history::EntryRecord;
 use crate::record::{FailureRecord, SpawnedByRecord, Time};
 use crate::step::StepRecord;
-use crate::tube_options::OptionFields;
+use tubewell_json::option_fields::OptionFields;
 
 /// The line of a limit that tubes share. Lines of other kinds have no limit.
 #[derive(Serialize, Deserialize)]

@@ -6,8 +6,9 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use tubewell::Put;
+use tubewell_json::put::{self, PutOptions};
 
-use crate::args::{Cli, PutOptions};
+use crate::args::Cli;
 use crate::duration;
 use crate::import::{self, Input};
 
@@ -51,5 +52,5 @@ pub fn lines(input: impl BufRead) -> Vec<(u64, Vec<u8>)> {
 /// # Errors
 /// What is wrong with it.
 pub fn json_line(line: &[u8]) -> Result<Option<Put<Vec<u8>>>, String> {
-    import::task(line, &PutOptions::default())
+    put::task(line, &PutOptions::default())
 }

@@ -9,7 +9,6 @@ mod bytes;
 mod columns;
 mod commands;
 mod connection;
-mod duration;
 mod export;
 mod export_line;
 mod failure;
@@ -19,13 +18,11 @@ mod history;
 mod import;
 pub mod input;
 mod lock_owner;
-mod moment;
 mod output;
 mod owner;
 mod owners_copy;
 mod printable;
 mod progress;
-mod record;
 mod signals;
 mod step;
 mod store;
@@ -40,6 +37,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextValue, ErrorKind};
 use failure::Failure;
+use tubewell_json::{duration, moment, record};
 
 /// Runs the command that the arguments of this process name.
 #[must_use]

@@ -64,32 +64,23 @@ pub struct PutOptions {
 
 impl PutOptions {
     /// The task with the options that are given here.
-    pub fn apply<B>(&self, mut task: tubewell::Put<B>) -> tubewell::Put<B> {
-        if let Some(priority) = self.priority {
-            task = task.priority(priority);
+    pub fn apply<B>(&self, task: tubewell::Put<B>) -> tubewell::Put<B> {
+        self.plain().apply(task)
+    }
+
+    /// As the options of a task of JSON.
+    pub fn plain(&self) -> tubewell_json::put::PutOptions {
+        tubewell_json::put::PutOptions {
+            priority: self.priority,
+            ttl: self.ttl,
+            ttr: self.ttr,
+            delay: self.delay,
+            not_before: self.not_before,
+            sub_queue: self.sub_queue.clone(),
+            max_attempts: self.max_attempts,
+            max_runtime: self.max_runtime,
+            tags: self.tags.clone(),
         }
-        if let Some(ttl) = self.ttl {
-            task = task.ttl(ttl);
-        }
-        if let Some(ttr) = self.ttr {
-            task = task.ttr(ttr);
-        }
-        if let Some(delay) = self.delay {
-            task = task.delay(delay);
-        }
-        if let Some(moment) = self.not_before {
-            task = task.not_before(moment);
-        }
-        if let Some(name) = &self.sub_queue {
-            task = task.sub_queue(name.as_str());
-        }
-        if let Some(limit) = self.max_attempts {
-            task = task.max_attempts(limit);
-        }
-        if let Some(most) = self.max_runtime {
-            task = task.max_runtime(most);
-        }
-        self.tags.iter().fold(task, |task, tag| task.tag(tag.as_str()))
     }
 }
 

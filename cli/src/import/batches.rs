@@ -10,7 +10,6 @@ use tubewell::{AsyncTube, Error, MAX_BODY, Put, Receipt, Store, Ticket, Tube};
 
 use super::ids::{NewIds, Place};
 use super::lines::{Chunk, Input};
-use super::parse;
 use super::stop::{Refusal, Stop, is_refusal};
 use super::waiting::Waiting;
 use crate::args::{self, Format};
@@ -18,6 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{count, size};
 use crate::progress::Progress;
 use crate::signals;
+use tubewell_json::put;
 
 /// A batch is one commit. Larger ones take more memory and are hardly faster.
 const BATCH_TASKS: usize = 50_000;
@@ -223,7 +223,7 @@ impl Import<'_> {
         let put = match self.args.format {
             _ if self.args.all => return self.parse_exported(line, &text),
             Format::Lines => Some(options.apply(Put::new(text))),
-            Format::Json => parse::task(&text, options).map_err(Refusal::Line)?,
+            Format::Json => put::task(&text, &options.plain()).map_err(Refusal::Line)?,
         };
         let on_key = self.on_key();
         Ok(put.map(|put| Task { line, id: None, restore: Restore::new(put.on_key(on_key)) }))

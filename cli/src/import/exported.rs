@@ -11,13 +11,13 @@ use tubewell::{OnKey, OnParent, Put, TaskState, Tube};
 
 use super::exported_schedule::{ExportedSchedule, either, exported_schedule};
 use super::exported_tube::{ExportedTube, exported_time, exported_tube};
-use super::parse::{body, check_object, explain, not_before};
 use crate::export_line::{LimitLine, TaskLine};
 use crate::history::EntryRecord;
 use crate::record::{FailureRecord, SpawnedByRecord, bytes};
 use crate::step::StepRecord;
 use crate::store::is_timed;
 use crate::{duration, moment};
+use tubewell_json::put::{body, check_object, explain, not_before};
 
 /// The meaning of a line of an export.
 pub enum Exported {

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use tubewell::{Missed, Overlap, Put, Schedule};
 
-use super::parse;
 use crate::args::PutOptions;
 use crate::record::{ScheduleRecord, Time};
 use crate::store::is_timed;
 use crate::{duration, moment};
+use tubewell_json::put;
 
 /// A schedule of an export. Which of the options of its runs apply depends on the driver.
 pub struct ExportedSchedule {
@@ -38,7 +38,7 @@ impl ExportedSchedule {
 }
 
 pub(super) fn exported_schedule(line: ScheduleRecord<'_>) -> Result<ExportedSchedule, String> {
-    let body = parse::body(line.data, line.data_base64)?;
+    let body = put::body(line.data, line.data_base64)?;
     let schedule = match (line.every, line.cron, line.zone) {
         (Some(seconds), None, None) => Schedule::every(&*line.schedule, time("every", seconds)?),
         (None, Some(expression), Some(zone)) => Schedule::cron(&*line.schedule, expression, zone),

@@ -8,7 +8,6 @@ mod exported_schedule;
 mod exported_tube;
 mod ids;
 mod lines;
-mod parse;
 mod stop;
 mod waiting;
 mod waiting_tasks;
@@ -27,7 +26,6 @@ use crate::progress::Progress;
 use crate::{signals, store};
 use batches::Import;
 pub use lines::{Input, split_lines};
-pub use parse::task;
 
 /// Imports standard input. `path`: that of the store.
 pub fn run(store: &Store, path: &Path, args: &args::Import, output: &mut Output) -> CommandResult {

@@ -1,4 +1,4 @@
-//! Parses a line of JSON into a task.
+//! Tasks to put, as JSON.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -6,14 +6,13 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use tubewell::Put;
 
-use crate::args::PutOptions;
 use crate::record::bytes;
 use crate::{duration, moment};
 
-/// A line of JSON. An unknown field is an error: it may be a misspelt option.
+/// A task. An unknown field is an error: it may be a misspelt option.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+struct Fields<'a> {
     data: Option<Cow<'a, str>>,
     data_base64: Option<Cow<'a, str>>,
     priority: Option<u32>,
@@ -36,13 +35,62 @@ enum Time {
     Text(String),
 }
 
-/// The task of a line; `None` for an empty line. `defaults` are the options of the command line.
+/// The options of a task that the object need not have.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "they are those of `Put`")]
+pub struct PutOptions {
+    pub priority: Option<u32>,
+    pub ttl: Option<Duration>,
+    pub ttr: Option<Duration>,
+    pub delay: Option<Duration>,
+    pub not_before: Option<SystemTime>,
+    pub sub_queue: Option<String>,
+    pub max_attempts: Option<u32>,
+    pub max_runtime: Option<Duration>,
+    pub tags: Vec<String>,
+}
+
+impl PutOptions {
+    /// The task with the options that are given here.
+    pub fn apply<B>(&self, mut task: Put<B>) -> Put<B> {
+        if let Some(priority) = self.priority {
+            task = task.priority(priority);
+        }
+        if let Some(ttl) = self.ttl {
+            task = task.ttl(ttl);
+        }
+        if let Some(ttr) = self.ttr {
+            task = task.ttr(ttr);
+        }
+        if let Some(delay) = self.delay {
+            task = task.delay(delay);
+        }
+        if let Some(moment) = self.not_before {
+            task = task.not_before(moment);
+        }
+        if let Some(name) = &self.sub_queue {
+            task = task.sub_queue(name.as_str());
+        }
+        if let Some(limit) = self.max_attempts {
+            task = task.max_attempts(limit);
+        }
+        if let Some(most) = self.max_runtime {
+            task = task.max_runtime(most);
+        }
+        self.tags.iter().fold(task, |task, tag| task.tag(tag.as_str()))
+    }
+}
+
+/// The task of a line; `None` for an empty line. `defaults` are the options that the line need not have.
+///
+/// # Errors
+/// What is wrong with the line.
 pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put<Vec<u8>>>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
     check_object(line)?;
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+    let line: Fields<'_> = serde_json::from_slice(line).map_err(|error| explain(&error))?;
     let body = body(line.data, line.data_base64)?;
     let options = PutOptions {
         priority: line.priority.or(defaults.priority),
@@ -60,16 +108,19 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put<Vec<u8>>>, 
 }
 
 /// The body of a line.
-pub(super) fn body(
-    text: Option<Cow<'_, str>>,
-    base64: Option<Cow<'_, str>>,
-) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// It has none, or both forms of it, or no base64.
+pub fn body(text: Option<Cow<'_, str>>, base64: Option<Cow<'_, str>>) -> Result<Vec<u8>, String> {
     let body = bytes("data", text, base64)?;
     body.ok_or_else(|| "it has neither data nor data_base64".into())
 }
 
 /// The moment of a field.
-pub(super) fn not_before(text: Option<String>) -> Result<Option<SystemTime>, String> {
+///
+/// # Errors
+/// The text is not a moment.
+pub fn not_before(text: Option<String>) -> Result<Option<SystemTime>, String> {
     let moment = text.map(|text| moment::parse(&text)).transpose();
     moment.map_err(|why| format!("not_before: {why}"))
 }
@@ -84,7 +135,10 @@ fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {
 }
 
 /// The parser would accept an array of the fields, too.
-pub(super) fn check_object(line: &[u8]) -> Result<(), String> {
+///
+/// # Errors
+/// It is no object.
+pub fn check_object(line: &[u8]) -> Result<(), String> {
     if line.trim_ascii_start().starts_with(b"{") {
         return Ok(());
     }
@@ -92,7 +146,7 @@ pub(super) fn check_object(line: &[u8]) -> Result<(), String> {
 }
 
 /// The message of the parser without its line number, which is always 1.
-pub(super) fn explain(error: &serde_json::Error) -> String {
+pub fn explain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);
     match error.column() {

@@ -1,4 +1,5 @@
-//! Tasks, tubes and bodies as JSON. docs/command.md documents the fields.
+//! Tasks, tubes and bodies as JSON.
+#![expect(missing_docs, reason = "docs/command.md documents the fields")]
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -15,7 +16,7 @@ use tubewell::{
 };
 
 use crate::moment;
-use crate::tube_options::OptionFields;
+use crate::option_fields::OptionFields;
 
 /// A task.
 #[derive(Debug, Serialize)]
