@@ -294,7 +294,7 @@
 //! * Each [`Error`] says what is true after it.
 //! * `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
 //!   `docs/cookbook.md` has recipes: idempotent work, retry with backoff, dead letters,
-//!   deduplication, request and response, schedules, graceful shutdown, axum, a desktop UI.
+//!   a batch and its end, deduplication, request and response, schedules, graceful shutdown, axum, a desktop UI.
 //!   `docs/coming-from.md` has the verbs and options of other systems, and what they are here.
 //!   `examples/` has whole programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
