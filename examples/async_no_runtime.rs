@@ -1,15 +1,15 @@
-//! Async without a runtime: the standard library is enough to await tasks and tickets.
+//! Async without a runtime: the standard library is enough to await tasks and tickets, and to run a worker.
 //!
 //! `cargo run --example async_no_runtime`
 
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use tubewell::{Error, Filter, Store, Tube};
+use tubewell::{AsyncJob, Store, Worker};
 
 /// A waker that unparks the thread of `block_on`. The flag keeps a wake-up that comes while the
 /// future blocks the thread, and parks it, in a call of its own.
@@ -52,21 +52,6 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     }
 }
 
-/// Takes tasks until the store is closed; returns their bodies in the order of delivery.
-async fn consume(jobs: Tube) -> tubewell::Result<Vec<String>> {
-    let mut seen = Vec::new();
-    loop {
-        match jobs.to_async().take().await {
-            Ok(job) => {
-                seen.push(String::from_utf8_lossy(job.body()).into_owned());
-                job.ack().await?;
-            }
-            Err(Error::Closed) => return Ok(seen),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::in_memory()?;
     let jobs = store.tube("jobs")?;
@@ -84,24 +69,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(waiting);
     println!("released: {} ready", jobs.statistics()?.tasks.ready);
 
-    let consumer = std::thread::spawn({
-        let jobs = jobs.clone();
-        move || block_on(consume(jobs))
-    });
+    let (sender, seen) = mpsc::channel();
+    let consume = move |job: AsyncJob| {
+        let sent = sender.send(job.value().text().into_owned());
+        async move { sent }
+    };
+    let worker = Worker::new(&store).on_async(&jobs, consume);
+    let stopper = worker.stopper();
+    let worker = std::thread::spawn(move || block_on(worker.run_async()));
     block_on(async {
         let deferred = jobs.to_async();
         let second = deferred.put("second");
         let third = deferred.put("third"); // both in flight, one flush for both
         second.await?;
-        third.await.map(|_| ())
+        third.await?;
+        deferred.wait_drained(Duration::MAX).await
     })?;
-
-    // Wait until the tube is empty, then close the store to end the consumer's wait.
-    let events = store.events(Filter::new(), 100)?;
-    let timeout = Duration::from_secs(30);
-    while jobs.statistics()?.tasks.total > 0 && events.recv_timeout(timeout).is_some() {}
+    stopper.stop();
+    worker.join().map_err(|_| "the worker panicked")??;
     store.close()?;
-    let seen = consumer.join().map_err(|_| "the consumer panicked")??;
+    let seen: Vec<String> = seen.try_iter().collect();
     println!("consumed {}", seen.join(", "));
     if seen != ["first", "second", "third"] {
         return Err("a job was lost or delivered out of order".into());

@@ -2,7 +2,8 @@
 //!
 //! `cargo run --example custom_driver`. A driver names its traits and implements up to three hooks,
 //! which are called for a task before it is put. Verbs, states and durability are those of every
-//! other tube.
+//! other tube. The takes are by hand, to show the order and the limit of the driver; a `Worker` takes from
+//! such a tube as from any other.
 
 use std::borrow::Cow;
 use std::time::Duration;

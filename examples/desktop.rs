@@ -11,8 +11,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tubewell::{Claim, Durability, Store, TubeOptions};
+use tubewell::{Durability, Job, Store, TubeOptions, Worker};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const PICTURES: u64 = 40;
 /// With `--crash`, the program aborts after this many acks.
@@ -30,15 +33,13 @@ fn thumbnail(picture: &[u8]) -> Vec<u8> {
 
 /// Writes a temporary file and renames it, so that a thumbnail exists as a whole or not at all. The
 /// work is idempotent: it runs twice if the program dies between the work and the ack.
-fn make_thumbnail(folder: &Path, task: &Claim) -> std::io::Result<String> {
-    let name = String::from_utf8_lossy(task.body()).into_owned();
+fn make_thumbnail(folder: &Path, name: &str) -> std::io::Result<()> {
     let part = folder.join("part");
-    fs::write(&part, thumbnail(&picture(&name)))?;
-    fs::rename(part, folder.join("thumbnails").join(&name))?;
-    Ok(name)
+    fs::write(&part, thumbnail(&picture(name)))?;
+    fs::rename(part, folder.join("thumbnails").join(name))
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<()> {
     let mut crash = false;
     let mut folder = std::env::temp_dir().join("tubewell-desktop");
     for argument in std::env::args_os().skip(1) {
@@ -52,9 +53,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // One instance at a time: a second one gets `InUse` here.
     let store = Store::open(folder.join("queue.tubewell"))?;
-    let to_do = store.tube("thumbnails")?;
+    let to_do = store.tube("thumbnails")?.typed::<String>();
     let relaxed = TubeOptions::new().durability(Durability::relaxed());
-    let recent = store.open_tube("recent", relaxed)?;
+    let recent = store.open_tube("recent", relaxed)?.typed::<String>();
 
     let before = to_do.statistics()?.tasks.total;
     let made = fs::read_dir(&thumbnails)?.count();
@@ -65,18 +66,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("imported {PICTURES} pictures");
     }
 
-    let mut done = 0;
-    while let Some(task) = to_do.try_take()? {
-        let name = make_thumbnail(&folder, &task)?;
-        recent.put(name)?; // returns immediately; flushed within 50 ms or with the next ack
-        if crash && done == CRASH_AFTER {
+    let (made_in, shown, begun) = (folder.clone(), recent.clone(), AtomicU64::new(0));
+    let make = move |picture: &Job<String>| -> Result<()> {
+        make_thumbnail(&made_in, picture.value())?;
+        shown.put(picture.value())?; // returns immediately; flushed within 50 ms or with the next ack
+        if crash && begun.fetch_add(1, Ordering::Relaxed) == CRASH_AFTER {
             // The worst moment: after the work and before its ack.
-            println!("crash after {done} acks");
+            println!("crash after {CRASH_AFTER} acks");
             std::process::abort();
         }
-        task.ack()?; // on the disk: this thumbnail is not made again
-        done += 1;
-    }
+        Ok(()) // the ack is on the disk before the next job begins: this thumbnail is not made again
+    };
+    // A program with a window calls `start`, and `stop` when the window closes.
+    let done = Worker::new(&store).on(&to_do, make).run_until_idle()?.done;
     // Flush the relaxed changes before the program reports success.
     store.flush()?;
 

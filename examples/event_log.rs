@@ -2,6 +2,7 @@
 //!
 //! `cargo run --example event_log`. Events are delivered after the change is in the file and outside
 //! of the commit: a slow subscriber delays no call, it misses events, and the stream counts them.
+//! The changes are made by hand, one of each kind, and not by a `Worker`.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,15 +1,16 @@
 //! Exactly-once effects: payments are booked in tables of the application, in the same commit as the
-//! ack of their tasks. Worker processes die in the middle of their work, and each payment is booked
+//! ends of their jobs. Worker processes die in the middle of their work, and each payment is booked
 //! once all the same.
 //!
 //! `cargo run --features redb --example exactly_once`. The program starts itself as its workers.
 
-use std::error::Error;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tubewell::redb::{ReadableTable, TableDefinition};
-use tubewell::{Outcome, Store};
+use tubewell::{Failure, Job, Outcome, Store, Worker};
 
 /// The balance of each account.
 const BALANCES: TableDefinition<&str, u64> = TableDefinition::new("balances");
@@ -19,22 +20,15 @@ const BOOKED: TableDefinition<u64, (&str, u64)> = TableDefinition::new("booked")
 const ACCOUNTS: [&str; 3] = ["ann", "bob", "carl"];
 const PAYMENTS: u64 = 100;
 
-type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
-
-/// Where a worker process dies.
-#[derive(Clone, Copy)]
-enum Death {
-    /// After it has written the rows, before the commit.
-    InTransaction,
-    /// After the commit, before anything else.
-    AfterCommit,
-}
+/// An account and an amount.
+type Payment = (String, u64);
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, AnyError>;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, path, payments, death] = arguments.as_slice() {
-        let death = if death == "in" { Death::InTransaction } else { Death::AfterCommit };
-        return work(Path::new(path), payments.parse()?, death);
+        return work(Path::new(path), payments.parse()?, death == "in");
     }
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("payments.tubewell");
@@ -60,52 +54,49 @@ fn main() -> Result<()> {
 
 fn put_payments(path: &Path) -> Result<()> {
     let store = Store::open(path)?;
-    let payments = store.tube("payments")?;
-    let accounts = ACCOUNTS.iter().cycle();
-    payments.put_many(accounts.zip(1..=PAYMENTS).map(|(name, sum)| format!("{name} {sum}")))?;
+    let payments = store.tube("payments")?.typed::<Payment>();
+    let accounts = ACCOUNTS.map(String::from).into_iter().cycle();
+    payments.put_many(accounts.zip(1..=PAYMENTS))?;
     Ok(store.close()?)
 }
 
-/// A worker: books payments until there are no more, and dies at the given one.
-fn work(path: &Path, payments: u64, death: Death) -> Result<()> {
+/// A worker process: books payments until there are no more. At the given payment it dies, either in the
+/// transaction, after it has written the rows, or after the commit, before anything else.
+fn work(path: &Path, payments: u64, in_transaction: bool) -> Result<()> {
     let store = Store::open(path)?;
-    let tube = store.find_tube("payments")?;
-    let mut count = 0;
-    while let Some(claim) = tube.try_take()? {
-        count += 1;
-        let (account, amount) = parse(claim.body())?;
-        // The rows and the ack are one commit. An error would take the rows back, and the claim
-        // would stand.
-        store.transact(|tx| -> Result<()> {
+    let tube = store.find_tube("payments")?.typed::<Payment>();
+    let (of, count) = (store.clone(), AtomicU64::new(0));
+    let book = move |job: &Job<Payment>| -> Result<()> {
+        let dies = count.fetch_add(1, Ordering::Relaxed) + 1 == payments;
+        let (account, amount) = (job.value().0.as_str(), job.value().1);
+        // The rows and the end of the job are one commit. After an error nothing is written, and the
+        // attempt has failed, as by any other error.
+        of.transact(|tx| -> Result<()> {
             let mut balances = tx.open_table(BALANCES)?;
             let balance = balances.get(account)?.map_or(0, |row| row.value());
             balances.insert(account, balance + amount)?;
-            let mut booked = tx.open_table(BOOKED)?;
-            if booked.insert(claim.id(), (account, amount))?.is_some() {
-                return Err("the payment was booked already".into());
+            if tx.open_table(BOOKED)?.insert(job.id(), (account, amount))?.is_some() {
+                return Err(Failure::new("double", "the payment was booked already").into());
             }
-            if count == payments && matches!(death, Death::InTransaction) {
+            if dies && in_transaction {
                 std::process::abort();
             }
-            Ok(tx.end(&claim, Outcome::done())?)
+            Ok(tx.end(job, Outcome::done())?)
         })?;
-        if count == payments && matches!(death, Death::AfterCommit) {
+        if dies {
             std::process::abort();
         }
-    }
+        Ok(()) // has no effect: the job has ended
+    };
+    Worker::new(&store).on(&tube, book).run_until_idle()?;
     Ok(store.close()?)
-}
-
-fn parse(body: &[u8]) -> Result<(&str, u64)> {
-    let (account, amount) = std::str::from_utf8(body)?.split_once(' ').ok_or("no amount")?;
-    Ok((account, amount.parse()?))
 }
 
 fn is_done(path: &Path) -> Result<bool> {
     let store = Store::open(path)?;
-    let tasks = store.find_tube("payments")?.statistics()?.tasks;
+    let is_done = store.find_tube("payments")?.wait_drained(Duration::ZERO)?;
     store.close()?;
-    Ok(tasks.total == 0)
+    Ok(is_done)
 }
 
 /// The number of payments that are booked, and the sum of the balances.

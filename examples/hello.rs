@@ -1,7 +1,8 @@
 //! The shortest program with a queue: open, create, put, take, ack.
 //!
 //! `cargo run --example hello`. Run it again: the store still exists. If it is killed between `take`
-//! and `ack`, the next run takes the same task.
+//! and `ack`, the next run takes the same task. It shows the verbs without a `Worker`, which takes and
+//! acks for a program.
 
 use tubewell::Store;
 

@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use tubewell::{ManualClock, Missed, Overlap, Put, Schedule, Store, Tube, TubeOptions};
+use tubewell::{
+    Job, ManualClock, Missed, Overlap, Put, Schedule, Store, Tube, TubeOptions, Worker,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// 2026-03-27 12:00 UTC, a Friday.
@@ -28,18 +30,19 @@ fn open(clock: &ManualClock, path: &std::path::Path) -> tubewell::Result<(Store,
     Ok((store, reports))
 }
 
-/// Makes the reports that are due.
-fn work(reports: &Tube) -> tubewell::Result<u32> {
-    let mut made = 0;
-    while let Some(job) = reports.try_take()? {
-        let run = reports.query().task(job.id())?.info.spawned_by;
-        let moment = run.and_then(|run| run.moment.duration_since(std::time::UNIX_EPOCH).ok());
-        let hours = moment.unwrap_or_default().saturating_sub(NOON).as_secs_f64() / 3600.0;
-        println!("{}: {hours:.1} hours after the start", job.key().unwrap_or_default());
-        job.ack()?;
-        made += 1;
-    }
-    Ok(made)
+fn report(job: &Job, reports: &Tube) -> tubewell::Result<()> {
+    let run = reports.query().task(job.id())?.info.spawned_by;
+    let moment = run.and_then(|run| run.moment.duration_since(std::time::UNIX_EPOCH).ok());
+    let hours = moment.unwrap_or_default().saturating_sub(NOON).as_secs_f64() / 3600.0;
+    println!("{}: {hours:.1} hours after the start", job.key().unwrap_or_default());
+    Ok(())
+}
+
+/// Makes the reports that are due. An application calls `Worker::start` once.
+fn work(store: &Store, reports: &Tube) -> tubewell::Result<u64> {
+    let of = reports.clone();
+    let worker = Worker::new(store).on(reports, move |job: &Job| report(job, &of));
+    Ok(worker.run_until_idle()?.done)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,17 +54,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut nights = 0;
     for _ in 0..7 {
         clock.advance(DAY);
-        nights += work(&reports)?;
+        nights += work(&store, &reports)?;
     }
-    drop(reports);
     store.close()?;
 
     clock.advance(DAY * 30);
     let (store, reports) = open(&clock, &path)?;
     clock.advance(Duration::from_secs(1));
-    let after = work(&reports)?;
+    let after = work(&store, &reports)?;
     println!("{nights} reports in 7 nights, {after} after a month without the application");
-    drop(reports);
     store.close()?;
     Ok(())
 }

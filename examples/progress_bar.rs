@@ -8,22 +8,19 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use tubewell::{EventKind, Events, Filter, Progress, Result, Store, Tube};
+use tubewell::{EventKind, Events, Filter, Job, Progress, Result, Store, Worker};
 
 const FRAMES: u64 = 300;
 const WIDTH: u32 = 30;
 
-/// Encodes films until there are none left.
-fn work(films: &Tube) -> Result<()> {
-    while let Some(film) = films.try_take()? {
-        for pass in ["picture", "sound"] {
-            film.progress_text(pass)?;
-            for frame in 1..=FRAMES {
-                std::thread::sleep(Duration::from_millis(1)); // the work
-                film.progress(frame, FRAMES)?;
-            }
+fn encode(film: &Job) -> Result<()> {
+    for pass in ["picture", "sound"] {
+        film.progress_text(pass)?;
+        for frame in 1..=FRAMES {
+            film.check()?; // an error if the film was deleted
+            std::thread::sleep(Duration::from_millis(1)); // the work
+            film.progress(frame, FRAMES)?;
         }
-        film.ack()?;
     }
     Ok(())
 }
@@ -66,16 +63,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let events = store.events(drawn, 1000)?;
     let artist = std::thread::spawn(move || draw(events));
 
-    let worker = films.clone();
-    let worker = std::thread::spawn(move || {
-        // Takes nothing: a place to load the encoder when there is something to encode.
-        worker.wait_ready(Duration::MAX)?;
-        work(&worker)
-    });
     films.put_many(["one.mkv", "two.mkv", "three.mkv"])?;
-    worker.join().map_err(|_| "the worker panicked")??;
+    Worker::new(&store).on(&films, encode).run_until_idle()?;
 
-    drop(films);
     store.close()?; // ends the subscription
     let done = artist.join().map_err(|_| "the drawing thread panicked")??;
     println!("{done} films are done");

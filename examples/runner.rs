@@ -11,6 +11,9 @@
 //! output locked, and the operating system releases the lock when the child ends, also if it is killed.
 //! So a later runner can wait for it without polling, and without its process id, which a new process
 //! may have by then. For Unix: other systems do not pass a lock on to a child.
+//!
+//! It takes its tasks without a `Worker`: a claim outlives the take and the runner, and a thread that has
+//! waited for the child ends the task, in this run or in a later one. The end of a handler is not the end of a task.
 
 use std::error::Error as StdError;
 use std::fs::{self, File};

@@ -30,7 +30,38 @@
 //! ```
 //!
 //! Handles are cheap to clone and can be used from any thread. A body is bytes. [`Tube::typed`] makes values
-//! of any serde type of them, as JSON; [`Tube::typed_with`] does so with bincode, text or a codec of your own.
+//! of any serde type of them, as JSON; [`Tube::typed_with`] uses bincode, text or a codec of your own.
+//!
+//! # Workers
+//!
+//! Most programs leave the takes and the acks to a [`Worker`]. It takes tasks, calls a function for each of
+//! them, and ends each task as the function returns. An error or a panic fails the attempt: the task is
+//! retried after a backoff, or buried after its last attempt, as its tube or else the worker says. A worker
+//! runs on threads or as a future, stops gracefully, and needs no heartbeat. A step that has finished does
+//! not run again in the next attempt.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tubewell::worker::{Job, Worker};
+//! use tubewell::{Backoff, Result, Store, TubeOptions};
+//!
+//! fn sign_up(job: &Job<String>) -> Result<()> {
+//!     let id = job.step("create", || create_account(job.value()))?;
+//!     job.step("welcome", || send_mail(job.value(), id))
+//! }
+//! # fn create_account(_: &str) -> Result<u64> { Ok(7) }
+//! # fn send_mail(_: &str, _: u64) -> Result<()> { Ok(()) }
+//!
+//! # let store = Store::in_memory()?;
+//! let retry = Backoff::exponential(Duration::from_secs(1));
+//! let options = TubeOptions::new().max_attempts(5).backoff(retry);
+//! let sign_ups = store.open_tube("sign-ups", options)?.typed::<String>();
+//! let worker = Worker::new(&store).on(&sign_ups, sign_up).concurrency(8).start()?;
+//! sign_ups.put("ann")?;
+//! # while sign_ups.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
+//! worker.stop(Duration::from_secs(30))?; // jobs may end; those that do not are given back
+//! # Ok::<(), tubewell::Error>(())
+//! ```
 //!
 //! # If the worker fails
 //!
@@ -151,36 +182,6 @@
 //! # Ok::<(), tubewell::Error>(())
 //! ```
 //!
-//! # Workers
-//!
-//! A [`Worker`] takes tasks, calls a function for each of them, and ends them as it
-//! returns: an error or a panic fails the attempt. The task is retried after a backoff, or buried
-//! after its last attempt, as its tube or else the worker says. A worker runs on threads or as a future, stops
-//! gracefully, and needs no heartbeat. A step that has finished does not run again in the next attempt.
-//!
-//! ```
-//! use std::time::Duration;
-//! use tubewell::worker::{Job, Worker};
-//! use tubewell::{Backoff, Result, Store, TubeOptions};
-//!
-//! fn sign_up(job: &Job<String>) -> Result<()> {
-//!     let id = job.step("create", || create_account(job.value()))?;
-//!     job.step("welcome", || send_mail(job.value(), id))
-//! }
-//! # fn create_account(_: &str) -> Result<u64> { Ok(7) }
-//! # fn send_mail(_: &str, _: u64) -> Result<()> { Ok(()) }
-//!
-//! # let store = Store::in_memory()?;
-//! let retry = Backoff::exponential(Duration::from_secs(1));
-//! let options = TubeOptions::new().max_attempts(5).backoff(retry);
-//! let sign_ups = store.open_tube("sign-ups", options)?.typed::<String>();
-//! let worker = Worker::new(&store).on(&sign_ups, sign_up).concurrency(8).start()?;
-//! sign_ups.put("ann")?;
-//! # while sign_ups.statistics()?.tasks.done == 0 { std::thread::yield_now(); }
-//! worker.stop(Duration::from_secs(30))?; // jobs may end; those that do not are given back
-//! # Ok::<(), tubewell::Error>(())
-//! ```
-//!
 //! # Sessions
 //!
 //! A claim belongs to a [`Session`], by default to the store's own. Create a session for a client
@@ -292,11 +293,21 @@
 //!   shrinks it. [`StoreAdmin::backup`](crate::expert::StoreAdmin::backup)
 //!   copies it, and [`StoreOptions::salvage`] reads what is left of a damaged file.
 //! * Each [`Error`] says what is true after it.
-//! * `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
-//!   `docs/cookbook.md` has recipes: idempotent work, retry with backoff, dead letters,
-//!   deduplication, request and response, schedules, graceful shutdown, axum, a desktop UI.
-//!   `docs/coming-from.md` has the verbs and options of other systems, and what they are here.
-//!   `examples/` has whole programs.
+//!
+//! The guides, in the folder `docs` of the package:
+//!
+//! * `docs/workers.md`: handlers, attempts, time limits, async, exactly once, stop and deploy.
+//! * `docs/testing.md`: stores in memory, a clock that the test moves, assertions, crashes.
+//! * `docs/schedules.md`: intervals, cron expressions, missed runs, and clocks that are set.
+//! * `docs/operating.md`: metrics, alarms, dead letters, backup, upgrade, and what to do after an error.
+//! * `docs/other-processes.md`: several processes that use one store.
+//! * `docs/cookbook.md`: recipes, such as idempotent work, a batch and its end, deduplication, request and response, graceful
+//!   shutdown, axum, a desktop UI.
+//! * `docs/coming-from.md`: the verbs and options of other systems, and what they are here.
+//! * `docs/command.md`: the command `tubewell`.
+//!
+//! `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
+//! `docs/reliability.md` says what a crash may lose, and names the tests. `examples/` has whole programs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -5,10 +5,10 @@
 //! directory with the same arguments: it resumes, hashes the remaining files, and prints the
 //! manifest of all files.
 //!
-//! All durable state is in the queue. One thread walks DIR and puts each file as a task; all cores
-//! take tasks and put the lines of the manifest; at the end the lines are read in order. Memory
-//! holds a batch of paths, the names of the open directories and a few tasks for each worker; no
-//! part of it grows with the number of files, not even for sorting (see `queue.rs`).
+//! All durable state is in the queue. A worker runs jobs on all cores: one walks DIR and puts each file
+//! as a task, the others hash the files and put the lines of the manifest; at the end the lines are read
+//! in order. Memory holds a batch of paths, the names of the open directories and a task for each
+//! thread; no part of it grows with the number of files, not even for sorting (see `queue.rs`).
 
 mod args;
 mod manifest;
@@ -21,21 +21,16 @@ use std::io::Write;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fmt, fs, io, thread};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use args::{Args, Asked};
-use queue::{Listing, Queue};
-use walk::Walk;
+use queue::Queue;
 
 /// An error message for the user.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// The number of files that one commit puts.
-const BATCH: usize = 1000;
 
 fn main() -> ExitCode {
     let asked = match args::parse() {
@@ -76,7 +71,11 @@ fn run(args: &Args) -> Result<bool, Failure> {
         report(format_args!("resuming an earlier run, {before} files are already done"));
     }
 
-    let hashed = hash_all(args, &queue, listing, &root, before)?;
+    let threads = args.workers.or(thread::available_parallelism().ok()).map_or(1, NonZero::get);
+    let bar = progress(listing.listed, before)?;
+    let hashed = worker::run(&queue, &root, &bar, threads);
+    bar.finish_and_clear();
+    let hashed = hashed?;
 
     if let Err(error) = manifest::print(&queue, &args.dir, io::stdout().lock()) {
         let why = match error.downcast_ref::<io::Error>().map(io::Error::kind) {
@@ -101,49 +100,6 @@ fn run(args: &Args) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Lists and hashes the remaining files. Returns how many were hashed.
-fn hash_all(
-    args: &Args,
-    queue: &Queue,
-    listing: Listing,
-    root: &Path,
-    before: u32,
-) -> Result<u32, Failure> {
-    let workers = args.workers.or(thread::available_parallelism().ok()).map_or(1, NonZero::get);
-    let bar = progress(listing.listed, before)?;
-    let hashed = AtomicU32::new(0);
-    let done = || {
-        hashed.fetch_add(1, Ordering::Relaxed);
-        bar.inc(1);
-    };
-    // A thread that fails closes the store, which ends the waits of the other threads.
-    let stop = |failure| {
-        let _ = queue.store.close();
-        failure
-    };
-    let outcomes = thread::scope(|scope| {
-        let work = || worker::work(queue, root, &done).map_err(stop);
-        let running: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let listed =
-            list(queue, listing, root, &bar).and_then(|()| queue.dismiss(workers)).map_err(stop);
-        let joined = running.into_iter().map(|worker| match worker.join() {
-            Ok(outcome) => outcome,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.chain([listed]).collect::<Vec<_>>()
-    });
-    bar.finish_and_clear();
-    // `Closed` is a consequence; the cause is the error of another thread.
-    let (closed, causes): (Vec<_>, Vec<_>) = outcomes
-        .into_iter()
-        .filter_map(Result::err)
-        .partition(|failure| matches!(failure.downcast_ref(), Some(tubewell::Error::Closed)));
-    match causes.into_iter().chain(closed).next() {
-        Some(failure) => Err(failure),
-        None => Ok(hashed.into_inner()),
-    }
-}
-
 /// A progress bar on a terminal; elsewhere it draws nothing.
 fn progress(listed: u32, before: u32) -> Result<ProgressBar, Failure> {
     let rate = move |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -161,35 +117,6 @@ fn progress(listed: u32, before: u32) -> Result<ProgressBar, Failure> {
         bar.enable_steady_tick(Duration::from_millis(250));
     }
     Ok(bar)
-}
-
-/// Puts every file that an earlier run has not put, in the order of their paths.
-fn list(
-    queue: &Queue,
-    mut listing: Listing,
-    root: &Path,
-    bar: &ProgressBar,
-) -> Result<(), Failure> {
-    if listing.complete {
-        return Ok(());
-    }
-    let mut walk = Walk::new(root, &listing.last, queue.path_below(root));
-    while !listing.complete {
-        let mut batch = Vec::with_capacity(BATCH);
-        for path in walk.by_ref().take(BATCH) {
-            let path = path?;
-            listing.last.clone_from(&path);
-            batch.push((listing.listed, path));
-            listing.listed = listing
-                .listed
-                .checked_add(1)
-                .ok_or("there are more than 4,294,967,295 files, which is the limit")?;
-        }
-        listing.complete = batch.len() < BATCH;
-        queue.record(&batch, &listing)?;
-        bar.set_length(listing.listed.into());
-    }
-    Ok(())
 }
 
 /// The canonical path of DIR, if it is a directory.

@@ -49,14 +49,8 @@ pub fn print(queue: &Queue, dir: &Path, out: impl Write) -> Result<(), Failure> 
     let mut prefix = to_bytes(dir.as_os_str())?;
     prefix.extend((!prefix.ends_with(b"/")).then_some(b'/'));
     let mut out = BufWriter::new(out);
-    let mut lines = tasks(&queue.done).peekable();
-    while let Some(line) = lines.next() {
-        let line = line?;
-        // Two lines of the same file are adjacent, and the last one counts.
-        if matches!(lines.peek(), Some(Ok(next)) if next.priority == line.priority) {
-            continue;
-        }
-        let body = queue.done.query().task(line.id)?.body;
+    for line in tasks(&queue.done) {
+        let body = queue.done.query().task(line?.id)?.body;
         Line::from_body(&body)?.write(&prefix, &mut out)?;
     }
     out.flush()?;

@@ -1,36 +1,40 @@
 //! The queue of this job and its tubes.
 //!
+//! - `listing`: one task, the progress of the listing. Its job puts a batch of files and goes on in the
+//!   same tube, with one commit. It stays, with an unlimited delay, when all files are listed.
 //! - `files`: the files to hash. Each file has a number: its position in the order of paths. A file
-//!   that could not be read is buried. The progress of the listing is also a task of this tube, with
-//!   an unlimited delay, so that one atomic `put_many` stores a batch of files and the progress.
+//!   that could not be read is buried.
 //! - `done`: the digests. The priority of each is the number of its file, so that the tube lists
 //!   them in the order of paths without sorting.
-//! - `failed`: the reasons for which files were buried.
-//! - `over`: one task for each worker after the last file. It lives in memory, because it concerns
-//!   only this run.
+//! - `failed`: the reasons for which files were buried, in the same order.
+//!
+//! A change returns when it is written to the file, and is flushed within 50 ms: SIGKILL loses nothing,
+//! and after a power cut the newest files are hashed again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Bincode, Codec, Cursor, Error, Filter, Put, Store, TaskInfo, TaskState, Tube, TubeOptions,
+    Bincode, Codec, Cursor, Durability, Error, Filter, Store, TaskInfo, TaskState, Tube,
 };
 
 use crate::paths::{from_bytes, to_bytes};
 use crate::{Failure, report};
 
-pub const OVER: &str = "over";
-const TUBES: [&str; 4] = ["done", "failed", "files", OVER];
+const TUBES: [&str; 4] = ["done", "failed", "files", "listing"];
 const PAGE: usize = 1000;
 
+/// A number, and a path relative to the directory.
+pub type FileToHash = (u32, Vec<u8>);
+
+#[derive(Clone)]
 pub struct Queue {
     pub store: Store,
-    pub files: Tube,
+    pub listing: Tube<Listing>,
+    pub files: Tube<FileToHash>,
     pub done: Tube,
     pub failed: Tube,
-    pub over: Tube,
     path: PathBuf,
 }
 
@@ -51,7 +55,8 @@ impl Queue {
     /// Opens the queue of an earlier run, or creates a new one.
     pub fn open(path: &Path, root: &Path) -> Result<(Queue, Listing), Failure> {
         let name = path.display();
-        let store = Store::open(path).map_err(|error| match error {
+        let options = Store::options().durability(Durability::write());
+        let store = options.open(path).map_err(|error| match error {
             Error::InUse { .. } => {
                 format!("{name} is in use by another run: wait for it, or name another --store")
             }
@@ -67,15 +72,15 @@ impl Queue {
             .into());
         }
         let queue = Queue {
-            files: store.tube("files")?,
+            listing: store.tube("listing")?.typed_with(Bincode),
+            files: store.tube("files")?.typed_with(Bincode),
             done: store.tube("done")?,
             failed: store.tube("failed")?,
-            over: store.open_tube(OVER, TubeOptions::new().temporary(true))?,
             path: fs::canonicalize(path)?,
             store,
         };
         let root = to_bytes(root.as_os_str())?;
-        let listing = match queue.listing()? {
+        let listing = match queue.progress()? {
             Some(listing) if listing.root != root => {
                 let other = from_bytes(&listing.root);
                 return Err(format!(
@@ -87,11 +92,12 @@ impl Queue {
             Some(listing) => listing,
             None => {
                 let listing = Listing { root, listed: 0, last: Vec::new(), complete: false };
-                queue.record(&[], &listing)?;
+                queue.listing.put(&listing)?;
                 listing
             }
         };
-        // Files that could not be read may be readable now.
+        // What has failed in an earlier run may succeed now.
+        queue.listing.admin().kick(Filter::new())?;
         if queue.files.admin().kick(Filter::new())? > 0 {
             queue.failed.admin().truncate()?;
         }
@@ -104,37 +110,11 @@ impl Queue {
         Ok(u32::try_from(tasks.ready + tasks.taken + tasks.buried)?)
     }
 
-    /// Puts files and the progress of the listing with one commit.
-    pub fn record(&self, files: &[(u32, Vec<u8>)], listing: &Listing) -> Result<(), Failure> {
-        let older = self.files.query().list(TaskState::Delayed, None, PAGE)?.items;
-        let files = files.iter().map(|file| Ok(Put::new(Bincode.encode(file)?)));
-        let progress = Put::new(Bincode.encode(listing)?).delay(Duration::MAX);
-        self.files.put_many(files.chain([Ok(progress)]).collect::<Result<Vec<_>, Failure>>()?)?;
-        for task in older {
-            self.files.delete(task.id)?;
-        }
-        Ok(())
-    }
-
-    /// The latest progress of the listing. There are two if a run was killed between putting the
-    /// new one and deleting the old one.
-    fn listing(&self) -> Result<Option<Listing>, Failure> {
-        let latest = self
-            .files
-            .query()
-            .list(TaskState::Delayed, None, PAGE)?
-            .items
-            .into_iter()
-            .map(|task| task.id)
-            .max();
-        let Some(id) = latest else { return Ok(None) };
-        Ok(Some(Bincode.decode(&self.files.query().task(id)?.body)?))
-    }
-
-    /// Puts one task for each worker that ends it.
-    pub fn dismiss(&self, workers: usize) -> Result<(), Failure> {
-        self.over.put_many(vec!["done"; workers])?;
-        Ok(())
+    /// The progress of the listing, if it has begun.
+    fn progress(&self) -> Result<Option<Listing>, Failure> {
+        let begun = self.listing.query().list(Filter::new(), None, 1)?.items;
+        let Some(task) = begun.first() else { return Ok(None) };
+        Ok(Some(Bincode.decode(&self.listing.query().task(task.id)?.body)?))
     }
 
     /// Reports why files could not be read, in the order of their paths, and returns their number.

@@ -1,63 +1,126 @@
-//! A worker takes files and puts their digests.
+//! The worker: its jobs list the directory and hash the files.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
-use tubewell::{Bincode, Codec, Put};
+use tubewell::worker::Report;
+use tubewell::{Backoff, Job, Outcome, Put, Worker};
 
 use crate::Failure;
 use crate::manifest::Line;
 use crate::paths::from_bytes;
-use crate::queue::{OVER, Queue};
+use crate::queue::{FileToHash, Listing, Queue};
+use crate::walk::Walk;
 
-/// How many tickets a worker keeps in flight while it hashes.
-const IN_FLIGHT: usize = 128;
-const BUFFER: usize = 256 << 10;
+/// The number of files that one commit puts.
+const BATCH: usize = 1000;
+const BUFFER: usize = 64 << 10;
 
-/// Hashes files until a task of the tube `over` arrives.
-pub fn work(queue: &Queue, root: &Path, done: &(dyn Fn() + Sync)) -> Result<(), Failure> {
-    let lines = queue.done.to_async();
-    let mut in_flight = VecDeque::new();
-    let mut buffer = vec![0; BUFFER];
-    // The order matters: a task of `over` is taken only when `files` has no ready task.
-    while let Some(claim) = queue.store.take_any(&[&queue.files, &queue.over], Duration::MAX)? {
-        if claim.tube() == OVER {
-            claim.ack()?;
-            break;
+/// What the jobs share.
+struct Work {
+    queue: Queue,
+    root: PathBuf,
+    bar: ProgressBar,
+    /// After the last file that was listed.
+    walk: Mutex<Option<Walk>>,
+}
+
+/// Lists and hashes the remaining files. Returns how many were hashed.
+pub fn run(
+    queue: &Queue,
+    root: &Path,
+    bar: &ProgressBar,
+    concurrency: usize,
+) -> Result<u64, Failure> {
+    let work = Arc::new(Work {
+        queue: queue.clone(),
+        root: root.to_owned(),
+        bar: bar.clone(),
+        walk: Mutex::default(),
+    });
+    let lists = work.clone();
+    let worker = Worker::new(&queue.store)
+        .on(&queue.listing, move |job: &Job<Listing>| lists.list(job))
+        .on(&queue.files, move |job: &Job<FileToHash>| work.hash(job))
+        .concurrency(concurrency)
+        .backoff(Backoff::none());
+    // The first failure ends the run: it is about the store or the directory, not about a file.
+    let (stopper, failure) = (worker.stopper(), Arc::new(Mutex::new(None)));
+    let first = failure.clone();
+    let worker = worker.watch(move |report| {
+        let why = match report {
+            Report::Ended { failure: Some(failure), .. } => failure.message().to_owned(),
+            Report::Ended { .. } => return,
+            Report::Error(error) => error.to_string(),
+            other => format!("{other:?}"),
+        };
+        lock(&first).get_or_insert(why);
+        stopper.stop();
+    });
+    let tally = worker.run_until_idle();
+    let failure = lock(&failure).take();
+    match failure {
+        Some(why) => Err(why.into()),
+        None => Ok(tally?.done),
+    }
+}
+
+impl Work {
+    /// Puts the next files, in the order of their paths, and the progress with one commit.
+    fn list(&self, job: &Job<Listing>) -> Result<Outcome, Failure> {
+        let mut listing = job.value().clone();
+        let mut walk = lock(&self.walk);
+        if job.attempt() > 1 {
+            *walk = None; // it is past the files that were not put
         }
-        let (number, path): (u32, Vec<u8>) = Bincode.decode(claim.body())?;
-        match digest(&root.join(from_bytes(&path)), path.ends_with(b"/"), &mut buffer) {
+        let except = || self.queue.path_below(&self.root);
+        let walk = walk.get_or_insert_with(|| Walk::new(&self.root, &listing.last, except()));
+        let mut batch = Vec::with_capacity(BATCH);
+        for path in walk.take(BATCH) {
+            let path = path?;
+            listing.last.clone_from(&path);
+            batch.push((listing.listed, path));
+            listing.listed = listing
+                .listed
+                .checked_add(1)
+                .ok_or("there are more than 4,294,967,295 files, which is the limit")?;
+        }
+        listing.complete = batch.len() < BATCH;
+        self.bar.set_length(listing.listed.into());
+        let delay = if listing.complete { Duration::MAX } else { Duration::ZERO };
+        let end = Outcome::advance(&self.queue.listing, Put::new(listing).delay(delay));
+        Ok(batch.into_iter().fold(end, |end, file| end.and_put(&self.queue.files, file)))
+    }
+
+    /// Puts the digest of a file, or why it could not be read, with the end of its task.
+    fn hash(&self, job: &Job<FileToHash>) -> Outcome {
+        let (number, path) = job.value();
+        match digest(&self.root.join(from_bytes(path)), path.ends_with(b"/")) {
             Ok(digest) => {
-                // The line first, then the ack; the store writes them in this order. After a kill
-                // in between, the next run hashes the file again and puts a second line with the
-                // same number; the manifest uses the last one. In the other order the line could be
-                // lost.
-                let line = Line { digest, path: &path };
-                in_flight.push_back(lines.put(Put::new(line.to_body()).priority(number)));
-                in_flight.push_back(claim.into_async().ack());
-                done();
+                self.bar.inc(1);
+                let line = Line { digest, path };
+                let line = Put::new(line.to_body()).priority(*number);
+                Outcome::done().and_put(&self.queue.done, line)
             }
             Err(why) => {
-                let reason = format!("cannot read {}: {why}", from_bytes(&path).display());
-                queue.failed.put(Put::new(reason).priority(number))?;
-                claim.bury(None)?;
-            }
-        }
-        while in_flight.len() > IN_FLIGHT {
-            if let Some(oldest) = in_flight.pop_front() {
-                oldest.wait()?;
+                let reason = format!("cannot read {}: {why}", from_bytes(path).display());
+                let reason = Put::new(reason).priority(*number);
+                Outcome::bury(None).and_put(&self.queue.failed, reason)
             }
         }
     }
-    in_flight.into_iter().try_for_each(|ticket| ticket.wait().map(drop))?;
-    Ok(())
 }
 
-fn digest(path: &Path, unlisted: bool, buffer: &mut [u8]) -> io::Result<[u8; 32]> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn digest(path: &Path, unlisted: bool) -> io::Result<[u8; 32]> {
     if unlisted {
         fs::read_dir(path)?;
         return Err(io::Error::other(
@@ -69,8 +132,9 @@ fn digest(path: &Path, unlisted: bool, buffer: &mut [u8]) -> io::Result<[u8; 32]
     }
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
+    let mut buffer = vec![0; BUFFER];
     loop {
-        match file.read(buffer) {
+        match file.read(&mut buffer) {
             Ok(0) => return Ok(hasher.finalize().into()),
             Ok(length) => hasher.update(&buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -141,9 +141,9 @@ impl Outcome {
     /// without delays for that time.
     ///
     /// Without a delay and without a put only memory changes, and after a crash the attempt may count.
-    /// Otherwise it is stored as [`release_in`](Outcome::release_in) is. If the end of a claim is refused,
-    /// the attempt does not count either; that of a worker's job has failed then, as after each refused
-    /// outcome.
+    /// Otherwise it is stored as [`release_in`](Outcome::release_in) is. If the store refuses this end of a
+    /// claim, the attempt does not count either. In a worker, the attempt of the job then fails, as after
+    /// each refused outcome.
     ///
     /// # Example: the server is under maintenance
     /// ```

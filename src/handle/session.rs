@@ -19,12 +19,12 @@ use crate::{Async, Blocking, Bytes, Claim, ClaimToken, Mode, Result, SessionId, 
 /// The claims that a tube of the session takes belong to the session. [`Tube::claimed`] finds them by their
 /// tasks.
 ///
-/// The session ends when its last handle is dropped: its handles, those of its tubes, and claims
-/// taken through those. Its tasks are then ready again, immediately or after the
-/// [grace](crate::StoreOptions::session_grace). During the grace
-/// [`resume_session`](crate::Store::resume_session) returns a new handle of it. Sessions live in
-/// memory and end with the process. [`Store::session`](crate::Store::session) gives a session a
-/// label that people know it by.
+/// The session ends when its last handle is dropped. Its handles are those of the session itself, of its
+/// tubes, and the claims that these tubes have taken. Its tasks are then ready again, immediately or after
+/// the [grace](crate::StoreOptions::session_grace). During the grace
+/// [`resume_session`](crate::Store::resume_session) returns a new handle of it. Sessions live in memory and
+/// end with the process. [`Store::session`](crate::Store::session) gives a session a label that people know
+/// it by.
 ///
 /// # Example
 /// ```

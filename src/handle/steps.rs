@@ -91,10 +91,10 @@ impl<T> Claim<T> {
     /// Puts a task into a tube, once, as a step of the work: if an attempt before this one has put
     /// it, nothing is put. Returns the id of the task in both cases.
     ///
-    /// The put and the step are one commit. So the task is there exactly once, whatever dies. It
-    /// may have been worked on, or have ended, when a later attempt calls this again. If its
-    /// [key](crate::Put::key) is in use, [`Put::on_key`](crate::Put::on_key) decides, and with
-    /// [`OnKey::Keep`](crate::OnKey::Keep) the id is that of the task that has the key.
+    /// The put and the step are one commit. So the task is there exactly once, whatever dies. It may have
+    /// been worked on, or have ended, when a later attempt calls this again. If its [key](crate::Put::key) is
+    /// in use, [`Put::on_key`](crate::Put::on_key) decides, and with [`OnKey::Keep`](crate::OnKey::Keep) the
+    /// call returns the id of the task that has the key.
     ///
     /// Once this returns, both survive what a put survives. The call blocks until they are flushed,
     /// or written, as the stronger [durability](crate::Durability) of the two tubes says.
@@ -163,7 +163,7 @@ impl<T> AsyncClaim<T> {
     /// As `step` of a blocking claim, for a step that is a future. The step runs on the caller's executor,
     /// and no thread is blocked.
     ///
-    /// Dropping the future before the value is being stored drops that of the step: nothing is
+    /// Dropping the future before the value is being stored drops the future of the step, too: nothing is
     /// stored, and the step runs again.
     ///
     /// # Errors

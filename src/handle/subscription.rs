@@ -78,11 +78,10 @@ impl<M: Mode> Events<M> {
     /// What was delivered to this subscription so far, so that a reader knows when it has seen all
     /// events up to some moment.
     ///
-    /// All events of a call are delivered before the call returns, in this process and through
-    /// a connection. So a reader that asks after the call, and then receives events up to
-    /// [`seq`](Delivered::seq), has received those of the call, except for those that
-    /// [`missed`](Delivered::missed) counts. Blocks for a round trip through a connection, and does
-    /// not block otherwise.
+    /// All events of a call are delivered before the call returns, in this process and through a connection.
+    /// Call this after the call of interest, and receive events up to [`seq`](Delivered::seq): then all
+    /// events of that call are received, except those that [`missed`](Delivered::missed) counts. Blocks for a
+    /// round trip through a connection, and does not block otherwise.
     ///
     /// # Errors
     /// [`NotConnected`](crate::Error::NotConnected): the connection on which the subscription began has

@@ -141,9 +141,9 @@ impl<R> Ticket<R> {
         }
     }
 
-    /// Whether the answer is there: [`wait`](Ticket::wait) would not block. It is not known before it
-    /// is awaited of a call that begins then, that waits for space in a tube or for the end of a task, that takes
-    /// several commits, that returns a handle, that ends a session, or that a job makes.
+    /// Whether the answer is there: [`wait`](Ticket::wait) would not block. Returns `false` until the ticket
+    /// has answered for a call that begins when its ticket is awaited, waits for space in a tube or for the
+    /// end of a task, takes several commits, returns a handle, ends a session, or is a call of a job.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.0 {

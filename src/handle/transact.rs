@@ -37,13 +37,12 @@ impl Store {
     /// calls of the queue are checked when they are made and again before the commit: if a claim has
     /// ended meanwhile, nothing is written.
     ///
-    /// Once this returns, all of it survives a killed process and a power cut, whatever the
-    /// durability of the tubes. The call blocks for a commit of the file with its flush, which takes
-    /// longer than that of a put, and for the transactions of other threads, which run one after the
-    /// other. Other callers work beside the closure. If it runs long, they wait when both halves of
-    /// the journal are full (some 500 KiB each), or when they put a body of more than 256 KiB. In a
-    /// store in memory they wait for the closure. After a kill, the next open may have to walk the
-    /// file, at some 400 MiB a second.
+    /// Once this returns, all of it survives a killed process and a power cut, whatever the durability of the
+    /// tubes. The call blocks until its commit is flushed, which takes longer than a put. Transactions run
+    /// one after the other, so the call also waits for the transactions of other threads. Other callers work
+    /// beside the closure. If it runs long, they wait when both halves of the journal are full (some 500 KiB
+    /// each), or when they put a body of more than 256 KiB. In a store in memory they wait for the closure.
+    /// After a kill, the next open may have to walk the file, at some 400 MiB a second.
     ///
     /// # Calls inside the closure
     /// The methods of [`Transaction`] are the calls that belong to the commit. Other calls on the

@@ -63,9 +63,9 @@ use crate::{Async, Blocking, Bytes, Error, Mode, Result, SessionId};
 /// returns immediately. In both the change is visible immediately, and survives a power cut once it
 /// is flushed. In a temporary tube nothing survives the process.
 ///
-/// An answer that no crash can undo, and a refusal that no crash makes untrue, are those of a tube
-/// with durability flush: they wait for the flush of the change that they follow from. In the other
-/// tubes that change is visible immediately, and an answer may rest on one that a crash then undoes.
+/// In a tube with durability flush, no crash undoes an answer or makes a refusal untrue: the call waits for
+/// the flush of the change that the answer depends on. In the other tubes that change is visible immediately,
+/// and a crash may undo it after the answer.
 ///
 /// # Calls that block
 /// A call that adds rows blocks while the write buffer is full

@@ -406,8 +406,8 @@ macro_rules! tube_options {
     /// A tube that is [altered](crate::Admin::alter) to fewer entries, or a task that moves to a tube
     /// with fewer, loses the others with the next change of the task.
     ///
-    /// A change writes one row more, and one that ends a take two. The end of a task removes all rows
-    /// of its history, so choose a small number for tasks that are many.
+    /// A change writes one more row, and a change that ends a take writes two more rows. The end of a task
+    /// removes all rows of its history, so choose a small number for a tube with many tasks.
     ///
     /// # Example
     /// See [`HistoryEntry`](crate::expert::HistoryEntry).

@@ -19,8 +19,8 @@ const PASSED: Duration = Duration::from_secs(1);
 
 /// # Conditions that a filter does not have
 impl<'a, T> Expect<'a, T> {
-    /// Its body is this value: of the type of the tube, or of one that this type is compared with, such as `str`
-    /// with `String`, and text or bytes with [`Bytes`](crate::Bytes).
+    /// The body equals this value. The value has the type of the tube, or a type that can be compared with
+    /// it: `str` for `String`, text or bytes for [`Bytes`](crate::Bytes).
     ///
     /// # Example
     /// ```

@@ -250,9 +250,9 @@ pub enum Error {
          newer release of tubewell"
     )]
     NewerFormat {
-        /// Which number of the file is too high: `layout` is the version of the parts of the file,
-        /// `format` that of the rows in its tables, `journal version` that of a record of the journal,
-        /// `table` the index of a table in it.
+        /// Which number of the file is too high. `layout`: the version of the parts of the file. `format`:
+        /// the version of the rows in its tables. `journal version`: the version of a journal record.
+        /// `table`: the index of a table in the file.
         what: &'static str,
         /// The version of the file.
         found: u32,

@@ -53,8 +53,8 @@ impl Failure {
         Failure { group: group.into().into(), message }
     }
 
-    /// The failure that an error describes. The message is that of the error and of its sources,
-    /// joined by `: `.
+    /// The failure that an error describes. The message has the texts of the error and of its sources, joined
+    /// by `: `.
     ///
     /// The group is the name of its type, without the path and without type parameters, and that of
     /// its variant: `ParseIntError`, `PageError::Timeout`. Where the type is a `dyn Error` or is called

@@ -244,8 +244,8 @@ impl Filter {
     /// Lists delayed tasks in the order in which they become ready: by the end of their delay, or by
     /// their [moment](crate::Put::not_before). Default: in the order in which takes would get them.
     ///
-    /// A task with both counts with its delay until that has elapsed, and one that never becomes ready
-    /// by itself is not listed. The rows that are looked at are those of all tasks of the store that
+    /// A task with a delay and a moment is listed by its delay until the delay has elapsed. A task that never becomes
+    /// ready by itself is not listed. The rows that are looked at are those of all tasks of the store that
     /// wait for a time, a ttl too, so a page may have fewer tasks than others. A cursor stays valid while
     /// tasks come and go: each task that stays is listed once. If the wall clock is set between two
     /// pages, a task that waits for its delay may be in none or in both. Clocks that are less than a

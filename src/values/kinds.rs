@@ -56,10 +56,10 @@ pub enum EventKind {
     Schedule,
     /// It was put by a schedule: it is a run. Its state is then ready or delayed.
     Spawn,
-    /// Its holder passed it on to another tube. This is two events: one of the tube that it has
-    /// left, with state done, and one of the tube that it has entered, with its state there.
+    /// Its holder passed it on to another tube. An advance causes two events: one in the old tube with the
+    /// state done, and one in the new tube with the state of the task there.
     Advance,
-    /// A caller moved it to another tube. Two events, as of `Advance`.
+    /// A caller moved it to another tube. A move causes two events, as an advance does.
     Move,
     /// Its priority, its body, its tags, its delay or its moment was changed.
     Update,

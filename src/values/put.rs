@@ -160,8 +160,8 @@ impl<B> Put<B> {
     /// only. Rounded up to microseconds.
     ///
     /// The task is delayed until the wall clock shows this moment, or a later one, and until its
-    /// [`delay`](Put::delay) has elapsed. A moment that has passed delays nothing; one before 1970 is
-    /// that of 1970, and one after the year 586,000 never comes.
+    /// [`delay`](Put::delay) has elapsed. A moment that has passed delays nothing. A moment before 1970
+    /// counts as 1970, and a moment after the year 586,000 never comes.
     ///
     /// The moment stays with the task: a bury and a kick, a release, and the end of its parents do not
     /// make it ready before. It is not converted to a delay: if the wall clock is set, the machine is
@@ -318,20 +318,20 @@ impl<B> Put<B> {
     /// remembered for its time, whatever becomes of the task, and then forgotten. A put may have both, and its
     /// idempotency key counts first.
     ///
-    /// * Idempotency keys are of a tube: the same idempotency key in another tube is another one. `truncate`
-    ///   and `drop_tube` forget those of the tube.
+    /// * Idempotency keys belong to a tube: the same text in another tube is another idempotency key.
+    ///   `truncate` and `drop_tube` remove the idempotency keys of the tube.
     /// * The idempotency key is stored in the commit of the task: a crash keeps or loses both, as the
     ///   [`Durability`](crate::Durability) of the tube says. The time is measured on the timeline,
     ///   which goes on while the store is closed.
-    /// * Nothing is remembered of a put that is refused, or that [keeps](OnKey::Keep) the task
-    ///   with its key. A put that replaces a task remembers its idempotency key. One that waits for space
-    ///   remembers it when it is admitted.
+    /// * The store remembers no idempotency key for a refused put, nor for a put that [keeps](OnKey::Keep)
+    ///   the task with its key. It remembers the idempotency key of a put that replaces a task. For a put
+    ///   that waits for space, it remembers the idempotency key when it admits the put.
     /// * The contents are not compared, unlike those of Stripe's requests: a put with other contents
     ///   and the same idempotency key puts nothing.
-    /// * The same idempotency key twice in one [`put_many`](crate::Tube::put_many) or
-    ///   [end](crate::Claim::end) is one put. [`requeue`](crate::Tube::requeue),
-    ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and puts that
-    ///   return tickets have idempotency keys, too. [`Invalid`](crate::Error::Invalid) for the task of an
+    /// * Two puts with the same idempotency key in one [`put_many`](crate::Tube::put_many) or
+    ///   [end](crate::Claim::end) are one put. [`requeue`](crate::Tube::requeue),
+    ///   [`spawn`](crate::Claim::spawn), [`put_and_wait`](crate::Tube::put_and_wait) and puts that return
+    ///   tickets have idempotency keys, too. [`Invalid`](crate::Error::Invalid) for the task of an
     ///   [`advance`](crate::Outcome::advance), of a schedule, of a
     ///   [`restore_many`](crate::Admin::restore_many), and of a transaction of the application.
     /// * Idempotency keys are not exported, and `salvage` does not restore them. `backup` and `compact` keep
@@ -376,12 +376,13 @@ impl<B> Put<B> {
     /// idempotency key cannot have it.
     ///
     /// So a job is put at most once in a period of this length, whatever becomes of its task: it may be done,
-    /// deleted or buried long before the end. The put that puts the task decides: a further one puts nothing, and
-    /// its own time counts for nothing. The first put after the end puts a task again, and begins a new period.
+    /// deleted or buried long before the end. The put that puts the task decides the period. A later put in
+    /// the period puts nothing, and its `unique_for` has no effect. The first put after the end puts a task
+    /// again, and begins a new period.
     ///
-    /// The time is that of the timeline: it goes on while the store is closed, and setting the wall clock of a
-    /// running program does not change it. It begins when the put takes place: for one that [waits for
-    /// space](crate::Tube::put_timeout), when it is admitted.
+    /// The time is that of the timeline: it goes on while the store is closed, and setting the wall clock of
+    /// a running program does not change it. It begins when the put takes place. A put that [waits for
+    /// space](crate::Tube::put_timeout) takes place when it is admitted.
     ///
     /// The two rows of the idempotency key, some 130 bytes with a key of 36 bytes, are stored for that long: one
     /// put a second with a time of a year makes 4 GB. A connection that breaks makes a put again only if it is

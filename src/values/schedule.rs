@@ -209,7 +209,7 @@ impl Schedule {
         self
     }
 
-    /// How late a run may be: one that is later is left out. `None`, the default, is without a limit.
+    /// How late a run may be. A later run is left out. `None`, the default, is no limit.
     #[doc(alias = "grace")]
     pub fn within(mut self, time: impl Into<Option<Duration>>) -> Schedule {
         self.within = Some(time.into());

@@ -88,9 +88,8 @@ impl<T> Update<T> {
         self
     }
 
-    /// The moment of the wall clock before which the task is not ready, instead of the one that it
-    /// has, if any; `None` removes that. See [`Put::not_before`](crate::Put::not_before). Timed
-    /// drivers only.
+    /// Sets the moment of the wall clock before which the task is not ready. `None` removes the moment of the
+    /// task. See [`Put::not_before`](crate::Put::not_before). Timed drivers only.
     ///
     /// The delay of the task stays. A ttl begins when the task is ready, as after a put.
     ///

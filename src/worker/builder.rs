@@ -197,8 +197,9 @@ impl Worker {
     ///   [`TubeOptions::max_runtime`](crate::TubeOptions::max_runtime) with the take of each task: it must be longer
     ///   than `within`. A job whose claim has ended meanwhile, for instance because its task was deleted, is reported
     ///   as [`Lost`](Report::Lost), or as timed out if its time had elapsed, and the handler does not get it.
-    /// * A stop while the batch gathers gives its tasks back, and uses no attempt. If a job has
-    ///   [seen](Job::check) that it should return and the handler returns an error, no attempt of the batch fails.
+    /// * A stop while the batch gathers releases its tasks, and uses no attempt. If a job has
+    ///   [seen](Job::check) that it should return and the handler returns an error, no attempt of the batch
+    ///   fails.
     /// * A batch is one of the [concurrency](Worker::concurrency) of the worker, also while it gathers. A tube has
     ///   one batch that gathers, whatever the concurrency. [`limit`](Worker::limit) and the reports count jobs; a batch
     ///   that gathers when the limit is reached runs with what it has.

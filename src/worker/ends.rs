@@ -361,7 +361,10 @@ impl Repeats {
     /// The error of an end that is not repeated. A call before it may have ended the claim.
     pub(super) fn last(&self, error: Error) -> Error {
         match error {
-            Error::NotTaken { .. } | Error::Refused { .. } => self.unknown.clone().unwrap_or(error),
+            Error::NotTaken { .. }
+            | Error::SessionEnded
+            | Error::Closed
+            | Error::Refused { .. } => self.unknown.clone().unwrap_or(error),
             error => error,
         }
     }

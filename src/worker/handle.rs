@@ -70,16 +70,15 @@ impl WorkerHandle {
     /// [`Job::check`](super::Job::check), [`Job::is_stopping`](super::Job::is_stopping) and
     /// [`Job::cancelled`](super::Job::cancelled).
     ///
-    /// The call blocks until the jobs have ended, at most for `timeout` and 100 ms, on the clock of
-    /// the machine. If no job runs, it returns immediately. It may be called from any thread and
-    /// more than once. A handler that calls it does not wait for its own job, nor for handlers that
-    /// wait in this call or in [`wait`](WorkerHandle::wait) too. A job whose end could not be stored
-    /// runs until it is stored, for at most 5 s. What the jobs have stored survives as their tubes
-    /// say.
+    /// The call blocks until the jobs have ended, at most for `timeout` and 100 ms, on the clock of the
+    /// machine. If no job runs, it returns immediately. It may be called from any thread and more than once.
+    /// A handler may call `stop`. The call then waits neither for the job of this handler nor for jobs whose
+    /// handlers wait in `stop` or [`wait`](WorkerHandle::wait). A job whose end could not be stored runs
+    /// until it is stored, for at most 5 s. What the jobs have stored survives as their tubes say.
     ///
     /// # Errors
-    /// Those of [`Outcome::snooze`](crate::Outcome::snooze), but for tasks whose claim has ended. The
-    /// worker has stopped all the same; tasks that were not snoozed are released when it ends.
+    /// The errors of [`Outcome::snooze`](crate::Outcome::snooze), except those of tasks whose claim has
+    /// ended. The worker has stopped all the same. Tasks that were not snoozed are released when it ends.
     ///
     /// # Example
     /// ```

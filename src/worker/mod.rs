@@ -70,16 +70,17 @@
 //! ```
 //!
 //! # Jobs that take long
-//! A worker holds a task while its handler runs, whatever the ttr of the tube, so that no heartbeat
-//! hides a job that hangs. [`Worker::max_runtime`] limits it. A job that works in a loop calls
-//! [`Job::check`] with `?`, so that it returns when its worker stops or when its task was deleted;
-//! one that waits has [`Job::cancelled`] or [`Job::wait_cancelled`]. A job of several steps names
-//! them with [`step`](crate::Claim::step), so that the next attempt goes on where this one was; it can
-//! [sleep](Job::sleep) for days and [join](Job::join) other tasks without a worker.
+//! A worker holds a task while its handler runs, whatever the ttr of the tube, so that no heartbeat hides a
+//! job that hangs. [`Worker::max_runtime`] limits it. In a loop, call [`Job::check`] with `?`: it returns an
+//! error when the worker stops or the claim has ended. While a handler waits, use [`Job::cancelled`] or
+//! [`Job::wait_cancelled`]. A job of several steps names them with [`step`](crate::Claim::step), so that the
+//! next attempt goes on where this one was; it can [sleep](Job::sleep) for days and [join](Job::join) other
+//! tasks without a worker.
 //!
 //! # Batches
-//! [`Worker::on_batch`] is for work that is cheaper together, such as the rows of one insert: its handler gets up to
-//! so many jobs, or those that came within a time. [`Job::set_outcome`] gives a single job an end of its own.
+//! [`Worker::on_batch`] calls its handler with many jobs at a time, for work that is cheaper together, such
+//! as the rows of one insert. A batch ends at a number of jobs, or after a time. [`Job::set_outcome`] gives a
+//! single job an end of its own.
 //!
 //! # Tubes without delays
 //! `fifo` and `utube` have no delays. If a job asks for one there
@@ -114,17 +115,17 @@
 //! ```
 //!
 //! # Stops and errors
-//! [`WorkerHandle::stop`] is a graceful shutdown: nothing new is taken, jobs may end within a time,
-//! and the tasks of those that do not are given back, so that nothing is lost. A [`Stopper`] asks
-//! for it from elsewhere, and [`WorkerFuture::stop_timeout`] limits the time of a worker that is a future. A job that
-//! is given back uses up no attempt.
+//! [`WorkerHandle::stop`] is a graceful shutdown: the worker takes no further task, and its jobs have a time
+//! to end. The tasks of jobs that still run then are released, and their attempts do not count. A [`Stopper`]
+//! asks for the stop from elsewhere, and [`WorkerFuture::stop_timeout`] limits the time of a worker that is a
+//! future.
 //!
-//! A worker whose take fails, or that cannot store the end of a job, pauses (100 ms, doubling to 5 s)
-//! and goes on. While the disk is full, the storage fails or the owner of the store cannot be reached,
-//! the worker holds the task of a job that has ended, and repeats the end after each pause, so that
-//! the work of the job is not lost. Once the worker stops, it repeats an end for at most 5 s, and never after
-//! the time of the stop. An attempt does not count if its handler returns an error since the store could not
-//! carry out a call of the job: see [`IntoOutcome`](crate::IntoOutcome). [`Worker::watch`] reports each end and
+//! A worker whose take fails, or that cannot store the end of a job, pauses (100 ms, doubling to 5 s) and
+//! goes on. While the disk is full, the storage fails or the owner of the store cannot be reached, the worker
+//! holds the task of a job that has ended, and repeats the end after each pause, so that the work of the job
+//! is not lost. After a stop, the worker repeats an end for at most 5 s, and never longer than the timeout of
+//! the stop. If the store could not carry out a call of the job, and the handler returns an error, the
+//! attempt does not count: see [`IntoOutcome`](crate::IntoOutcome). [`Worker::watch`] reports each end and
 //! each error.
 //!
 //! If the process dies, its tasks are ready at the next open: a job runs at least once, so its work

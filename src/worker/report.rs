@@ -131,7 +131,7 @@ pub struct Tally {
     pub undecodable: u64,
     /// Tasks whose claim was left to the session, or was parked.
     pub detached: u64,
-    /// Jobs that returned after their claim had ended, but for those that timed out.
+    /// Jobs that returned after their claim had ended, except jobs that timed out.
     pub lost: u64,
     /// Jobs that ran for as long as they may.
     pub timed_out: u64,

@@ -3,13 +3,17 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tubewell::worker::{AsyncJob, Worker};
-use tubewell::{ConnectOptions, Error, FIFO, FIFOTTL, ServeOptions, Store, Tube, TubeOptions};
+use tubewell::worker::{AsyncJob, Job, Worker};
+use tubewell::{
+    ConnectOptions, Ending, Error, FIFO, FIFOTTL, Keep, Outcome, ServeOptions, Store, Tube,
+    TubeOptions,
+};
 
 use super::executor::{HANGS_AFTER, WakeFlag, wait_until, with_timeout};
 use super::tunnel::Tunnel;
@@ -118,6 +122,46 @@ fn task_is_released_if_the_end_of_its_claim_did_not_reach_the_owner() {
         let again = pair.tube.take_timeout(HANGS_AFTER).unwrap().unwrap();
         assert_eq!(again.id(), id);
         again.ack().unwrap();
+        pair.assert_sound();
+    });
+}
+
+/// The claims of the batch stand, and their ends are sent again.
+#[test]
+fn ends_of_a_batch_that_did_not_reach_the_owner_are_repeated() {
+    with_timeout(|| {
+        // More than the confirmation of an answer.
+        const RESULT: usize = 10_000;
+        let pair = Pair::new(HANGS_AFTER);
+        let options = TubeOptions::new().keep_done(Keep::new().count(10)).driver(FIFO);
+        let tube = pair.owner.create_tube("kept", options).unwrap();
+        let puts = tube.put_many(["a", "b", "c"]).unwrap();
+        let remote = ConnectOptions::new().timeout(HANGS_AFTER).connect(&pair.url).unwrap();
+        let calls = Arc::<AtomicUsize>::default();
+        let (called, tunnel) = (calls.clone(), pair.tunnel.clone());
+        let handler = move |jobs: &[Job]| {
+            called.fetch_add(1, Ordering::SeqCst);
+            for job in jobs {
+                // By this call, the owner knows that the one with the task has arrived.
+                assert_eq!(job.is_current(), Ok(true));
+                job.set_outcome(Outcome::result(job.body().repeat(RESULT)));
+            }
+            tunnel.hold_clients();
+        };
+        let kept = remote.find_tube("kept").unwrap();
+        let worker = Worker::new(&remote).on_batch(&kept, 3, Duration::MAX, handler);
+        let worker = worker.start().unwrap();
+        wait_until(|| pair.tunnel.lost() > RESULT);
+        assert_eq!(tube.statistics().unwrap().tasks.taken, 3);
+        pair.tunnel.cut();
+        wait_until(|| worker.tally().jobs() == 3);
+        assert_eq!((worker.tally().done, calls.load(Ordering::SeqCst)), (3, 1));
+        for (put, body) in puts.iter().zip([b"a", b"b", b"c"]) {
+            let result = Some(body.repeat(RESULT));
+            assert_eq!(tube.ending(put.id), Ok(Some(Ending::Done { result })));
+        }
+        assert_eq!(tube.statistics().unwrap().calls.ack, 3);
+        assert_eq!(worker.stop(Duration::MAX).unwrap(), []);
         pair.assert_sound();
     });
 }

@@ -21,7 +21,7 @@ pub struct Pair {
     pub remote: Store,
     pub tube: Tube,
     pub clock: ManualClock,
-    disk: Arc<Disk>,
+    pub disk: Arc<Disk>,
     pub served: Served,
     pub folder: TempDir,
 }

@@ -20,8 +20,9 @@ struct State {
     clients_are_stuck: bool,
     /// The connections end when the clients have sent so many further bytes.
     left: Option<usize>,
-    /// The bytes that the clients have sent.
+    /// The bytes of the clients that were carried, and those that were thrown away.
     sent: usize,
+    lost: usize,
     /// The sides of the clients.
     clients: Vec<UnixStream>,
     /// The sides of the owner, which stay open.
@@ -69,6 +70,7 @@ impl Tunnel {
     fn passes(&self, read: usize, is_of_client: bool) -> usize {
         let mut state = self.state.lock().unwrap();
         if state.is_stuck || (is_of_client && state.clients_are_stuck) {
+            state.lost += if is_of_client { read } else { 0 };
             return 0;
         }
         if !is_of_client {
@@ -94,7 +96,12 @@ impl Tunnel {
         self.state.lock().unwrap().clients_are_stuck = true;
     }
 
-    /// The bytes that the clients have sent.
+    /// The bytes of the clients that were not carried.
+    pub fn lost(&self) -> usize {
+        self.state.lock().unwrap().lost
+    }
+
+    /// The bytes of the clients that were carried.
     pub fn sent(&self) -> usize {
         self.state.lock().unwrap().sent
     }

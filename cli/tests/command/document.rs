@@ -1,22 +1,25 @@
-//! docs/command.md is true: its sessions run as they are shown, and its table has the options of each command.
+//! docs/command.md is true: its sessions run as they are shown, and its table has the options of each command. The
+//! sessions of docs/operating.md run as they are shown, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{Sandbox, run};
 
 const DOCUMENT: &str = include_str!("../../../docs/command.md");
+const OPERATING: &str = include_str!("../../../docs/operating.md");
 
 /// The commands that have the options of another one, too, as their rows say.
 const AS_OTHERS: [(&str, &str); 3] = [("alter", "create"), ("requeue", "put"), ("advance", "put")];
 
 #[test]
-fn sessions_of_the_document_run_as_shown() {
-    let blocks = DOCUMENT.split("```console\n").skip(1);
-    let sessions: Vec<&str> = blocks.map(|rest| rest.split_once("```").unwrap().0).collect();
-    assert!(!sessions.is_empty());
-    for session in sessions {
+fn sessions_of_the_documents_run_as_shown() {
+    for document in [DOCUMENT, OPERATING] {
+        let blocks = document.split("```console\n").skip(1);
+        let sessions: Vec<&str> = blocks.map(|rest| rest.split_once("```").unwrap().0).collect();
+        assert!(!sessions.is_empty());
+        // A session goes on where the one before it in the document has ended.
         let sandbox = Sandbox::empty();
-        for (typed, shown) in steps(session) {
+        for (typed, shown) in sessions.into_iter().flat_map(steps) {
             let mut command = sandbox.shell("sh", &format!("{{ {typed}; }} 2>&1"));
             command.env("TUBEWELL_STORE", "jobs.tubewell");
             let done = run(command, b"");
@@ -32,14 +35,19 @@ fn steps(session: &str) -> Vec<(String, String)> {
     steps.map(|(typed, shown)| (typed.to_owned(), shown.to_owned())).collect()
 }
 
-/// Without what is another one in each run: times, and the columns that are as wide as these.
+/// Without what is another one in each run: times, dates, and the columns that are as wide as these.
 fn masked(text: &str) -> Vec<String> {
+    let is_date = |word: &str| word.len() == 10 && word.parse::<tubewell::expert::Date>().is_ok();
     let is_time = |word: &str| {
         let units = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         units.len() < word.len() && ["ns", "us", "ms", "s", "m", "h"].contains(&units)
     };
     let line = |line: &str| {
-        let words = line.split_whitespace().map(|word| if is_time(word) { "TIME" } else { word });
+        let words = line.split_whitespace().map(|word| match word {
+            word if is_time(word) => "TIME",
+            word if is_date(word) => "DATE",
+            word => word,
+        });
         words.collect::<Vec<_>>().join(" ")
     };
     text.lines().map(line).collect()

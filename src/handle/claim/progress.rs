@@ -7,11 +7,11 @@ use crate::core::list::{ReportProgress, ReportText};
 impl<T, M: Mode> Claim<T, M> {
     /// Reports how far the work is: `done` of `total`, in any unit. A total of 0 is an unknown one.
     ///
-    /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is
-    /// taken. Subscribers receive an event of kind [`Progress`](crate::EventKind::Progress) with
-    /// it, at most ten times a second for each claim: a report that follows another one sooner
-    /// causes no event, and shows in `TaskInfo` only, but for the last report of the claim: its event
-    /// comes before that of the claim's end. So a loop may report at every step.
+    /// The last report is in [`TaskInfo::progress`](crate::TaskInfo::progress) while the task is taken. Each
+    /// report causes an event of kind [`Progress`](crate::EventKind::Progress), at most ten a second for each
+    /// claim. A report that follows sooner causes no event, and is visible in `TaskInfo` only. The last
+    /// report of a claim always has an event, before the event of the claim's end. So a loop may report at
+    /// every step.
     ///
     /// Only memory changes. Nothing is written, nothing survives the process, and the claim is not
     /// extended; see [`checkpoint`](Claim::checkpoint) and [`renew`](Claim::renew) for that. The

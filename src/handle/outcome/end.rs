@@ -188,22 +188,22 @@ impl<T, M: Mode> Claim<T, M> {
     ///
     /// # Errors
     /// Nothing of it has happened, and the task is released, except after
-    /// [`OutcomeUnknown`](Error::OutcomeUnknown): all of it is applied when the storage works again. The
-    /// task of a claim of [`Tube::claimed`](crate::Tube::claimed) stays taken.
-    /// [`NotTaken`](Error::NotTaken): the claim had ended. [`Codec`](Error::Codec): a value cannot be
-    /// encoded. [`Full`](Error::Full), [`DriverUnknown`](Error::DriverUnknown),
-    /// [`TubeDropped`](Error::TubeDropped): one of the tubes refuses its task. In a full tube a task can
-    /// follow one that leaves it, whose place it takes. [`Unsupported`](Error::Unsupported): a driver has
-    /// no delays, or not the options of a put. [`Invalid`](Error::Invalid): a body or the result is too
-    /// large, a failure group has no bytes or more than 255, or the tubes have no common commit: they
-    /// belong to two stores, or one of them is temporary. [`DiskFull`](Error::DiskFull).
-    /// [`KeyInUse`](Error::KeyInUse): a put has a key in use, and rejects that; a task that is not done
-    /// keeps its own. [`NotFound`](Error::NotFound), [`KeyNotFound`](Error::KeyNotFound),
-    /// [`TubeNotFound`](Error::TubeNotFound): no task has the id or the key of a parent that a put
-    /// names, or there is no tube of that name. [`Cycle`](Error::Cycle): a task would wait for itself.
-    /// [`NotReady`](Error::NotReady): a put replaces a task that is done, and the tasks that waited
-    /// for that are still being freed. [`HasDependents`](Error::HasDependents): more than 10,000 tasks
-    /// wait for the task, which advances to another tube, or for one that a put replaces and moves.
+    /// [`OutcomeUnknown`](Error::OutcomeUnknown): all of it is applied when the storage works again. The task
+    /// of a claim of [`Tube::claimed`](crate::Tube::claimed) stays taken. [`NotTaken`](Error::NotTaken): the
+    /// claim had ended. [`Codec`](Error::Codec): a value cannot be encoded. [`Full`](Error::Full),
+    /// [`DriverUnknown`](Error::DriverUnknown), [`TubeDropped`](Error::TubeDropped): one of the tubes refuses
+    /// its task. In a full tube, a put of this end takes the place of a task that leaves the tube with the
+    /// same end. [`Unsupported`](Error::Unsupported): a driver has no delays, or not the options of a put.
+    /// [`Invalid`](Error::Invalid): a body or the result is too large, a failure group has no bytes or more
+    /// than 255, or the tubes have no common commit: they belong to two stores, or one of them is temporary.
+    /// [`DiskFull`](Error::DiskFull). [`KeyInUse`](Error::KeyInUse): a put has a key in use, and rejects
+    /// that; a task that is not done keeps its own. [`NotFound`](Error::NotFound),
+    /// [`KeyNotFound`](Error::KeyNotFound), [`TubeNotFound`](Error::TubeNotFound): no task has the id or the
+    /// key of a parent that a put names, or there is no tube of that name. [`Cycle`](Error::Cycle): a task
+    /// would wait for itself. [`NotReady`](Error::NotReady): a put replaces a task that is done, and the
+    /// tasks that waited for that are still being freed. [`HasDependents`](Error::HasDependents): more than
+    /// 10,000 tasks wait for the task, which advances to another tube, or for one that a put replaces and
+    /// moves.
     ///
     /// # Example: the words of a page, and the pages that it names
     /// ```

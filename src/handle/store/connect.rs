@@ -75,11 +75,12 @@ impl ConnectOptions {
 
     /// Connects to the owner of a store. The addresses are `unix:PATH` and `tcp://HOST:PORT`.
     ///
-    /// The returned store does what the owner's does, but for what [`OwnerOnly`](Error::OwnerOnly) names, and
-    /// changes are as durable as there. One thread reads the answers of all callers. Calls that return a
-    /// [`Ticket`](crate::Ticket) are on their way before the owner has decided them, and have no back
-    /// pressure; a refusal comes with the ticket. [`close`](Store::close) and the drop of the last handle end
-    /// the connection, and with it its sessions; the owner's store stays open.
+    /// The returned store has the calls of the owner's store, except those that return
+    /// [`OwnerOnly`](Error::OwnerOnly). Changes are as durable as in the owner's process. One thread reads
+    /// the answers of all callers. Calls that return a [`Ticket`](crate::Ticket) are on their way before the
+    /// owner has decided them, and have no back pressure; a refusal comes with the ticket.
+    /// [`close`](Store::close) and the drop of the last handle end the connection, and with it its sessions;
+    /// the owner's store stays open.
     ///
     /// A connection that breaks makes itself again, with the same sessions. The owner releases their tasks
     /// when it notices the break, or after its [grace](crate::StoreOptions::session_grace). Calls in flight

@@ -169,7 +169,7 @@ impl StoreAdmin<'_> {
     }
 
     /// The reads, writes and flushes of the file since the store was opened, and the numbers of its commits
-    /// then and now. They are zero at each open, but for the commits. Does not block.
+    /// then and now. All except the numbers of commits are zero at each open. Does not block.
     ///
     /// While the storage has failed, and after a close, the reads, writes and flushes are 0: they are those
     /// of the open file.

@@ -14,19 +14,19 @@ use crate::{AsyncStore, AsyncTube, Error, Mode, Result, TaskState};
 
 impl<M: Mode> StoreAdmin<'_, M> {
     /// Kicks the buried tasks of all tubes that meet all conditions of `filter`, and returns how many. A
-    /// filter with [tubes](Filter::tube) kicks those of these tubes.
+    /// filter with [tubes](Filter::tube) kicks tasks of these tubes only.
     ///
     /// It makes the call of [`Admin::kick`](crate::Admin::kick) for one tube after the other, in the order of
     /// their names: order, commits and flushes are those of that call. A [`limit`](Filter::limit) holds for
     /// all tubes together. The tubes are those that have buried tasks when the call begins. After a killed
-    /// process or a power cut the tasks are ready that were kicked up to then. A dropped ticket ends the call
+    /// process or a power cut, the tasks that were kicked before are ready. A dropped ticket ends the call
     /// after the tasks of one commit.
     ///
     /// # Errors
     /// [`Invalid`](Error::Invalid) as of [`Admin::kick`](crate::Admin::kick);
     /// [`TubeNotFound`](Error::TubeNotFound): the filter has a tube that does not exist. Nothing was kicked.
-    /// The others of [`Admin::kick`](crate::Admin::kick): the tasks of the tubes before are ready, and those of
-    /// the tubes behind are buried. The same call goes on with what is left.
+    /// After the other errors of [`Admin::kick`](crate::Admin::kick), the tasks of earlier tubes are ready,
+    /// and the tasks of later tubes are buried. The same call, made again, handles the remaining tasks.
     ///
     /// # Example: the work of a customer, whatever it is
     /// ```
@@ -55,17 +55,19 @@ impl<M: Mode> StoreAdmin<'_, M> {
     ///
     /// # Chosen tasks
     /// Tasks with chosen [`ids`](Filter::ids) are found in whichever tubes they are, and deleted with one
-    /// commit: a crash leaves all of them or none. They may wait for each other, in different tubes too. Ids
-    /// that no tube has are skipped, and so are tasks that do not meet the other conditions, or move to
-    /// another tube during the call. The search looks for each id as [`Store::find`](crate::Store::find) does.
-    /// [`delete_with_dependents`](StoreAdmin::delete_with_dependents) deletes all that wait for them, too.
+    /// commit: a crash leaves all of them or none. They may wait for each other, in different tubes too. The
+    /// call skips ids that no tube has, tasks that do not meet the other conditions, and tasks that move to
+    /// another tube during the call. The search looks for each id as [`Store::find`](crate::Store::find)
+    /// does. [`delete_with_dependents`](StoreAdmin::delete_with_dependents) deletes all that wait for them,
+    /// too.
     ///
     /// # Other tasks
     /// They are deleted as by [`Admin::delete`](crate::Admin::delete), in one tube after the other in the
-    /// order of their names. A [`limit`](Filter::limit) holds for all tubes together. Selected tasks that wait
-    /// for each other are deleted together in whichever of the tubes they are, up to 10,000 with one commit.
-    /// The tubes are those that have tasks when the call begins; a task that is put during the call stays. A
-    /// dropped ticket ends the call after the tasks of one commit; that of chosen tasks may delete all of them or none.
+    /// order of their names. A [`limit`](Filter::limit) holds for all tubes together. Selected tasks that
+    /// wait for each other are deleted together in whichever of the tubes they are, up to 10,000 with one
+    /// commit. The tubes are those that have tasks when the call begins; a task that is put during the call
+    /// stays. A dropped ticket ends the call after the tasks of one commit. If the ticket of a call with
+    /// chosen tasks is dropped, all of them or none are deleted.
     ///
     /// Once this returns, the tasks do not come back after a killed process or a power cut. The call blocks
     /// for the flush of each commit.
@@ -74,10 +76,11 @@ impl<M: Mode> StoreAdmin<'_, M> {
     /// [`Invalid`](Error::Invalid) as of [`Admin::delete`](crate::Admin::delete), for a limit beside ids, and
     /// if chosen tasks are in a temporary tube and in another one, which have no common commit;
     /// [`TubeNotFound`](Error::TubeNotFound): the filter has a tube that does not exist. Nothing was deleted.
-    /// [`HasDependents`](Error::HasDependents): a task that is not selected waits for one of them, or they are
-    /// more than one commit deletes, or than the limit. That, and the others of [`Admin::delete`](crate::Admin::delete): of tasks
-    /// with chosen ids none was deleted. Of others, those of the tubes before are deleted, and those of the
-    /// tubes behind are there, but for tasks that were deleted with one for which they waited.
+    /// [`HasDependents`](Error::HasDependents): a task that is not selected waits for one of them, or they
+    /// are more than one commit deletes, or than the limit. After this error, and the others of
+    /// [`Admin::delete`](crate::Admin::delete), no task with a chosen id was deleted. Without chosen ids, the
+    /// tasks of earlier tubes are deleted, and the tasks of later tubes stay, except those that were deleted
+    /// together with a task that they waited for.
     ///
     /// # Example
     /// ```

@@ -25,14 +25,15 @@ impl<T, M: Mode> Tube<T, M> {
     /// as `put_many`, puts none of them if the function refuses one. The call checks what the functions return as it
     /// checks what a caller puts: a schedule refuses a key.
     ///
-    /// An outcome is encoded when it is made: one that a [batch](crate::Worker::on_batch) handler returns for all jobs
-    /// has called the function once, and puts its task for each of them.
+    /// For an outcome, the function runs when the outcome is made. If the handler of a
+    /// [batch](crate::Worker::on_batch) returns one outcome for all jobs, the function runs once, and the
+    /// task that it returned is put for each job.
     ///
-    /// The functions run in the thread of the caller, before the call, without a lock: they may make calls of the
-    /// store, but not in the closure of a `transact`, and their panics go to the caller. They are part of the handle, and are not stored: other handles of the
-    /// tube, and other processes, put without them. The handles that are made of this one have them too, such as a
-    /// clone, and those of [`typed`](Tube::typed), [`to_async`](Tube::to_async) and
-    /// [`Session::tube`](crate::Session::tube).
+    /// The functions run in the thread of the caller, before the call, without a lock: they may make calls of
+    /// the store, but not in the closure of a `transact`, and their panics go to the caller. They are part of
+    /// the handle, and are not stored: other handles of the tube, and other processes, put without them.
+    /// Handles that are made of this handle have the functions, too: a clone, and the handles from
+    /// [`typed`](Tube::typed), [`to_async`](Tube::to_async) and [`Session::tube`](crate::Session::tube).
     ///
     /// # Example: the tag of a tenant, and a limit of the body
     /// ```

@@ -64,12 +64,13 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// Returns the tasks that meet all conditions of `filter`, a page at a time: up to `limit` of them, after
     /// the cursor `after`. `tube.query().list(TaskState::Buried, None, 100)` lists the tasks in one state.
     ///
-    /// The order is that of the ids if a tag is wanted, of the burials if a failure group is, that of their
-    /// times with [`soonest_first`](Filter::soonest_first), and else that of takes, state by state: the ready
-    /// and the taken tasks first, then those that are delayed, buried, blocked, and done and kept, and the
-    /// [schedules](crate::Tube::schedule) last. Ready tasks of a tube with sub-queues are listed sub-queue by
-    /// sub-queue. Done tasks are listed in the order of their ends, as are the buried tasks of a tube
-    /// that [limits](crate::TubeOptions::keep_buried) how many it keeps.
+    /// With a tag, tasks come in the order of their ids. With a failure group, in the order of their burials.
+    /// With [`soonest_first`](Filter::soonest_first), in the order in which they become ready. Otherwise
+    /// state by state, and in the order of takes within a state: the ready and the taken tasks first, then
+    /// the delayed, buried, blocked and done ones, and the [schedules](crate::Tube::schedule) last. Ready
+    /// tasks of a tube with sub-queues are listed sub-queue by sub-queue. Done tasks are listed in the order
+    /// of their ends, as are the buried tasks of a tube that [limits](crate::TubeOptions::keep_buried) how
+    /// many it keeps.
     ///
     /// The next page begins at [`Page::next`], which is `None` after the last page. One call looks at
     /// 10,000 tasks at most, and at 1,000 of a tag, a group or times, and ends the page there: a page may
@@ -77,8 +78,8 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// empty, and its `next` is where the page would have begun. The cursor is valid for filters
     /// with the same order: the same tag; without a tag, the same group; without both, the same state.
     ///
-    /// A task that stays as it is is listed once, whichever others come and go between two pages.
-    /// One that changes its state may be in none or in both. A task that cannot be read is left out and
+    /// A task that does not change is listed once, whatever happens to other tasks between two pages. A task
+    /// that changes its state may be in no page or in both. A task that cannot be read is left out and
     /// counted ([`Page::damaged`]). The call does not block, and includes changes whose flush is not done.
     ///
     /// # Errors

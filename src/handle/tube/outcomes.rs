@@ -8,12 +8,12 @@ use crate::{Ending, Mode, Receipt};
 impl<T, M: Mode> Tube<T, M> {
     /// How a task has ended; `None` if it is ready, taken or delayed.
     ///
-    /// [`Ending::Done`] with the result, if the tube [keeps](crate::TubeOptions::keep_done) what is
-    /// done; [`Ending::Buried`] with the last failure; [`Ending::Gone`] if the task has ended and
-    /// nothing is kept of it. So an id that was skipped after a crash is gone, and one that is of a
-    /// task of another tube. If the end of the task is still to be flushed, or in a written tube to
-    /// be written, the call blocks for that: the answer survives what an ack survives. Otherwise it
-    /// does not block. [`wait_done`](Tube::wait_done) waits for the end.
+    /// [`Ending::Done`] with the result, if the tube [keeps](crate::TubeOptions::keep_done) what is done;
+    /// [`Ending::Buried`] with the last failure; [`Ending::Gone`] if the task has ended and nothing is kept
+    /// of it. An id that was skipped after a crash, and an id of a task of another tube, are `Gone`, too. If
+    /// the end of the task still waits for its flush, or in a written tube for its write, the call blocks for
+    /// it: the answer survives what an ack survives. Otherwise it does not block.
+    /// [`wait_done`](Tube::wait_done) waits for the end.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) if the id was never assigned;

@@ -21,10 +21,10 @@ impl<T, M: Mode> Tube<T, M> {
     /// onto the disk waits for a second, and is left out and counted as skipped if it does not fit then.
     /// While the driver of the tube is not registered, the schedule stands still.
     ///
-    /// If a schedule has the key already, it is brought in line with this one and this task, in this tube: it
-    /// keeps its id, its count of runs and, if it has the same interval or expression, its next moment. So an
-    /// application may store its schedules at each start. Each start then overrides the
-    /// changes that operators have made with [`change`](Schedules::change) and
+    /// If a schedule with this key exists, the call changes it to this schedule and this task, and moves it
+    /// to this tube. It keeps its id and its count of runs. It keeps its next moment if the interval or the
+    /// expression is the same. So an application may store its schedules at each start. Each start then
+    /// overrides the changes that operators have made with [`change`](Schedules::change) and
     /// [`change_task`](Schedules::change_task), and stores removed and ended schedules anew. To keep such
     /// changes, store only the schedules that [`get`](Schedules::get) does not find.
     ///

@@ -26,12 +26,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// [`ids`](Filter::ids) are deleted with one commit and one flush: a crash leaves all of them or none.
     ///
     /// # Errors
-    /// [`Invalid`](crate::Error::Invalid): the filter has none of the four, a group
-    /// and a state other than buried, or a condition that a delete does not use, which the error names; or
-    /// tasks with these ids have more than 100,000 rows. Nothing was deleted.
-    /// [`HasDependents`](crate::Error::HasDependents): a task that is not selected waits for one of them.
-    /// That, and those of every call: of more than 512 tasks, some may have been deleted, of tasks with
-    /// chosen ids none. [`Corrupt`](crate::Error::Corrupt): a task with one of the ids cannot be read. After
+    /// [`Invalid`](crate::Error::Invalid): the filter has none of the four, a group and a state other than
+    /// buried, or a condition that a delete does not use, which the error names; or tasks with these ids have
+    /// more than 100,000 rows. Nothing was deleted. [`HasDependents`](crate::Error::HasDependents): a task
+    /// that is not selected waits for one of them. After this error, and after the errors of every call, some
+    /// of more than 512 tasks may have been deleted; no task with a chosen id was deleted.
+    /// [`Corrupt`](crate::Error::Corrupt): a task with one of the ids cannot be read. After
     /// [`OutcomeUnknown`](crate::Error::OutcomeUnknown) the tasks of the last commit are deleted when the
     /// storage works again, or perhaps not if the process ends before that.
     ///
@@ -67,8 +67,8 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// # Errors
     /// [`Invalid`](crate::Error::Invalid): the filter has a state other than buried, or a condition that a
     /// kick does not use, which the error names. [`Corrupt`](crate::Error::Corrupt): a task with one of the
-    /// ids cannot be read. Nothing was kicked. Those of every call: of more than 512 tasks, some may have
-    /// been kicked.
+    /// ids cannot be read. Nothing was kicked. After the errors of every call, some of more than 512 tasks
+    /// may have been kicked.
     ///
     /// # Example: the mail server is back
     /// ```
@@ -95,13 +95,12 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// Moves the tasks that meet all conditions of `filter` to another tube of the store, in their states:
     /// ready, delayed, buried, or waiting for others. Returns how many. [`Filter::new`] moves all of them,
     /// and an id the task with this id. A taken task is ready there; the claim on it has ended, and its
-    /// attempt does not count. Tasks that are done stay, and so do
-    /// schedules and tasks whose ttl has elapsed.
+    /// attempt does not count. Done tasks, schedules and tasks whose ttl has elapsed stay.
     ///
     /// They are still the same tasks: each keeps its id, its body, its age, its attempts, its failure, and
-    /// its priority, times and sub-queue. A tube without times gives it the defaults of `to`. Its
-    /// place follows from the rules of `to`, and so does how long it stays there if it is buried.
-    /// Callers that [wait](Tube::wait_done) for its end go on waiting.
+    /// its priority, times and sub-queue. A task of a tube without times gets the defaults of `to`. The rules
+    /// of `to` decide the place of the task, and how long it stays there if it is buried. Callers that
+    /// [wait](Tube::wait_done) for its end go on waiting.
     ///
     /// Tasks move in the order of takes, ready ones first, those of a failure group in the order of their
     /// burials, and others with a tag or chosen ids in the order of their ids; up to 256, or 1 MiB, with one
@@ -113,7 +112,7 @@ impl<T, M: Mode> Admin<'_, T, M> {
     /// tubes. The call blocks for the flush of each commit.
     ///
     /// # Errors
-    /// The tasks of earlier commits have moved, those of the last one have not.
+    /// The tasks of earlier commits have moved, and the tasks of the last commit have not.
     /// [`HasDependents`](crate::Error::HasDependents): more than 10,000 tasks wait for one of them.
     /// [`Full`](crate::Error::Full): `to` has no space, or puts wait for space there; as many tasks have
     /// moved as it had space for. [`Unsupported`](crate::Error::Unsupported): a task has a priority, a ttl, a

@@ -9,13 +9,12 @@ impl<T> Job<T> {
     /// Waits for a time between two steps of the work, without a worker: the task is delayed
     /// meanwhile, and its job is begun again when the time has elapsed.
     ///
-    /// The first call of this name stores when the time has elapsed, and returns an error. Pass it
-    /// on with `?`: whatever error the handler then returns, the task is snoozed until that moment
-    /// and the attempt does not count. In the next attempt, or after a killed process, the steps
-    /// before it return what they have stored, and this call returns `Ok` once the time has
-    /// elapsed. The time goes on while the store is closed or the machine is suspended. The name is
-    /// that of a step, and the call blocks as that of a step does. In a tube without delays the worker
-    /// [holds](crate::worker#tubes-without-delays) the task meanwhile.
+    /// The first call of this name stores when the time has elapsed, and returns an error. Pass it on with
+    /// `?`: whatever error the handler then returns, the task is snoozed until that moment and the attempt
+    /// does not count. In the next attempt, or after a killed process, the steps before it return what they
+    /// have stored, and this call returns `Ok` once the time has elapsed. The time goes on while the store is
+    /// closed or the machine is suspended. The name is a name of a step, and the call blocks as `step` does.
+    /// In a tube without delays the worker [holds](crate::worker#tubes-without-delays) the task meanwhile.
     ///
     /// # Errors
     /// [`Interrupted`](crate::Error::Interrupted): the job is to return now.
@@ -54,12 +53,12 @@ impl<T> Job<T> {
     /// and its job is begun again when the last of them is done. Mostly for tasks that it has
     /// [spawned](crate::Claim::spawn).
     ///
-    /// If one of them is not over, the wait is stored, the claim ends, and an error is returned.
-    /// Pass it on with `?`: whatever the handler then returns, the task waits, as one that was put
+    /// If one of them is not over, the wait is stored, the claim ends, and an error is returned. Pass it on
+    /// with `?`: whatever the handler then returns, the task waits, as one that was put
     /// [after](crate::Put::after) them, and the attempt does not count.
     /// [`Put::on_parent`](crate::Put::on_parent) decides what becomes of it if one of them is deleted or
-    /// buried. In the next attempt this call returns `Ok`. The name is that of a step, and the call
-    /// blocks as that of a step does.
+    /// buried. In the next attempt this call returns `Ok`. The name is a name of a step, and the call blocks
+    /// as `step` does.
     ///
     /// # Errors
     /// [`Interrupted`](crate::Error::Interrupted): the job is to return now; its claim has ended.
