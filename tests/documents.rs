@@ -129,10 +129,10 @@ fn documents_name_only_tests_that_exist() {
 #[test]
 fn documents_for_contributors_name_only_what_is_in_the_sources() {
     let root = root();
-    let folders = ["", "src", "drivers/src", "wire/src", "json/src", "cli/src"]
+    let folders = ["", "src", "drivers/src", "wire/src", "json/src", "http/src", "cli/src"]
         .map(|folder| root.join(folder));
     let mut words = BTreeSet::new();
-    for_each_source(&[&SOURCES[..], &["wire", "json"]].concat(), &mut |path, text| {
+    for_each_source(&[&SOURCES[..], &["wire", "json", "http"]].concat(), &mut |path, text| {
         let found = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         words.extend(found.filter(|word| !word.is_empty()).map(str::to_owned));
         words.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tubewell::{
     Claim, Error, FIFOTTL, LIMFIFOTTL, Receipt, Statistics, Store, StoreOptions, TaskState, Tube,
@@ -152,11 +152,7 @@ fn note_owners_clock(store: &Store) -> tubewell::Result<()> {
     Ok(())
 }
 
-/// The wall clock, as far as the store trusts it: the times that it shows are of this clock.
-pub fn now(store: &Store) -> tubewell::Result<SystemTime> {
-    let clocks = store.admin().clock_report()?;
-    Ok(UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline))
-}
+pub use tubewell_json::record::now;
 
 /// The remark that the wall clock is not trusted.
 pub fn untrusted_clock(ahead: Duration) -> String {

@@ -12,7 +12,7 @@ use crate::duration::{self, NEVER_SECONDS};
 
 /// The fields of an object that are options of a tube: times are seconds or `"never"`, and null is what
 /// the lack of a value means.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OptionFields(Vec<(Cow<'static, str>, Value)>);
 
 impl OptionFields {

@@ -2,7 +2,7 @@
 #![expect(missing_docs, reason = "docs/command.md documents the fields")]
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use tubewell::expert::{
     ClockReport, Day, FailureKind, LastFailure, ParentCounts, Recurrence, SpawnedBy, Summary,
 };
 use tubewell::{
-    Error, Owner, Progress, ScheduleInfo, Statistics, Task, TaskCounts, TaskInfo, TaskState, Tube,
-    TubeInfo,
+    Ending, Error, Owner, Progress, ScheduleInfo, Statistics, Store, Task, TaskCounts, TaskInfo,
+    TaskState, Tube, TubeInfo,
 };
 
 use crate::moment;
@@ -64,8 +64,9 @@ pub struct TaskRecord<'a> {
     /// How far the tasks are that it waits for. Left out of a task that waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parents: Option<ParentsRecord>,
+    /// Left out of a listing without bodies.
     #[serde(flatten)]
-    pub body: Body<'a>,
+    pub body: Option<Body<'a>>,
     /// Of a task that is done with a result.
     #[serde(flatten)]
     pub result: Option<ResultBytes<'a>>,
@@ -78,7 +79,17 @@ impl<'a> TaskRecord<'a> {
         task: &'a Task,
         now: SystemTime,
     ) -> tubewell::Result<TaskRecord<'a>> {
-        let info = &task.info;
+        let result = task.result.as_deref().map(|result| ResultBytes::new(Some(result)));
+        let body = Some(Body::new(&task.body));
+        Ok(TaskRecord { body, result, ..TaskRecord::without_body(tube, &task.info, now)? })
+    }
+
+    /// The same, without its body and its result.
+    pub fn without_body(
+        tube: &'a Tube,
+        info: &'a TaskInfo,
+        now: SystemTime,
+    ) -> tubewell::Result<TaskRecord<'a>> {
         Ok(TaskRecord {
             id: info.id,
             tube: tube.name(),
@@ -110,10 +121,40 @@ impl<'a> TaskRecord<'a> {
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,
             parents: count_parents(tube, info)?.map(ParentsRecord::new),
-            body: Body::new(&task.body),
-            result: task.result.as_deref().map(|result| ResultBytes::new(Some(result))),
+            body: None,
+            result: None,
         })
     }
+}
+
+/// How a task has ended.
+#[derive(Serialize)]
+pub struct OutcomeRecord<'a> {
+    pub id: u64,
+    pub tube: &'a str,
+    pub state: &'static str,
+    #[serde(flatten)]
+    pub result: ResultBytes<'a>,
+    pub failure: Option<FailureRecord<'a>>,
+}
+
+impl<'a> OutcomeRecord<'a> {
+    /// `None` if nothing is kept of the task.
+    pub fn new(id: u64, tube: &'a str, ending: &'a Ending) -> Option<OutcomeRecord<'a>> {
+        let (state, result, failure) = match ending {
+            Ending::Done { result } => (TaskState::Done, result.as_deref(), None),
+            Ending::Buried { failure } => (TaskState::Buried, None, failure.as_ref()),
+            _ => return None,
+        };
+        let (result, failure) = (ResultBytes::new(result), failure.map(FailureRecord::new));
+        Some(OutcomeRecord { id, tube, state: state.as_str(), result, failure })
+    }
+}
+
+/// The wall clock, as far as the store trusts it: the times that it shows are of this clock.
+pub fn now(store: &Store) -> tubewell::Result<SystemTime> {
+    let clocks = store.admin().clock_report()?;
+    Ok(UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline))
 }
 
 /// How many of the tasks that a task waits for are done, and so on.

@@ -96,6 +96,11 @@ fn transport_has_no_import_cycle() {
 }
 
 #[test]
+fn http_has_no_import_cycle() {
+    assert_no_cycle(&Crate::read("http/src"));
+}
+
+#[test]
 fn command_has_no_import_cycle() {
     assert_no_cycle(&Crate::read("cli/src"));
 }

@@ -8,26 +8,21 @@ use tubewell::{Ending, Error, Store, TaskState};
 use crate::args::{Outcome, Resolve};
 use crate::failure::{CommandResult, Exit, Failure};
 use crate::output::{Cell, Output, size};
-use crate::record::{FailureRecord, ResultBytes};
+use crate::record::OutcomeRecord;
 use crate::task_text;
 use crate::{bytes, store};
-
-/// How a task has ended.
-#[derive(Serialize)]
-struct OutcomeRecord<'a> {
-    id: u64,
-    tube: &'a str,
-    state: &'static str,
-    #[serde(flatten)]
-    result: ResultBytes<'a>,
-    failure: Option<FailureRecord<'a>>,
-}
 
 pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandResult {
     let (name, id) = (&args.task.tube, args.task.id);
     let tube = store::tube(store, name)?;
     let ending = tube.ending(id).map_err(|error| Failure::of_task(error, name, id))?;
     let none = |why: &str| Failure::new(Exit::NoTask, format!("task {id} of {name} {why}"));
+    if output.json
+        && !args.result
+        && let Some(record) = ending.as_ref().and_then(|it| OutcomeRecord::new(id, name, it))
+    {
+        return output.object(&record);
+    }
     let (ended, result, failure) = match ending {
         Some(Ending::Done { result }) => (TaskState::Done, result, None),
         Some(Ending::Buried { failure }) => (TaskState::Buried, None, failure),
@@ -46,15 +41,6 @@ pub fn outcome(store: &Store, args: &Outcome, output: &mut Output) -> CommandRes
             None if ended == TaskState::Done => Err(none("is done without a result")),
             None => Err(none("has no result: it is buried")),
         };
-    }
-    if output.json {
-        return output.object(&OutcomeRecord {
-            id,
-            tube: name,
-            state: ended.as_str(),
-            result: ResultBytes::new(result.as_deref()),
-            failure: failure.as_ref().map(FailureRecord::new),
-        });
     }
     print(id, ended, result.as_deref(), failure.as_ref(), output)
 }

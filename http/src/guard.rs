@@ -1,0 +1,138 @@
+//! Which calls are answered at all: those of the token's holders, or those of this machine's own programs.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use crate::HttpOptions;
+use crate::problem::Problem;
+
+/// A browser names itself with this header; programs do not.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// A page of another site cannot set this header without asking first, which is never allowed.
+const FROM_PAGE: HeaderName = HeaderName::from_static("tubewell-page");
+
+/// Who may call.
+pub(crate) struct Guard {
+    token: Option<Arc<[u8]>>,
+    /// Names of this server, in lower case, with and without its port.
+    hosts: Vec<String>,
+    read_only: bool,
+}
+
+impl Guard {
+    pub(crate) fn new(options: &HttpOptions, address: SocketAddr) -> Guard {
+        let (ip, port) = (address.ip(), address.port());
+        let ip = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        let own = [ip, "localhost".to_owned()].into_iter().map(|name| format!("{name}:{port}"));
+        let further = options.hosts.iter().map(|name| name.to_ascii_lowercase());
+        Guard {
+            token: options.token.clone(),
+            hosts: own.chain(further).collect(),
+            read_only: options.read_only,
+        }
+    }
+
+    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+        match &self.token {
+            Some(token) => check_token(token, headers)?,
+            None => self.check_host(headers)?,
+        }
+        let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        self.check_origin(headers, changes)?;
+        if changes && self.read_only {
+            return Err(forbidden(
+                "read_only",
+                "the server changes nothing; serve the store without read-only",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_host(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let host = text_of(headers, &HOST).map(str::to_ascii_lowercase);
+        if host.is_some_and(|host| self.is_own(&host)) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "wrong_host",
+            "the call names another host than this server; call it by its address, or allow the name",
+        ))
+    }
+
+    /// A name of this server, or one that was allowed, with any port.
+    fn is_own(&self, host: &str) -> bool {
+        let without_port = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        self.hosts.iter().any(|own| own == host || own == without_port)
+    }
+
+    /// Refuses the calls of pages of other sites.
+    fn check_origin(&self, headers: &HeaderMap, changes: bool) -> Result<(), Problem> {
+        let foreign = || forbidden("wrong_origin", "pages of other sites may not call this server");
+        let origin = text_of(headers, &ORIGIN);
+        if let Some(origin) = origin {
+            let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+            let is_same = text_of(headers, &HOST).is_some_and(|own| own.eq_ignore_ascii_case(host));
+            if !is_same || !self.is_own(&host.to_ascii_lowercase()) {
+                return Err(foreign());
+            }
+        }
+        let site = text_of(headers, &FETCH_SITE);
+        if site.is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+            return Err(foreign());
+        }
+        if changes && (origin.is_some() || site.is_some()) && !headers.contains_key(&FROM_PAGE) {
+            return Err(forbidden(
+                "no_page_header",
+                "a page that changes something sends the header Tubewell-Page",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Answers a call, or refuses it.
+pub(crate) async fn guard(State(guard): State<Arc<Guard>>, call: Request, next: Next) -> Response {
+    let mut response = match guard.check(call.method(), call.headers()) {
+        Ok(()) => next.run(call).await,
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    response
+}
+
+fn check_token(token: &[u8], headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let given = given.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
+    // Only its length is told by how long this takes.
+    if bool::from(token.ct_eq(given)) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::UNAUTHORIZED,
+        "wrong_token",
+        "send the token of the server as `Authorization: Bearer TOKEN`",
+    ))
+}
+
+fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    // Several are those of a call that was smuggled.
+    if values.next().is_some() { Some("") } else { Some(first.to_str().unwrap_or_default()) }
+}
+
+fn forbidden(kind: &str, detail: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, kind, detail)
+}

@@ -1,0 +1,121 @@
+//! Refusals, as problem details (RFC 9457).
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tubewell::Error;
+
+/// The answer to a call that was not carried out.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    kind: String,
+    detail: String,
+}
+
+pub(crate) type Answer<T = Response> = Result<T, Problem>;
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Problem {
+        Problem { status, kind: kind.into(), detail: detail.into() }
+    }
+
+    /// The call has something in it that it cannot have.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid", detail)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        Problem { status: status_of(&error), kind: kind_of(&error), detail: error.to_string() }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let text = json!({
+            "title": self.status.canonical_reason(),
+            "status": self.status.as_u16(),
+            "kind": self.kind,
+            "detail": self.detail,
+        });
+        let mut response = (self.status, text.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+fn status_of(error: &Error) -> StatusCode {
+    match error {
+        Error::NotFound { .. }
+        | Error::TubeNotFound { .. }
+        | Error::TubeDropped { .. }
+        | Error::KeyNotFound { .. } => StatusCode::NOT_FOUND,
+        Error::NotTaken { .. }
+        | Error::NotBuried { .. }
+        | Error::NotReady { .. }
+        | Error::NotDone { .. }
+        | Error::WrongState { .. }
+        | Error::KeyInUse { .. }
+        | Error::IdUsed { .. }
+        | Error::HasDependents { .. }
+        | Error::Cycle { .. }
+        | Error::TubeExists { .. }
+        | Error::TubeDiffers { .. }
+        | Error::TubeBusy { .. } => StatusCode::CONFLICT,
+        Error::Invalid { .. }
+        | Error::Unsupported { .. }
+        | Error::DriverUnknown { .. }
+        | Error::Codec { .. } => StatusCode::BAD_REQUEST,
+        Error::Full { .. } | Error::Overloaded | Error::OwnerBusy { .. } => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        Error::OutcomeUnknown { .. }
+        | Error::Unavailable { .. }
+        | Error::Stopped { .. }
+        | Error::Closed
+        | Error::NotConnected { .. }
+        | Error::Refused { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Error::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The name of the error, as JSON writes names: `not_taken`.
+fn kind_of(error: &Error) -> String {
+    let shown = format!("{error:?}");
+    let name = shown.split([' ', '{', '(']).next().unwrap_or_default();
+    let mut kind = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            kind.push('_');
+        }
+        kind.push(letter.to_ascii_lowercase());
+    }
+    kind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_is_the_name_of_the_error() {
+        for (error, kind, status) in [
+            (Error::NotTaken { id: 1 }, "not_taken", 409),
+            (Error::Overloaded, "overloaded", 429),
+            (Error::OutcomeUnknown { why: "x".into() }, "outcome_unknown", 503),
+            (Error::DiskFull { path: "x".into() }, "disk_full", 507),
+            (Error::TubeNotFound { name: "x".into(), similar: None }, "tube_not_found", 404),
+        ] {
+            let problem = Problem::from(error);
+            assert_eq!((problem.kind.as_str(), problem.status.as_u16()), (kind, status));
+        }
+    }
+}

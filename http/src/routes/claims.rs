@@ -1,0 +1,106 @@
+//! The ends of claims.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use tubewell::{AsyncClaim, Failure, Outcome};
+
+use super::content::{self, Content};
+use super::{Shared, done, json};
+use crate::claim_text::ClaimText;
+use crate::problem::{Answer, Problem};
+use crate::query::{self, Options};
+
+/// What a client says with the end of a claim.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndOptions {
+    delay: Option<String>,
+    hold: Option<String>,
+}
+
+/// Why a task has failed.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Ends a claim, or prolongs it.
+pub(super) async fn end(
+    State(shared): State<Arc<Shared>>,
+    Path((text, end)): Path<(String, String)>,
+    Options(options): Options<EndOptions>,
+    headers: HeaderMap,
+    Content(content): Content,
+) -> Answer<Response> {
+    let text = ClaimText::parse(&text)?;
+    let delay = options.delay.map(|text| query::duration("delay", &text)).transpose()?;
+    if end == "renew" {
+        let hold = options.hold.as_deref().ok_or_else(|| {
+            Problem::invalid("hold: say how long the task is held from now on, as in ?hold=60s")
+        })?;
+        let hold = query::duration("hold", hold)?;
+        claim(&shared, &text).await?.renew(hold).await?;
+        return Ok(done());
+    }
+    let outcome = outcome(&end, delay, &headers, &content)?;
+    let Some(outcome) = outcome else { return Err(super::unknown().await) };
+    let receipt = claim(&shared, &text).await?.end(outcome).await?;
+    json(StatusCode::OK, &receipt)
+}
+
+/// The outcome that a call names; `None` if there is no such call.
+fn outcome(
+    end: &str,
+    delay: Option<Duration>,
+    headers: &HeaderMap,
+    content: &[u8],
+) -> Answer<Option<Outcome>> {
+    let delayed = ["release", "fail", "snooze"].contains(&end);
+    if delay.is_some() && !delayed {
+        return Err(Problem::invalid(format!("delay: {end} has none; leave it out")));
+    }
+    Ok(Some(match end {
+        "ack" if content.is_empty() => Outcome::done(),
+        "ack" => Outcome::result(content),
+        "release" => delay.map_or_else(Outcome::release, Outcome::release_in),
+        "snooze" => Outcome::snooze(delay.unwrap_or_default()),
+        "fail" => {
+            let failure = failure(headers, content)?
+                .ok_or_else(|| Problem::invalid("say why: {\"group\": …, \"message\": …}"))?;
+            match delay {
+                Some(delay) => Outcome::fail_in(delay, failure),
+                None => Outcome::fail(failure),
+            }
+        }
+        "bury" => Outcome::bury(failure(headers, content)?),
+        _ => return Ok(None),
+    }))
+}
+
+fn failure(headers: &HeaderMap, content: &[u8]) -> Answer<Option<Failure>> {
+    if content.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    if !content::is_json(headers) {
+        let message = String::from_utf8_lossy(content);
+        return Ok(Some(Failure::new("failed", message)));
+    }
+    let Why { group, message } = content::object(content)?;
+    Ok(Some(Failure::new(group, message)))
+}
+
+/// The claim, if it has not ended.
+async fn claim(shared: &Shared, text: &ClaimText) -> Answer<AsyncClaim> {
+    let tube = shared.tube(&text.tube).await?;
+    let claim = tube.claimed(text.id).await?;
+    if claim.epoch() == text.epoch { Ok(claim) } else { Err(text.ended()) }
+}

@@ -1,0 +1,94 @@
+//! The content of calls: tasks to put, and small objects of JSON.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tubewell::Put;
+use tubewell_json::put::{self, PutOptions};
+
+use super::Shared;
+use crate::problem::{Answer, Problem};
+
+/// The maximum number of tasks of one call.
+const TASKS_MAX: usize = 100_000;
+/// How long a client may take to send the content of a call.
+const TIME: Duration = Duration::from_secs(60);
+
+/// The whole content of a call.
+pub(super) struct Content(pub(super) Bytes);
+
+impl FromRequest<Arc<Shared>> for Content {
+    type Rejection = Problem;
+
+    async fn from_request(call: Request, shared: &Arc<Shared>) -> Answer<Content> {
+        let too_large = || {
+            let max = shared.max_body;
+            let what = format!("the call has more content than {max} bytes; send less");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "content_too_large", what)
+        };
+        let length = call.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
+        let length = length.and_then(|text| text.parse::<u64>().ok());
+        if length.is_some_and(|length| length > shared.max_body as u64) {
+            return Err(too_large());
+        }
+        let content = Limited::new(call.into_body(), shared.max_body).collect();
+        match tokio::time::timeout(TIME, content).await {
+            Ok(Ok(content)) => Ok(Content(content.to_bytes())),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(error)) => Err(Problem::invalid(format!("the content of the call: {error}"))),
+            Err(_elapsed) => Err(Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "content_late",
+                format!("the content of the call did not come within {} s", TIME.as_secs()),
+            )),
+        }
+    }
+}
+
+/// Tasks to put, and whether they are a list.
+pub(super) fn tasks(headers: &HeaderMap, content: &[u8]) -> Answer<(Vec<Put<Vec<u8>>>, bool)> {
+    if !is_json(headers) {
+        return Ok((vec![Put::new(content.to_vec())], false));
+    }
+    if !content.trim_ascii_start().starts_with(b"[") {
+        return Ok((vec![task(content)?], false));
+    }
+    let objects: Vec<&RawValue> =
+        serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))?;
+    if objects.len() > TASKS_MAX {
+        let what =
+            format!("a call puts at most {TASKS_MAX} tasks, and this one has {}", objects.len());
+        return Err(Problem::invalid(what));
+    }
+    let tasks = objects.iter().enumerate().map(|(at, object)| {
+        let refused = |why| Problem::invalid(format!("task {at} of the list: {why}"));
+        let put = put::task(object.get().as_bytes(), &PutOptions::default()).map_err(refused)?;
+        put.ok_or_else(|| refused("it is empty".into()))
+    });
+    Ok((tasks.collect::<Answer<_>>()?, true))
+}
+
+fn task(content: &[u8]) -> Answer<Put<Vec<u8>>> {
+    let put = put::task(content, &PutOptions::default()).map_err(Problem::invalid)?;
+    put.ok_or_else(|| Problem::invalid("the call has no content; send a JSON object with `data`"))
+}
+
+/// An object of JSON; the default one if there is no content.
+pub(super) fn object<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T> {
+    if content.trim_ascii().is_empty() {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}

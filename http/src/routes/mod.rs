@@ -1,0 +1,104 @@
+//! The calls.
+
+mod claims;
+mod content;
+mod take;
+mod tasks;
+mod tubes;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
+
+use crate::guard::{Guard, guard};
+use crate::problem::{Answer, Problem};
+
+/// What the calls share.
+pub(crate) struct Shared {
+    store: Store,
+    later: AsyncStore,
+    /// It has the claims of all clients.
+    session: AsyncSession,
+    /// The maximum size of the content of a call.
+    max_body: usize,
+}
+
+impl Shared {
+    pub(crate) fn new(store: &Store, session: AsyncSession, max_body: usize) -> Shared {
+        Shared { store: store.clone(), later: store.to_async(), session, max_body }
+    }
+
+    /// A tube that exists, for changes and takes.
+    async fn tube(&self, name: &str) -> Answer<AsyncTube> {
+        let tube = self.later.find_tube(name).await?;
+        Ok(self.session.tube(&tube)?)
+    }
+
+    /// Makes calls that may block for a read of the file.
+    async fn read<R: Send + 'static>(
+        &self,
+        calls: impl FnOnce(&Store) -> Answer<R> + Send + 'static,
+    ) -> Answer<R> {
+        let store = self.store.clone();
+        let made = tokio::task::spawn_blocking(move || calls(&store)).await;
+        made.unwrap_or_else(|_| {
+            Err(Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "panicked",
+                "the call failed in the server, and the store goes on; report it",
+            ))
+        })
+    }
+}
+
+pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
+    Router::new()
+        .route("/v1/tubes", get(tubes::list))
+        .route("/v1/tubes/{tube}", get(tubes::show).put(tubes::open).delete(tubes::remove))
+        .route("/v1/tubes/{tube}/tasks", get(tasks::list_in_tube).post(tasks::put))
+        .route("/v1/tubes/{tube}/take", post(take::take))
+        .route("/v1/tasks", get(tasks::list))
+        .route("/v1/tasks/{id}", get(tasks::show).delete(tasks::remove))
+        .route("/v1/tasks/{id}/outcome", get(tasks::outcome))
+        .route("/v1/tasks/{id}/{change}", post(tasks::change))
+        .route("/v1/claims/{claim}/{end}", post(claims::end))
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(axum::middleware::from_fn_with_state(allowed, guard))
+        .with_state(shared)
+}
+
+async fn unknown() -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "unknown_call",
+        "there is no such call; the paths begin with /v1",
+    )
+}
+
+async fn not_allowed() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "unknown_call", "the path has no such method")
+}
+
+/// An answer with this value.
+fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+    let text = serde_json::to_string(value).map_err(|error| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "io",
+            format!("writing the answer: {error}"),
+        )
+    })?;
+    Ok((status, [(CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+/// An answer without content.
+fn done() -> Response {
+    StatusCode::NO_CONTENT.into_response()
+}

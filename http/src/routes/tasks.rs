@@ -1,0 +1,233 @@
+//! Tasks: puts, pages, and changes of one task.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use tubewell::{
+    Cursor, Error, Filter, OnKey, Put, Receipt, Store, Task, TaskInfo, TaskState, Tube,
+};
+use tubewell_json::record::{self, OutcomeRecord, TaskRecord};
+
+use super::content::{self, Content};
+use super::{Shared, done, json};
+use crate::problem::{Answer, Problem};
+use crate::query::{self, Options};
+
+/// The header of the key with which a put may be made again.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The maximum number of tasks of a page.
+const PAGE_MAX: usize = 1000;
+const PAGE: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PutRules {
+    on_key: Option<OnKey>,
+    unique_for: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListOptions {
+    state: Option<TaskState>,
+    tag: Option<String>,
+    group: Option<String>,
+    owner: Option<String>,
+    sub_queue: Option<String>,
+    #[serde(default)]
+    newest_first: bool,
+    #[serde(default)]
+    soonest_first: bool,
+    after: Option<Cursor>,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaitOptions {
+    wait: Option<String>,
+}
+
+/// A page of tasks, without their bodies.
+#[derive(Serialize)]
+struct PageJson<'a> {
+    tasks: Vec<TaskRecord<'a>>,
+    /// What the call for the next page has as `after`.
+    next: Option<Cursor>,
+    /// How many tasks were left out, since their records are damaged.
+    damaged: u64,
+}
+
+#[derive(Serialize)]
+struct PutJson<'a> {
+    tasks: &'a [Receipt],
+}
+
+/// Puts one task, or a list of them, all or none.
+pub(super) async fn put(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    Options(rules): Options<PutRules>,
+    headers: HeaderMap,
+    Content(content): Content,
+) -> Answer {
+    let (mut tasks, is_list) = content::tasks(&headers, &content)?;
+    let key = idempotency_key(&headers)?;
+    if key.is_some() && is_list {
+        return Err(Problem::invalid(
+            "an idempotency key is that of one task; put the tasks one by one",
+        ));
+    }
+    let unique_for =
+        rules.unique_for.map(|text| query::duration("unique_for", &text)).transpose()?;
+    for task in &mut tasks {
+        let mut changed = std::mem::replace(task, Put::new(Vec::new()));
+        changed = rules.on_key.into_iter().fold(changed, Put::on_key);
+        changed = key.iter().fold(changed, Put::idempotency_key);
+        *task = unique_for.into_iter().fold(changed, Put::unique_for);
+    }
+    let tube = shared.tube(&name).await?.refuse_when_full();
+    if is_list {
+        let receipts = tube.put_many(tasks).await?;
+        return json(StatusCode::CREATED, &PutJson { tasks: &receipts });
+    }
+    let Some(task) = tasks.pop() else { return Err(Problem::invalid("there is no task to put")) };
+    json(StatusCode::CREATED, &tube.put(task).await?)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = key.to_str().map_err(|_| Problem::invalid("the idempotency key is no text"))?;
+    // RFC drafts have it in quotes, and clients leave them out.
+    Ok(Some(key.trim_matches('"').to_owned()))
+}
+
+pub(super) async fn list_in_tube(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    Options(options): Options<ListOptions>,
+) -> Answer {
+    page(&shared, Some(name), options).await
+}
+
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Options(options): Options<ListOptions>,
+) -> Answer {
+    page(&shared, None, options).await
+}
+
+async fn page(shared: &Shared, tube: Option<String>, options: ListOptions) -> Answer {
+    let limit = options.limit.unwrap_or(PAGE);
+    if limit > PAGE_MAX {
+        return Err(Problem::invalid(format!("limit: a page has at most {PAGE_MAX} tasks")));
+    }
+    let mut filter = Filter::new();
+    filter = tube.iter().fold(filter, Filter::tube);
+    filter = options.state.into_iter().fold(filter, Filter::state);
+    filter = options.tag.iter().fold(filter, Filter::tag);
+    filter = options.group.iter().fold(filter, Filter::group);
+    filter = options.owner.iter().fold(filter, Filter::owner);
+    filter = options.sub_queue.iter().fold(filter, Filter::sub_queue);
+    filter = if options.newest_first { filter.newest_first() } else { filter };
+    filter = if options.soonest_first { filter.soonest_first() } else { filter };
+    shared
+        .read(move |store| {
+            let page = store.list(filter, options.after, limit)?;
+            let tubes = tubes_of(store, &page.items)?;
+            let now = record::now(store)?;
+            let tasks = page.items.iter().zip(&tubes);
+            let tasks = tasks.map(|(info, tube)| TaskRecord::without_body(tube, info, now));
+            let tasks = tasks.collect::<tubewell::Result<_>>()?;
+            json(StatusCode::OK, &PageJson { tasks, next: page.next, damaged: page.damaged })
+        })
+        .await
+}
+
+/// The tube of each task, which most share with the one before.
+fn tubes_of(store: &Store, tasks: &[TaskInfo]) -> Answer<Vec<Tube>> {
+    let mut tubes: Vec<Tube> = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        let tube = match tubes.last() {
+            Some(last) if last.name() == task.tube => last.clone(),
+            _ => store.find_tube(&task.tube)?,
+        };
+        tubes.push(tube);
+    }
+    Ok(tubes)
+}
+
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+    let id = query::id(&id)?;
+    shared
+        .read(move |store| {
+            let tube = tube_of(store, id)?;
+            let task: Task = tube.query().task(id)?;
+            json(StatusCode::OK, &TaskRecord::new(&tube, &task, record::now(store)?)?)
+        })
+        .await
+}
+
+/// The tube that has the task.
+fn tube_of(store: &Store, id: u64) -> Answer<Tube> {
+    let found = store.find(id)?.ok_or(Error::NotFound { id })?;
+    Ok(store.find_tube(&found.tube)?)
+}
+
+pub(super) async fn remove(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+) -> Answer<Response> {
+    let id = query::id(&id)?;
+    let tube = shared.read(move |store| tube_of(store, id)).await?;
+    tube.to_async().delete(id).await?;
+    Ok(done())
+}
+
+/// Kicks, buries or cancels a task.
+pub(super) async fn change(
+    State(shared): State<Arc<Shared>>,
+    Path((id, change)): Path<(String, String)>,
+) -> Answer {
+    let id = query::id(&id)?;
+    if !["kick", "bury", "cancel"].contains(&change.as_str()) {
+        return Err(super::unknown().await);
+    }
+    let tube = shared.read(move |store| tube_of(store, id)).await?.to_async();
+    let receipt = match change.as_str() {
+        "kick" => tube.kick(id).await?,
+        "bury" => tube.admin().bury(id, None).await?,
+        _ => tube.cancel(id).await?,
+    };
+    json(StatusCode::OK, &receipt)
+}
+
+/// How a task has ended. Waits for its end if the call says how long.
+pub(super) async fn outcome(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Options(options): Options<WaitOptions>,
+) -> Answer {
+    let (id, wait) = (query::id(&id)?, query::wait(options.wait.as_deref())?);
+    let tube = shared.read(move |store| tube_of(store, id)).await?;
+    let Some(ending) = tube.to_async().wait_done(id, wait).await? else {
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "not_ended",
+            format!("task {id} has not ended; wait for it with ?wait=30s, or ask again"),
+        ));
+    };
+    let Some(outcome) = OutcomeRecord::new(id, tube.name(), &ending) else {
+        return Err(Problem::new(
+            StatusCode::GONE,
+            "not_kept",
+            format!(
+                "task {id} has ended, and its tube keeps nothing of it; a tube with keep_done does"
+            ),
+        ));
+    };
+    json(StatusCode::OK, &outcome)
+}

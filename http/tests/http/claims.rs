@@ -1,0 +1,85 @@
+//! The ends of claims.
+
+use serde_json::json;
+use tubewell::TaskState;
+
+use super::client::Served;
+
+#[test]
+fn ack_ends_the_task_with_the_content_as_its_result() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let id = jobs.put("x").unwrap().id;
+    let waits = served.get(&format!("/v1/tasks/{id}/outcome"));
+    assert_eq!(waits.refused(404), "not_ended");
+    let mut waiting = served.client();
+    waiting.begin("GET", &format!("/v1/tasks/{id}/outcome?wait=60s"), &[], b"");
+    let claim = served.take();
+    let acked = served.post(&format!("/v1/claims/{claim}/ack"), "42").expect(200);
+    assert_eq!(acked["id"], id);
+    let outcome = waiting.answer().unwrap().expect(200);
+    assert_eq!((&outcome["state"], &outcome["result"]), (&json!("done"), &json!("42")));
+    assert_eq!(served.post(&format!("/v1/claims/{claim}/ack"), "").refused(409), "not_taken");
+}
+
+#[test]
+fn claim_of_an_earlier_take_ends_nothing() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let id = jobs.put("x").unwrap().id;
+    let first = served.take();
+    served.post(&format!("/v1/claims/{first}/release"), "").expect(200);
+    let second = served.take();
+    assert_ne!(first, second);
+    for end in ["ack", "release", "fail", "bury", "snooze", "renew?hold=1s"] {
+        let refused = served.post(&format!("/v1/claims/{first}/{end}"), "why");
+        assert_eq!(refused.refused(409), "not_taken", "{end}");
+    }
+    assert_eq!(jobs.query().task(id).unwrap().info.state, TaskState::Taken);
+    served.post(&format!("/v1/claims/{second}/renew?hold=1h"), "").expect(204);
+    served.post(&format!("/v1/claims/{second}/ack"), "").expect(200);
+}
+
+#[test]
+fn failures_have_their_group_and_message_and_delay() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let id = jobs.put("x").unwrap().id;
+    let claim = served.take();
+    let why = json!({"group": "dns", "message": "no such host"});
+    let path = format!("/v1/claims/{claim}/fail");
+    assert_eq!(served.post(&path, "").refused(400), "invalid");
+    assert_eq!(served.json("POST", &path, &json!({"grp": "dns"})).refused(400), "invalid");
+    served.json("POST", &format!("{path}?delay=1h"), &why).expect(200);
+    let task = served.get(&format!("/v1/tasks/{id}")).expect(200);
+    assert_eq!((&task["state"], &task["failure"]["group"]), (&json!("delayed"), &json!("dns")));
+    served.post(&format!("/v1/tasks/{id}/bury"), "").expect(200);
+    served.post(&format!("/v1/tasks/{id}/kick"), "").expect(200);
+    let claim = served.take();
+    served.post(&format!("/v1/claims/{claim}/bury"), "no use").expect(200);
+    let outcome = served.get(&format!("/v1/tasks/{id}/outcome")).expect(200);
+    assert_eq!(outcome["failure"]["message"], "no use");
+    assert_eq!(served.get("/v1/tasks?group=failed").expect(200)["tasks"][0]["id"], id);
+}
+
+#[test]
+fn wrong_ends_are_refused_and_leave_the_claim() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put("x").unwrap();
+    let claim = served.take();
+    for (path, status) in [
+        (format!("/v1/claims/{claim}/forget"), 404),
+        (format!("/v1/claims/{claim}/ack?delay=1s"), 400),
+        (format!("/v1/claims/{claim}/renew"), 400),
+        (format!("/v1/claims/{claim}/release?delay=x"), 400),
+        ("/v1/claims/x/ack".into(), 400),
+        ("/v1/claims/7.1.am9icw/ack".into(), 409),
+        ("/v1/claims/7.1.eA/ack".into(), 404),
+    ] {
+        served.post(&path, "").refused(status);
+    }
+    assert_eq!(jobs.statistics().unwrap().tasks.taken, 1);
+    served.post(&format!("/v1/claims/{claim}/snooze?delay=1h"), "").expect(200);
+    assert_eq!(jobs.statistics().unwrap().tasks.delayed, 1);
+}

@@ -1,0 +1,155 @@
+//! A client of HTTP/1.1, which also sends what a proper one would not.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+use tubewell::{Store, TubeOptions};
+use tubewell_http::{HttpOptions, HttpServer, serve};
+
+/// How long an answer may take, on a machine with other work.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store in memory with the tube `jobs`, and its server.
+pub struct Served {
+    pub store: Store,
+    server: Option<HttpServer>,
+}
+
+impl Served {
+    pub fn new() -> Served {
+        Served::with(|options| options)
+    }
+
+    pub fn with(change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
+        let store = Store::in_memory().unwrap();
+        store.create_tube("jobs", TubeOptions::new().keep_done(tubewell::Keep::new())).unwrap();
+        let server = serve(&store, change(HttpOptions::new("127.0.0.1:0"))).unwrap();
+        Served { store, server: Some(server) }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().address()
+    }
+
+    pub fn stop(&mut self) {
+        self.server.take().unwrap().stop();
+    }
+
+    pub fn client(&self) -> Client {
+        Client::to(self.address())
+    }
+
+    /// Makes one call.
+    pub fn call(&self, method: &str, path: &str, headers: &[&str], content: &[u8]) -> Answer {
+        self.client().call(method, path, headers, content)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.call("GET", path, &[], b"")
+    }
+
+    pub fn post(&self, path: &str, content: &str) -> Answer {
+        self.call("POST", path, &[], content.as_bytes())
+    }
+
+    pub fn json(&self, method: &str, path: &str, content: &Value) -> Answer {
+        let headers = ["Content-Type: application/json"];
+        self.call(method, path, &headers, content.to_string().as_bytes())
+    }
+
+    /// Takes the next task of `jobs`, and returns the text of its claim.
+    pub fn take(&self) -> String {
+        let taken = self.post("/v1/tubes/jobs/take?hold=60s", "").expect(200);
+        taken["tasks"][0]["claim"].as_str().unwrap().to_owned()
+    }
+}
+
+pub struct Client {
+    stream: BufReader<TcpStream>,
+    host: String,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<String>,
+    pub content: Vec<u8>,
+}
+
+impl Client {
+    pub fn to(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client { stream: BufReader::new(stream), host: address.to_string() }
+    }
+
+    pub fn call(&mut self, method: &str, path: &str, headers: &[&str], content: &[u8]) -> Answer {
+        self.begin(method, path, headers, content);
+        self.answer().unwrap()
+    }
+
+    /// Sends a call, and does not wait for its answer.
+    pub fn begin(&mut self, method: &str, path: &str, headers: &[&str], content: &[u8]) {
+        let has_host = headers.iter().any(|header| header.starts_with("Host:"));
+        let host = if has_host { String::new() } else { format!("Host: {}\r\n", self.host) };
+        let headers = [headers, &[""]].concat().join("\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\n{host}Content-Length: {}\r\n{headers}\r\n",
+            content.len()
+        );
+        self.send(&[head.as_bytes(), content].concat());
+    }
+
+    /// A server that refuses a call may close the connection while it is sent.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _may_be_refused = self.stream.get_mut().write_all(bytes);
+    }
+
+    /// The next answer; `None` if the server has closed the connection.
+    pub fn answer(&mut self) -> Option<Answer> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            // A server that refuses what is still being sent may reset the connection.
+            if self.stream.read_line(&mut line).unwrap_or_default() == 0 {
+                return None;
+            }
+            let line = line.trim_end().to_owned();
+            if line.is_empty() {
+                break;
+            }
+            lines.push(line);
+        }
+        let status = lines[0].split(' ').nth(1)?.parse().ok()?;
+        let length = lines.iter().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().unwrap())
+        });
+        let mut content = vec![0; length.unwrap_or_default()];
+        self.stream.read_exact(&mut content).unwrap();
+        Some(Answer { status, headers: lines, content })
+    }
+}
+
+impl Answer {
+    /// The value of an answer with this status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        let text = String::from_utf8_lossy(&self.content);
+        assert_eq!(self.status, status, "{text}");
+        if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
+    }
+
+    /// The kind of a refusal with this status.
+    #[track_caller]
+    pub fn refused(&self, status: u16) -> String {
+        let value = self.expect(status);
+        let kind = self.headers.iter().find(|line| line.to_lowercase().starts_with("content-type"));
+        assert_eq!(kind.map(|line| line.ends_with("application/problem+json")), Some(true));
+        assert_eq!(value["status"], status);
+        assert!(!value["detail"].as_str().unwrap().is_empty());
+        value["kind"].as_str().unwrap().to_owned()
+    }
+}

@@ -1,0 +1,106 @@
+//! Puts, pages, and changes of tasks.
+
+use serde_json::json;
+use tubewell::TaskState;
+
+use super::client::Served;
+
+#[test]
+fn put_of_any_content_stores_exactly_its_bytes() {
+    let served = Served::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (kind, content) in [
+        ("Content-Type: application/octet-stream", &bytes[..]),
+        ("Content-Type: text/plain", "to: ännchen\r\n".as_bytes()),
+        ("X-None: x", b"{\"not\": \"read\"}"),
+        ("X-None: x", b""),
+    ] {
+        let put = served.call("POST", "/v1/tubes/jobs/tasks", &[kind], content).expect(201);
+        let id = put["id"].as_u64().unwrap();
+        let task = served.store.tube("jobs").unwrap().query().task(id).unwrap();
+        assert_eq!(&*task.body, content);
+    }
+    let shown = served.get("/v1/tasks/1").expect(200);
+    assert_eq!((&shown["data"], &shown["state"]), (&json!("to: ännchen\r\n"), &json!("ready")));
+    assert!(served.get("/v1/tasks/0").expect(200)["data_base64"].is_string());
+}
+
+#[test]
+fn put_of_json_has_the_options_of_the_task() {
+    let served = Served::new();
+    let task = json!({"data": "x", "priority": 7, "delay": "1h", "key": "k", "tags": ["t"]});
+    let put = served.json("POST", "/v1/tubes/jobs/tasks", &task).expect(201);
+    assert_eq!(put["state"], "delayed");
+    let shown = served.get(&format!("/v1/tasks/{}", put["id"])).expect(200);
+    assert_eq!((&shown["priority"], &shown["key"]), (&json!(7), &json!("k")));
+    assert_eq!(shown["tags"], json!(["t"]));
+    let again = served.json("POST", "/v1/tubes/jobs/tasks", &task);
+    assert_eq!(again.refused(409), "key_in_use");
+    let kept = served.json("POST", "/v1/tubes/jobs/tasks?on_key=keep", &task).expect(201);
+    assert_eq!(kept["id"], put["id"]);
+    served.post(&format!("/v1/tasks/{}/kick", put["id"]), "").refused(409);
+    served.post(&format!("/v1/tasks/{}/cancel", put["id"]), "").expect(200);
+    assert_eq!(served.get(&format!("/v1/tasks/{}", put["id"])).refused(404), "not_found");
+}
+
+#[test]
+fn list_of_tasks_is_put_whole_or_not_at_all() {
+    let served = Served::new();
+    let tasks = json!([{"data": "a"}, {"data": "b", "tags": ["t"]}]);
+    let put = served.json("POST", "/v1/tubes/jobs/tasks", &tasks).expect(201);
+    assert_eq!(put["tasks"].as_array().unwrap().len(), 2);
+    for wrong in [
+        json!([{"data": "c"}, {"dta": "d"}]),
+        json!([{"data": "c"}, 7]),
+        json!([{"data": "c"}, {"data": "d", "priority": -1}]),
+        json!([{"data": "c"}, {"data": "d", "tags": [""]}]),
+    ] {
+        assert_eq!(served.json("POST", "/v1/tubes/jobs/tasks", &wrong).refused(400), "invalid");
+    }
+    assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 2);
+}
+
+#[test]
+fn put_with_an_idempotency_key_is_made_once() {
+    let served = Served::new();
+    let put = |key: &str| {
+        let headers = [format!("Idempotency-Key: {key}")];
+        let headers = headers.each_ref().map(String::as_str);
+        served.call("POST", "/v1/tubes/jobs/tasks", &headers, b"x").expect(201)["id"].clone()
+    };
+    assert_eq!(put("request 1"), put("\"request 1\""));
+    assert_ne!(put("request 1"), put("request 2"));
+    assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 2);
+}
+
+#[test]
+fn pages_have_the_tasks_that_are_asked_for() {
+    let served = Served::new();
+    let tasks: Vec<_> = (0..5).map(|n| json!({"data": n.to_string(), "tags": ["t"]})).collect();
+    served.json("POST", "/v1/tubes/jobs/tasks", &tasks.into()).expect(201);
+    served.json("PUT", "/v1/tubes/other", &json!({})).expect(200);
+    served.post("/v1/tubes/other/tasks", "x").expect(201);
+    served.post("/v1/tasks/3/bury", "").expect(200);
+    let ids = |path: &str| {
+        let (mut ids, mut next) = (Vec::new(), String::new());
+        loop {
+            let page = served.get(&format!("{path}{next}")).expect(200);
+            let tasks = page["tasks"].as_array().unwrap();
+            ids.extend(tasks.iter().map(|task| task["id"].as_u64().unwrap()));
+            let Some(after) = page["next"].as_str() else { return ids };
+            next = format!("&after={after}");
+        }
+    };
+    assert_eq!(ids("/v1/tubes/jobs/tasks?limit=2"), [0, 1, 2, 4, 3]);
+    assert_eq!(ids("/v1/tasks?limit=2"), [0, 1, 2, 4, 3, 5]);
+    assert_eq!(ids("/v1/tasks?state=buried&limit=2"), [3]);
+    assert_eq!(ids("/v1/tasks?tag=t&newest_first=true&limit=2"), [4, 3, 2, 1, 0]);
+    assert_eq!(served.get("/v1/tasks?limit=1001").refused(400), "invalid");
+    assert_eq!(served.get("/v1/tasks?stat=ready").refused(400), "invalid");
+    assert_eq!(served.get("/v1/tasks?after=x").refused(400), "invalid");
+    let task = served.store.find(3).unwrap().unwrap();
+    assert_eq!(task.state, TaskState::Buried);
+    served.post("/v1/tasks/3/kick", "").expect(200);
+    served.call("DELETE", "/v1/tasks/3", &[], b"").expect(204);
+    assert_eq!(served.get("/v1/tasks/3").refused(404), "not_found");
+}

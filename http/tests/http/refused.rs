@@ -1,0 +1,93 @@
+//! Who may call.
+
+use tubewell::{Error, Store};
+use tubewell_http::{HttpOptions, serve};
+
+use super::client::Served;
+
+const TOKEN: &str = "0123456789abcdef";
+
+#[test]
+fn address_that_others_reach_needs_a_token() {
+    let store = Store::in_memory().unwrap();
+    for options in [
+        HttpOptions::new("0.0.0.0:0"),
+        HttpOptions::new("[::]:0"),
+        HttpOptions::new("127.0.0.1:0").token("short"),
+        HttpOptions::new("localhost"),
+    ] {
+        let refused = serve(&store, options).err();
+        assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");
+    }
+    serve(&store, HttpOptions::new("0.0.0.0:0").token(TOKEN)).unwrap().stop();
+    let server = serve(&store, HttpOptions::new("127.0.0.1:0")).unwrap();
+    let again = serve(&store, HttpOptions::new(server.address().to_string())).err();
+    assert!(matches!(again, Some(Error::AddressInUse { .. })), "{again:?}");
+}
+
+#[test]
+fn calls_without_the_token_are_refused() {
+    let served = Served::with(|options| options.token(TOKEN));
+    let call = |headers: &[&str]| served.call("GET", "/v1/tubes", headers, b"");
+    for wrong in ["", "Bearer ", "Bearer 0123456789abcdeF", "Basic 0123456789abcdef", TOKEN] {
+        assert_eq!(call(&[&format!("Authorization: {wrong}")]).refused(401), "wrong_token");
+    }
+    assert_eq!(call(&[]).refused(401), "wrong_token");
+    let right = format!("Authorization: Bearer {TOKEN}");
+    call(&[&right]).expect(200);
+    // Whoever has the token may name the server as it is known to him.
+    call(&[&right, "Host: queue.example"]).expect(200);
+}
+
+/// A page whose name was made to lead to this machine names that name as the host.
+#[test]
+fn calls_that_name_another_host_are_refused() {
+    let served = Served::with(|options| options.host("queue.example"));
+    let port = served.address().port();
+    let call = |host: &str| served.call("GET", "/v1/tubes", &[&format!("Host: {host}")], b"");
+    for own in ["127.0.0.1", "localhost", "LOCALHOST"] {
+        call(&format!("{own}:{port}")).expect(200);
+    }
+    call("queue.example").expect(200);
+    call("Queue.Example:8080").expect(200);
+    for other in ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "localhost:1"] {
+        assert_eq!(call(other).refused(421), "wrong_host", "{other}");
+    }
+    let twice = served.call("GET", "/v1/tubes", &["Host: localhost", "Host: evil"], b"");
+    assert_eq!(twice.refused(421), "wrong_host");
+}
+
+#[test]
+fn pages_of_other_sites_are_refused() {
+    let served = Served::new();
+    let own = format!("Origin: http://{}", served.address());
+    let put = |headers: &[&str]| served.call("POST", "/v1/tubes/jobs/tasks", headers, b"x");
+    for other in ["Origin: http://evil.example", "Origin: null", "Origin: http://localhost:1"] {
+        assert_eq!(put(&[other, "Tubewell-Page: 1"]).refused(403), "wrong_origin", "{other}");
+        assert_eq!(served.call("GET", "/v1/tubes", &[other], b"").refused(403), "wrong_origin");
+    }
+    let cross = put(&["Sec-Fetch-Site: cross-site", "Tubewell-Page: 1"]);
+    assert_eq!(cross.refused(403), "wrong_origin");
+    assert_eq!(put(&[&own]).refused(403), "no_page_header");
+    assert_eq!(put(&["Sec-Fetch-Site: same-origin"]).refused(403), "no_page_header");
+    put(&[&own, "Sec-Fetch-Site: same-origin", "Tubewell-Page: 1"]).expect(201);
+    assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 1);
+}
+
+#[test]
+fn server_that_only_reads_changes_nothing() {
+    let served = Served::with(|options| options.read_only(true));
+    served.store.tube("jobs").unwrap().put("x").unwrap();
+    for (method, path) in [
+        ("POST", "/v1/tubes/jobs/tasks"),
+        ("POST", "/v1/tubes/jobs/take?hold=1s"),
+        ("POST", "/v1/tasks/0/bury"),
+        ("DELETE", "/v1/tasks/0"),
+        ("PUT", "/v1/tubes/new"),
+        ("DELETE", "/v1/tubes/jobs"),
+        ("PATCH", "/v1/tubes/jobs"),
+    ] {
+        assert_eq!(served.call(method, path, &[], b"").refused(403), "read_only", "{path}");
+    }
+    served.get("/v1/tasks/0").expect(200);
+}

@@ -1,0 +1,95 @@
+//! Takes.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tubewell::Put;
+
+use super::client::{Client, Served};
+
+#[test]
+fn take_returns_tasks_with_their_claims_or_none() {
+    let served = Served::new();
+    let none = served.post("/v1/tubes/jobs/take?hold=60s", "").expect(200);
+    assert_eq!(none, json!({"tasks": []}));
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put_many(["a", "b", "c"]).unwrap();
+    let taken = served.post("/v1/tubes/jobs/take?hold=60s&max=2", "").expect(200);
+    let tasks = taken["tasks"].as_array().unwrap();
+    assert_eq!(tasks.iter().map(|task| &task["data"]).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(tasks[0]["state"], "taken");
+    assert_eq!(tasks[0]["owner"], "http");
+    for wrong in
+        ["hold=60s&max=0", "hold=60s&max=1001", "hold=x", "hold=60s&wait=301s", "hold=60s&x=1"]
+    {
+        let refused = served.post(&format!("/v1/tubes/jobs/take?{wrong}"), "");
+        assert_eq!(refused.refused(400), "invalid", "{wrong}");
+    }
+    // Without a ttr, the claim of a client that is gone would never end.
+    assert_eq!(served.post("/v1/tubes/jobs/take", "").refused(400), "invalid");
+    assert_eq!(served.post("/v1/tubes/unknown/take?hold=1s", "").refused(404), "tube_not_found");
+    assert_eq!(jobs.statistics().unwrap().tasks.ready, 1);
+}
+
+#[test]
+fn takes_that_wait_are_served_in_the_order_of_their_arrival() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let mut clients: Vec<Client> = (0..3).map(|_| served.client()).collect();
+    for (waiting, client) in clients.iter_mut().enumerate() {
+        client.begin("POST", "/v1/tubes/jobs/take?wait=60s&hold=60s", &[], b"");
+        until(|| jobs.info().unwrap().waiting == waiting as u64 + 1);
+    }
+    for (n, client) in clients.iter_mut().enumerate() {
+        jobs.put(Put::new(n.to_string())).unwrap();
+        let taken = client.answer().unwrap().expect(200);
+        assert_eq!(taken["tasks"][0]["data"], n.to_string());
+    }
+}
+
+#[test]
+fn client_that_goes_away_gets_no_task_and_uses_no_attempt() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let mut client = served.client();
+    client.begin("POST", "/v1/tubes/jobs/take?wait=60s&hold=60s", &[], b"");
+    until(|| jobs.info().unwrap().waiting == 1);
+    drop(client);
+    until(|| jobs.info().unwrap().waiting == 0);
+    let id = jobs.put("x").unwrap().id;
+    let task = jobs.query().task(id).unwrap().info;
+    assert_eq!((task.state, task.takes), (tubewell::TaskState::Ready, 0));
+}
+
+#[test]
+fn wait_ends_without_a_task() {
+    let served = Served::new();
+    let none = served.post("/v1/tubes/jobs/take?wait=50ms&hold=60s", "").expect(200);
+    assert_eq!(none, json!({"tasks": []}));
+}
+
+#[test]
+fn stop_ends_the_takes_that_wait_and_the_claims_of_clients() {
+    let mut served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put("x").unwrap();
+    served.take();
+    let mut client = served.client();
+    client.begin("POST", "/v1/tubes/jobs/take?wait=300s&hold=60s", &[], b"");
+    until(|| jobs.info().unwrap().waiting == 1);
+    served.stop();
+    assert!(client.answer().is_none_or(|answer| answer.status == 503));
+    until(|| jobs.info().unwrap().waiting == 0);
+    until(|| jobs.statistics().unwrap().tasks.ready == 1);
+}
+
+/// Returns once it holds.
+fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..60_000 {
+        if holds() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    panic!("it does not hold");
+}
