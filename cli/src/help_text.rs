@@ -643,11 +643,15 @@ TCP connections are encrypted and authenticated with the secret, which is never
 sent. It must be random, because an attacker on the network can test guesses:
 `openssl rand -hex 32 >secret`.
 
+Over HTTP, programs in any language put and take tasks; docs/http.md has the
+calls. Without a token, only programs of this machine are answered.
+
 A signal ends it: what was acknowledged is stored, and tasks that are taken are
 ready again, but for those of `claim`.
 
 Examples:
   tubewell serve jobs.tubewell
+  tubewell serve --http 127.0.0.1:11380
   tubewell serve --socket /run/jobs.sock
   tubewell serve --tcp 127.0.0.1:7711 --secret-file secret
   tubewell --connect tcp://127.0.0.1:7711 --secret-file secret stats";

@@ -61,5 +61,10 @@ mod query;
 mod routes;
 mod server;
 
+/// The programs of docs/http.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/http.md")]
+struct Document;
+
 pub use options::HttpOptions;
 pub use server::{HttpServer, serve};

@@ -20,4 +20,16 @@ pub struct Serve {
     /// Allow a TCP address that other machines can reach
     #[arg(long, requires = "tcp")]
     pub any_interface: bool,
+    /// Serve over HTTP at this address, too, such as 127.0.0.1:11380
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
+    /// A file with the token that each call over HTTP sends. Needed for an address that other machines can reach
+    #[arg(long, value_name = "FILE", requires = "http", value_hint = ValueHint::FilePath)]
+    pub http_token_file: Option<PathBuf>,
+    /// A name under which a proxy calls the server over HTTP. May be given several times
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub http_host: Vec<String>,
+    /// Refuse the calls over HTTP that change something
+    #[arg(long, requires = "http")]
+    pub http_read_only: bool,
 }

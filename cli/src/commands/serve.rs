@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::json;
 use tubewell::{Error, Store};
+use tubewell_http::{HttpOptions, HttpServer};
 
 use crate::args::{Cli, Serve};
 use crate::connection::{self, Serving};
@@ -32,7 +33,7 @@ fn tcp(address: &str, args: &Serve, cli: &Cli) -> CommandResult<(SocketAddr, Vec
     match resolved {
         Ok(Some(near)) if !is_near(&near) && !args.any_interface => {
             Err(Failure::usage(format!("--tcp {address} can be reached from other machines"))
-                .hint("give --any-interface if that is meant; the bytes are not encrypted"))
+                .hint("give --any-interface if that is meant"))
         }
         Ok(Some(address)) => Ok((address, owner::secret(file)?)),
         Ok(None) => Err(Failure::usage(format!("--tcp: {address} has no address"))),
@@ -64,8 +65,10 @@ fn serve(
         let served = connection::serve_tcp(store, address, secret, args.any_interface);
         serving.push(served.map_err(|error| address_in_use(error, &address))?);
     }
-    for served in &serving {
-        let url = served.url();
+    let http = http(store, args)?;
+    let urls = serving.iter().map(|served| served.url().to_string());
+    let urls = urls.chain(http.iter().map(|served| format!("http://{}", served.address())));
+    for url in urls {
         if output.json {
             output.object(&json!({ "file": path.display().to_string(), "address": url }))?;
         } else {
@@ -78,11 +81,27 @@ fn serve(
     Ok(())
 }
 
+/// Serves the store over HTTP, if that is asked for.
+fn http(store: &Store, args: &Serve) -> CommandResult<Option<HttpServer>> {
+    let Some(address) = &args.http else { return Ok(None) };
+    let mut options = HttpOptions::new(address).read_only(args.http_read_only);
+    options = args.http_host.iter().fold(options, HttpOptions::host);
+    if let Some(file) = &args.http_token_file {
+        options = options.token(owner::secret(file)?);
+    }
+    match tubewell_http::serve(store, options) {
+        Ok(served) => Ok(Some(served)),
+        Err(Error::Invalid { what }) => Err(Failure::usage(format!("--http: {what}"))
+            .hint("give --http-token-file FILE for a token; `openssl rand -hex 32` prints one")),
+        Err(error) => Err(address_in_use(error, address)),
+    }
+}
+
 fn address_in_use(error: Error, at: &impl std::fmt::Display) -> Failure {
     match error {
         Error::AddressInUse { .. } => {
             Failure::new(Exit::InUse, format!("another process listens at {at}"))
-                .hint("name another place with --socket or --tcp, or end that process")
+                .hint("name another place with --socket, --tcp or --http, or end that process")
         }
         Error::FileExists { path } => {
             Failure::new(Exit::Refused, format!("{path} is a file, and not a socket"))

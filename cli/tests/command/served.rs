@@ -1,6 +1,8 @@
 //! Commands that go through the process that serves the store.
 
 use std::fs::Permissions;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -294,6 +296,38 @@ fn address_at_which_no_process_serves_is_reported() {
     let why = sandbox.fails("serve --tcp 0.0.0.0:0 --secret-file secret", 2);
     assert!(why.contains("--any-interface"), "{why}");
     assert!(sandbox.fails("serve nothing.tubewell", 4).contains("not found"));
+}
+
+#[test]
+fn serve_over_http_answers_and_ends_with_the_signal() {
+    let sandbox = Sandbox::with(&["a"]);
+    let mut command = sandbox.command(&["serve", "--http", "127.0.0.1:0"]);
+    command.stdin(Stdio::null());
+    let mut running = Running::start(command);
+    let line = running.prints("http://");
+    let (_, address) = line.rsplit_once("http://").unwrap();
+    let mut client = TcpStream::connect(address.trim()).unwrap();
+    write!(client, "GET /v1/tasks/0 HTTP/1.0\r\nHost: {}\r\n\r\n", address.trim()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (_, content) = answer.split_once("\r\n\r\n").unwrap();
+    let task: serde_json::Value = serde_json::from_str(content).unwrap();
+    assert_eq!((&task["id"], &task["data"]), (&json!(0), &json!("a")), "{answer}");
+    running.signal(Signal::TERM);
+    assert_eq!(running.ends(), 0);
+    assert_eq!(sandbox.ids("list mail"), [0]);
+}
+
+#[test]
+fn serve_over_http_refuses_an_open_address_without_a_token() {
+    let sandbox = Sandbox::with(&["a"]);
+    let why = sandbox.fails("serve --http 0.0.0.0:0", 2);
+    assert!(why.contains("other machines") && why.contains("--http-token-file"), "{why}");
+    std::fs::write(sandbox.path("token"), "short").unwrap();
+    let why = sandbox.fails("serve --http 127.0.0.1:0 --http-token-file token", 2);
+    assert!(why.contains("at least 16"), "{why}");
+    assert!(sandbox.fails("serve --http nowhere", 2).contains("127.0.0.1:11380"));
+    sandbox.fails("serve --http-read-only", 2);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod client;
 
 mod claims;
 mod hostile;
+mod languages;
 mod puts;
 mod refused;
 mod takes;
