@@ -35,6 +35,7 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     report.spread("as many cycles in one tube, relaxed", &times[1], "µs");
     let (many, one) = (median(&times[0]), median(&times[1]));
     report.note("cycle in 10,000 tubes, relative to one tube", many / one, "times");
+    scrapes(&store, &tubes, report)?;
     store.close()?;
     drop((store, tubes));
     let (store, time) = timed(|| relaxed().open(&path));
@@ -46,6 +47,28 @@ pub fn measure(setting: &Setting, report: &mut Report) -> Outcome {
     assert_eq!(checked(last.try_take()?.ok_or("no ready task")?.body(), BODY), 1);
     println!("- first cycle after the open: {} ms", short(millis(before.elapsed())));
     Ok(store.close()?)
+}
+
+/// Scrapes for Prometheus: with no ready task, and with one in each tube that no take has looked at.
+fn scrapes(store: &Store, tubes: &[Tube], report: &mut Report) -> Outcome {
+    let scrape = || -> Outcome<(f64, usize)> {
+        let (text, time) = timed(|| store.prometheus());
+        Ok((millis(time), text?.len()))
+    };
+    let scrapes = || (0..11).map(|_| Ok(scrape()?.0)).collect::<Outcome<Vec<f64>>>();
+    report.spread("scrape of 10,000 empty tubes", &scrapes()?, "ms");
+    for (n, tube) in (0..MANY).zip(tubes) {
+        tube.put(body(n, BODY))?;
+    }
+    store.flush()?;
+    report.spread("scrape of 10,000 tubes with a ready task each", &scrapes()?, "ms");
+    #[expect(clippy::cast_precision_loss, reason = "a size for people")]
+    let size = scrape()?.1 as f64 / f64::from(1 << 20);
+    report.note("text of the scrape", size, "MiB");
+    for tube in tubes {
+        tube.try_take()?.ok_or("no ready task")?.ack()?;
+    }
+    Ok(())
 }
 
 /// Microseconds per cycle: `MANY` puts, distributed over the tubes, and then as many takes and

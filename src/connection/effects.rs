@@ -44,6 +44,7 @@ impl Request {
             | Request::Verify
             | Request::Counters
             | Request::Clock
+            | Request::ScrapeStore
             | Request::Heartbeat
             | Request::Subscribe { .. }
             | Request::Delivered(_) => Effect::None,

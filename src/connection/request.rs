@@ -88,6 +88,8 @@ pub(crate) enum Request {
     Backup(String),
     Counters,
     Clock,
+    /// The store at a scrape, without its tubes.
+    ScrapeStore,
     /// The process is there. Answered with whether sessions of the connection have claims.
     Heartbeat,
     /// A stream of events, by a number that the connection has chosen. The first item is the answer
@@ -128,6 +130,7 @@ mod tag {
     pub(super) const END_SESSION: u8 = 21;
     pub(super) const DROP_SESSION: u8 = 22;
     pub(super) const RESUME_CLAIM: u8 = 23;
+    pub(super) const SCRAPE_STORE: u8 = 24;
 }
 
 /// Most calls without a body fit into this many bytes.
@@ -211,6 +214,7 @@ impl Request {
             }
             Request::Counters => out.push(tag::COUNTERS),
             Request::Clock => out.push(tag::CLOCK),
+            Request::ScrapeStore => out.push(tag::SCRAPE_STORE),
             Request::Heartbeat => out.push(tag::HEARTBEAT),
             Request::Subscribe { number, filter, capacity } => {
                 out.push(tag::SUBSCRIBE);
@@ -261,6 +265,7 @@ impl Request {
             tag::BACKUP => Request::Backup(Wire::get(&mut input)?),
             tag::COUNTERS => Request::Counters,
             tag::CLOCK => Request::Clock,
+            tag::SCRAPE_STORE => Request::ScrapeStore,
             tag::HEARTBEAT => Request::Heartbeat,
             tag::SUBSCRIBE => Request::Subscribe {
                 number: Wire::get(&mut input)?,

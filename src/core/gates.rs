@@ -43,7 +43,7 @@ impl TubeState {
 
     /// When its pause ends, on the timeline; `None` if it is not paused.
     #[inline]
-    fn pause_ends_at(&self, now: Now) -> Option<u64> {
+    pub(super) fn pause_ends_at(&self, now: Now) -> Option<u64> {
         self.definition.policies.paused.filter(|until| *until > now.timeline)
     }
 

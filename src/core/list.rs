@@ -25,8 +25,8 @@ pub(crate) use crate::core::verbs::{
     Ack, AddTags, AllCounts, Bury, ByKey, CancelTask, Checkpoint, CountsOf, Delete, DeleteTasks,
     EditTasks, EndClaims, EndTask, EndingOf, Find, Forget, Groups, HistoryOf, Kick, Limit, List,
     ListBodies, ListInStore, Log, LogHeld, NextId, Peek, PeekReady, PutMany, PutTask, ReadStep,
-    Release, RemoveTags, Renew, Requeue, Resolve, Revoke, SetPriority, Sleep, Snooze, Spawn, Steps,
-    StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
+    Release, RemoveTags, Renew, Requeue, Resolve, Revoke, ScrapeTubes, SetPriority, Sleep, Snooze,
+    Spawn, Steps, StepsHeld, TagCounts, Touch, UpdateTask, WriteStep,
 };
 pub(crate) use crate::core::waits::{PutAndWait, PutOrWait, Space, WaitDone, WaitDrained};
 use crate::core::wire::{Input, Malformed, Wire};
@@ -98,7 +98,7 @@ pub(in crate::core) trait SeeVerb {
 
 verbs! {
     in store: AllCounts, AllLimits, ByKey, CreateTube, DeleteTasks, DescribeSession, DropClaim, DropTube, Find,
-        FindTube, ListInStore, NextId, OwnerOfClaim, Owners, SetLimit, Space, TagCounts, Tubes;
+        FindTube, ListInStore, NextId, OwnerOfClaim, Owners, ScrapeTubes, SetLimit, Space, TagCounts, Tubes;
     in tube: AddParents, AddTags, Alter, Bury, CancelTask, ChangeSchedule, Children,
         ClaimOf, CountParents, CountsOf, Days, Delete, EditTasks, EndingOf, FailedOn, FindSchedule, Forget, Groups,
         HistoryOf, InfoOf, IsTimed, Kick, List, ListBodies, ListSchedules, Log, OwnerOf,

@@ -7,6 +7,7 @@ mod keys;
 mod labels;
 mod limits;
 mod options;
+mod prometheus;
 mod selected;
 mod sessions;
 
@@ -36,6 +37,7 @@ use crate::{
 pub use admin::StoreAdmin;
 pub use connect::{ConnectOptions, connect};
 pub use options::StoreOptions;
+pub(crate) use prometheus::scrape_here;
 
 /// A persistent store of tubes, in one file that one process owns.
 ///

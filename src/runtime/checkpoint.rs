@@ -143,13 +143,14 @@ impl StoreInner {
         let guard = CheckpointGuard(self);
         #[cfg(feature = "_shuttle")]
         crate::base::sync::explored::switch_point();
-        let written = match &engine {
+        let (written, took) = self.timed(|| match &engine {
             Some(engine) => engine.checkpoint(&edits, true).map(|()| then(engine)),
             None => Err(CommitError::closed()),
-        };
+        });
         drop((engine, edits));
         std::mem::forget(guard);
         let mut core = self.lock();
+        core.threads.checkpoints.add(took);
         core.threads.checkpoint_is_busy = false;
         core.effects.capacity_freed = true;
         if let Err(error) = &written {

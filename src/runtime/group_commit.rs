@@ -77,9 +77,15 @@ impl StoreInner {
         #[cfg(feature = "_shuttle")]
         crate::base::sync::explored::switch_point();
         let BegunCommit { engine, logged, batch, written, after_unlock } = commit;
-        let result = carry_out(engine.as_deref(), &logged, buffer);
+        let (result, took) = self.timed(|| carry_out(engine.as_deref(), &logged, buffer));
         drop(engine);
         let mut core = self.lock();
+        if buffer == Buffer::File {
+            match logged {
+                Logged::Record(_) => core.threads.flushes.add(took),
+                Logged::Direct(_) => core.threads.checkpoints.add(took),
+            }
+        }
         let outcome = publish_outcome(&mut core, buffer, &logged, result);
         if buffer == Buffer::File && outcome.is_ok() {
             core.start_idle_timer();

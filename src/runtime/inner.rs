@@ -6,8 +6,8 @@
 //! decided meanwhile go into the next commit. Its leader is one of the followers that wait for it,
 //! or the writer thread if none is parked.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use tubewell_drivers::{NEVER, Reads, Table, Value};
 use tubewell_wire::HomeProcess;
@@ -21,7 +21,7 @@ use crate::base::sync::thread::ThreadId;
 use crate::base::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use crate::commit::{Batch, LoggedRecord, Wakeup};
 use crate::core::verb::{Begin, Begun, Named};
-use crate::core::{AfterUnlock, Buffer, Core, Decided, Wait, Wall, WallClock};
+use crate::core::{AfterUnlock, Buffer, Core, Decided, StoreId, Wait, Wall, WallClock};
 use crate::events::Subscribers;
 use crate::storage::{Engine, FailureCause};
 use crate::{Error, Result};
@@ -54,6 +54,8 @@ pub(crate) struct StoreInner {
     pub(crate) subscribers: Subscribers,
     /// When a write has last looked whether the file has its name still, on running time.
     pub(super) name_checked_at: AtomicU64,
+    /// Once it was asked for.
+    store_id: OnceLock<StoreId>,
 }
 
 impl StoreInner {
@@ -81,6 +83,7 @@ impl StoreInner {
             engine_reads: RwLock::new(()),
             subscribers,
             name_checked_at: AtomicU64::new(0),
+            store_id: OnceLock::new(),
         })
     }
 
@@ -278,6 +281,14 @@ impl StoreInner {
         }
     }
 
+    /// The id of the store, if it was asked for once while its file could be read.
+    pub(crate) fn known_store_id(&self) -> Option<StoreId> {
+        self.store_id.get().copied().or_else(|| {
+            let id = self.run(Core::known_store_id).ok()??;
+            Some(*self.store_id.get_or_init(|| id))
+        })
+    }
+
     /// Commits everything that is decided so far. Returns the number of the commit.
     pub(crate) fn flush(&self) -> Result<u64> {
         self.check_outside_transaction()?;
@@ -335,6 +346,13 @@ impl StoreInner {
         let core = self.core.lock();
         let engine = core.buffers[buffer].engine().cloned();
         engine.map_or_else(|| core.check_open().and(Err(Error::Closed)), Ok)
+    }
+
+    /// Does work without the lock. Returns how long it took too, in microseconds of running time.
+    pub(super) fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, u64) {
+        let begun = self.clock.running();
+        let done = work();
+        (done, self.clock.running().saturating_sub(begun))
     }
 
     /// Locks the core and sets its time.

@@ -105,10 +105,11 @@ impl Reservation<'_> {
         #[cfg(feature = "_shuttle")]
         crate::base::sync::explored::switch_point();
         let guard = CommitGuard(inner);
-        let result = transaction.commit(&edits);
+        let (result, took) = inner.timed(|| transaction.commit(&edits));
         std::mem::forget(guard);
         let logged = Logged::Direct(edits);
         let mut core = inner.lock();
+        core.threads.checkpoints.add(took);
         if result.is_ok() {
             core.end_transaction();
         }

@@ -17,6 +17,7 @@ use crate::base::signal::{Signal, raised};
 use crate::connection::{Request, encode_value, read_call};
 use crate::core::verb::TubeName;
 use crate::core::{ByteBudget, to_bytes};
+use crate::handle::store::scrape_here;
 use crate::handle::take::{self, TakeFuture};
 use crate::values::filter::Filter;
 use crate::{Async, Error, Events, Result, SessionId, Store};
@@ -77,6 +78,7 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
         Request::Backup(path) => peer.on_thread(Share::Copies, move || store.admin().backup(path)),
         Request::Counters => now(&store.admin().counters()),
         Request::Clock => now(&store.admin().clock_report()),
+        Request::ScrapeStore => now(&scrape_here(&peer.store)),
         Request::Heartbeat => peer.answer_beat(),
         Request::Subscribe { number, filter, capacity } => {
             subscribe(peer, number, filter, capacity)?

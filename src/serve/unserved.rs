@@ -17,6 +17,7 @@ use crate::core::verb::{Begin, Named, OnVerb};
 use crate::core::{Grant, Input, Malformed, StoreId, TubeHead, Wire, from_bytes, to_bytes};
 use crate::events::Delivered;
 use crate::values::counters::{ClockReport, Counters};
+use crate::values::scrape::StoreScrape;
 use crate::{Error, Event, Result, SessionId, Store};
 
 /// The peer of a connection to a store that is open in this process. Dropping it ends the connection.
@@ -214,6 +215,7 @@ pub fn read_answer(request: &[u8], answer: &[u8]) -> Result<Said> {
         Request::Verify => value::<Vec<String>>(answer),
         Request::Counters => value::<Counters>(answer),
         Request::Clock => value::<ClockReport>(answer),
+        Request::ScrapeStore => value::<StoreScrape>(answer),
         // The first item is an answer.
         Request::Subscribe { .. } => value::<()>(answer).or_else(|_| item(answer)),
         Request::Delivered(_) => value::<Delivered>(answer),

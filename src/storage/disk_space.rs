@@ -82,6 +82,19 @@ impl Ballast {
         self.reserve == 0 || self.is_held.load(Ordering::Acquire)
     }
 
+    /// The bytes that must be free for a put to be admitted.
+    pub(super) fn reserve(&self) -> u64 {
+        self.reserve
+    }
+
+    /// The bytes that can be put before puts are refused; `None` if the free space is not known. Reserves
+    /// nothing: a ballast that is not held, as before the first put, is subtracted.
+    pub(super) fn headroom(&self) -> Option<u64> {
+        let free = self.space.available().ok()??;
+        let ballast = if self.has_ballast() { 0 } else { self.reserve };
+        Some(free.saturating_sub(self.reserve).saturating_sub(ballast))
+    }
+
     /// Whether space is short, or has not been measured recently.
     pub(super) fn is_short(&self) -> bool {
         self.reserve > 0 && (!self.has_ballast() || self.budget.load(Ordering::Acquire) == 0)
@@ -213,6 +226,14 @@ mod tests {
     }
 
     #[test]
+    fn headroom_is_what_is_free_beside_reserve_and_ballast() {
+        let (disk, ballast) = disk(1000);
+        assert_eq!(ballast.headroom(), Some(800));
+        assert!(ballast.admits(1, 0));
+        assert_eq!((disk.free.load(Ordering::SeqCst), ballast.headroom()), (900, Some(800)));
+    }
+
+    #[test]
     fn admits_measures_once_while_space_is_plentiful() {
         let (disk, ballast) = disk(10_000);
         for _ in 0..50 {
@@ -264,6 +285,8 @@ mod tests {
                 Ok(false)
             }
         }
-        assert!(Ballast::new(Box::new(UnknownSpace), 100).admits(1 << 40, 0));
+        let ballast = Ballast::new(Box::new(UnknownSpace), 100);
+        assert!(ballast.admits(1 << 40, 0));
+        assert_eq!(ballast.headroom(), None);
     }
 }

@@ -32,6 +32,7 @@ use super::reader::KeptReader;
 use super::snapshot::Snapshot;
 use crate::Error;
 use crate::base::sync::{InnerRwLock, Mutex};
+use crate::values::scrape::FileScrape;
 
 /// Default size of the page cache, in bytes.
 pub(crate) const CACHE: usize = 64 << 20;
@@ -182,6 +183,16 @@ impl Engine {
     /// The size of the file in bytes; 0 if it cannot be determined.
     pub(crate) fn size(&self) -> u64 {
         self.medium.bytes.whole.len().unwrap_or(0)
+    }
+
+    /// The file as a scrape shows it. Asks the operating system.
+    pub(crate) fn scrape(&self) -> FileScrape {
+        FileScrape {
+            size: self.size(),
+            journal: self.journal.as_ref().map_or(0, |journal| journal.used()),
+            reserve: self.medium.reserve(),
+            headroom: self.medium.headroom(),
+        }
     }
 
     /// The I/O on the file.

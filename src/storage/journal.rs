@@ -174,6 +174,16 @@ impl Journal {
         self.tail.lock().next - 1
     }
 
+    /// The bytes of the records that the database may not have. A half that is full counts whole.
+    pub(super) fn used(&self) -> u64 {
+        let tail = self.tail.lock();
+        let used = |half: usize, end: u64| {
+            tail.runs[half].map_or(0, |_| end.saturating_sub(HALVES[half].0))
+        };
+        let other = 1 - tail.half;
+        used(tail.half, tail.head) + used(other, HALVES[other].1)
+    }
+
     /// Whether the next commit must go to the database: the last run has ended with a crash.
     pub(crate) fn must_restart(&self) -> bool {
         self.tail.lock().must_restart

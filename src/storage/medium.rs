@@ -139,6 +139,16 @@ impl Medium {
         self.ballast.as_ref().is_none_or(Ballast::has_ballast)
     }
 
+    /// The bytes that puts leave free; 0 without a limit.
+    pub(super) fn reserve(&self) -> u64 {
+        self.ballast.as_ref().map_or(0, Ballast::reserve)
+    }
+
+    /// The bytes that can be put before puts are refused; `None` if the free space is not known.
+    pub(super) fn headroom(&self) -> Option<u64> {
+        self.ballast.as_ref()?.headroom()
+    }
+
     /// Whether disk space may be short.
     pub(super) fn is_short(&self) -> bool {
         self.ballast.as_ref().is_some_and(Ballast::is_short)

@@ -12,9 +12,11 @@ mod by_text;
 pub(crate) mod dates;
 pub(crate) mod durations;
 mod escaped;
+mod exposition;
 mod names;
 mod policies;
 mod schedules;
+pub(crate) mod scrape;
 #[cfg(test)]
 mod testing;
 

@@ -156,3 +156,21 @@ pub struct CallCounts {
     #[cfg_attr(feature = "serde", serde(default))]
     pub step: u64,
 }
+
+/// A change that is added and is missing in the list does not compile.
+macro_rules! named_calls {
+    ($($name:ident),* $(,)?) => {
+        impl CallCounts {
+            /// The names of the changes, as those of the fields, and their numbers.
+            pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                let CallCounts { $($name),* } = *self;
+                [$((stringify!($name), $name)),*].into_iter()
+            }
+        }
+    };
+}
+
+named_calls! {
+    put, take, ack, release, fail, snooze, lost, bury, kick, delete, touch, checkpoint, ttl, ttr, delay, block,
+    unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log, step,
+}

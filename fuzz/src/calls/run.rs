@@ -25,13 +25,14 @@ const PENDING_MAX: usize = 20;
 const WALL: u64 = 1_767_225_600;
 
 /// Requests that change nothing.
-const READS: [&str; 41] = [
+const READS: [&str; 43] = [
     "Request::Flush",
     "Request::CatchUp",
     "Request::Verify",
     "Request::Backup",
     "Request::Counters",
     "Request::Clock",
+    "Request::ScrapeStore",
     "Request::Heartbeat",
     "AllCounts",
     "AllLimits",
@@ -43,6 +44,7 @@ const READS: [&str; 41] = [
     "NextId",
     "OwnerOfClaim",
     "Owners",
+    "ScrapeTubes",
     "Space",
     "TagCounts",
     "Tubes",

@@ -6,6 +6,8 @@ use tubewell_drivers::DayCounts;
 
 use crate::options::Policies;
 use crate::values::date::Date;
+use crate::values::histogram::{self, DurationCounts};
+use crate::values::scrape::TaskDurations;
 
 /// The day of UTC of a moment of the timeline, counted from the beginning of 1970.
 pub(in crate::core) fn day_of(timeline: u64) -> u32 {
@@ -37,6 +39,28 @@ pub(crate) struct DayState {
     pub(in crate::core) days: BTreeMap<u32, DayInMemory>,
     /// The day on which the rows of older days were removed, in this run.
     pub(in crate::core) removed_on: Option<u32>,
+    /// All that was counted since the store was opened, or since the tube has metrics.
+    pub(in crate::core) since_open: SinceOpen,
+}
+
+/// How long tasks have waited and run, in buckets that only grow.
+#[derive(Clone, Debug)]
+pub(in crate::core) struct SinceOpen {
+    waits: DurationCounts,
+    runs: DurationCounts,
+}
+
+impl Default for SinceOpen {
+    fn default() -> SinceOpen {
+        let counts = || DurationCounts::new(histogram::OF_TASKS);
+        SinceOpen { waits: counts(), runs: counts() }
+    }
+}
+
+impl SinceOpen {
+    pub(in crate::core) fn read(&self) -> TaskDurations {
+        TaskDurations { waits: self.waits.read(), runs: self.runs.read() }
+    }
 }
 
 /// What this run has counted on a day.
@@ -68,10 +92,12 @@ impl DayState {
                 counts.takes += 1;
                 counts.retried += u64::from(is_retry);
                 counts.wait.add(wait);
+                self.since_open.waits.add(wait);
             }
             Counted::Ack { run } => {
                 counts.acks += 1;
                 counts.run.add(run);
+                self.since_open.runs.add(run);
             }
             Counted::Failure => counts.failures += 1,
             Counted::Lost => counts.lost += 1,

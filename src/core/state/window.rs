@@ -15,7 +15,7 @@ use tubewell_drivers::{Header, Record, Value};
 pub(crate) type Rank = (u64, u64);
 
 /// The last rank before this one; `None` if it is the first.
-pub(super) fn rank_before((order, id): Rank) -> Option<Rank> {
+pub(in crate::core) fn rank_before((order, id): Rank) -> Option<Rank> {
     match id.checked_sub(1) {
         Some(id) => Some((order, id)),
         None => Some((order.checked_sub(1)?, u64::MAX)),

@@ -12,6 +12,7 @@ mod labels;
 mod listing;
 mod log;
 mod movement;
+mod oldest_ready;
 mod outcome;
 mod peek;
 mod peek_ready;
@@ -21,6 +22,7 @@ mod put_many;
 mod replace;
 mod restore;
 mod retention;
+mod scrape;
 mod select;
 mod selected;
 mod soonest;
@@ -49,6 +51,7 @@ pub(crate) use peek_ready::PeekReady;
 pub(crate) use put::{NextId, PutTask};
 pub(crate) use put_keyed::Requeue;
 pub(crate) use put_many::PutMany;
+pub(crate) use scrape::ScrapeTubes;
 pub(crate) use selected::{EditTasks, Revoke, SelectStep, TaskEdit};
 pub(crate) use steps::{
     ReadStep, Sleep, Spawn, StepPage, Steps, StepsHeld, WriteStep, decode_step,

@@ -213,11 +213,7 @@ impl Core {
     pub(in crate::core) fn refill(&mut self, number: TubeNo) -> Result<()> {
         let Some(tube) = self.tubes.get_mut(number) else { return Ok(()) };
         let sub_queued = tube.definition.sub_queued;
-        let (table, prefix) = if sub_queued {
-            (Table::Heads, keys::space_prefix(tube.definition.space))
-        } else {
-            (Table::Tasks, keys::shelf_prefix(tube.definition.space, Shelf::Ready))
-        };
+        let (table, prefix) = ready_rows(&tube.definition);
         let from = match tube.window.read_up_to() {
             ReadUpTo::At(order, id) => keys::after(&keys::ranked(&prefix, order, id)),
             _ => prefix.clone(),
@@ -383,6 +379,15 @@ impl Core {
         };
         let (table, key) = row_with_body(&tube.definition, grant.id, &claim.header);
         self.buffers[grant.buffer].get(table, &key)
+    }
+}
+
+/// The table and the prefix of the rows that a window reads: ready tasks, or heads of sub-queues.
+pub(super) fn ready_rows(definition: &Definition) -> (Table, Vec<u8>) {
+    if definition.sub_queued {
+        (Table::Heads, keys::space_prefix(definition.space))
+    } else {
+        (Table::Tasks, keys::shelf_prefix(definition.space, Shelf::Ready))
     }
 }
 

@@ -11,6 +11,7 @@ mod grants;
 mod input;
 mod macros;
 mod requests;
+mod scrape;
 #[cfg(test)]
 pub(in crate::core) mod tests;
 mod tubes;

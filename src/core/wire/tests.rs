@@ -25,6 +25,7 @@ use crate::events::Delivered;
 use crate::values::counters::{ClockReport, Counters};
 use crate::values::kinds::KindSet;
 use crate::values::schedule::Recurrence;
+use crate::values::scrape::{StoreScrape, TubeScrape};
 use crate::values::step::StepKind;
 use crate::values::task::CursorOf;
 use crate::{
@@ -208,6 +209,8 @@ fn all_values() -> Vec<Encoded> {
         values::<Event>("Event"),
         values::<Filter>("Filter"),
         values::<Counters>("Counters"),
+        values::<StoreScrape>("StoreScrape"),
+        values::<TubeScrape>("TubeScrape"),
         values::<Delivered>("Delivered"),
         values::<ClockReport>("ClockReport"),
         values::<PutRequest>("PutRequest"),

@@ -11,6 +11,7 @@ use crate::core::list::AllCounts;
 use crate::core::{Buffer, Core, stored_totals};
 use crate::handle::store_handle::StoreHandle;
 use crate::runtime::StoreInner;
+use crate::runtime::open_store::LocalHandle;
 use crate::storage::Engine;
 use crate::values::counters::{ClockReport, Counters};
 use crate::values::date::Date;
@@ -194,31 +195,7 @@ impl StoreAdmin<'_> {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.ask(&Request::Counters),
         };
-        let inner = store.inner()?;
-        let (commits, rows, journal_waits) = inner.run(|core| {
-            (last_commit(core), core.buffers[Buffer::File].edits.rows(), core.threads.journal_waits)
-        });
-        let opened_at = store.open_store().opened_at;
-        let read = inner.with_engine(Buffer::File, |engine| {
-            let io = engine.counters();
-            Ok(Counters {
-                commits,
-                opened_at,
-                rows,
-                journal_waits,
-                flushes: io.flushes(),
-                writes: io.writes(),
-                bytes_written: io.bytes_written(),
-                reads: io.reads(),
-            })
-        });
-        Ok(read.unwrap_or(Counters {
-            commits,
-            opened_at,
-            rows,
-            journal_waits,
-            ..Counters::default()
-        }))
+        counters_here(store, |_| ()).map(|(counters, _)| counters)
     }
 
     /// The store's timeline and the wall clock, and whether the wall clock is trusted; see
@@ -243,6 +220,33 @@ impl StoreAdmin<'_> {
             set_back: set_back.filter(|_| untrusted.is_none()).map(duration),
         })
     }
+}
+
+/// The counters of a store of this process, and what `also` reads of its open file.
+pub(super) fn counters_here<T>(
+    store: &LocalHandle,
+    also: impl FnOnce(&Engine) -> T,
+) -> Result<(Counters, Option<T>)> {
+    let inner = store.inner()?;
+    let counters = inner.run(|core| Counters {
+        commits: last_commit(core),
+        opened_at: store.open_store().opened_at,
+        rows: core.buffers[Buffer::File].edits.rows(),
+        journal_waits: core.threads.journal_waits,
+        ..Counters::default()
+    });
+    let of_file = inner.with_engine(Buffer::File, |engine| {
+        let io = engine.counters();
+        let counters = Counters {
+            flushes: io.flushes(),
+            writes: io.writes(),
+            bytes_written: io.bytes_written(),
+            reads: io.reads(),
+            ..counters
+        };
+        Ok((counters, Some(also(engine))))
+    });
+    Ok(of_file.unwrap_or((counters, None)))
 }
 
 fn verify_stored(store: &StoreInner, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {

@@ -102,6 +102,7 @@ fn requests(session: SessionId, number: TubeNo) -> Vec<Vec<u8>> {
         Request::Flush,
         Request::Counters,
         Request::Clock,
+        Request::ScrapeStore,
     ];
     let claimed = ClaimKey { tube: number, id: 0, session, epoch: 7 };
     let edits = modes.into_iter().flat_map(|mode| {

@@ -17,7 +17,7 @@ const CALL_OF_REQUEST: &[Field] = &[One(&CALL)];
 pub static REQUEST: Choice = Choice {
     name: "Request",
     often: &[0, 1, 2, 2, 2, 3, 4, 5],
-    later: &[(15, "Heartbeat", &[]), (17, "Delivered", &[Count])],
+    later: &[(15, "Heartbeat", &[]), (17, "Delivered", &[Count]), (24, "ScrapeStore", &[])],
     variants: &[
         // Three modes were one to the owner. The places of two are taken, so that existing inputs keep their
         // meaning.
@@ -42,7 +42,10 @@ pub static REQUEST: Choice = Choice {
 static CALL: Choice = Choice {
     name: VERBS,
     often: &[1, 1, 1, 1, 1, 2, 2, 2, 3, 5],
-    later: &[(25, "DeleteTasks", &[TASKS_OF_TUBES, FILTER_OF_CHOSEN, Option(&Count)])],
+    later: &[
+        (25, "DeleteTasks", &[TASKS_OF_TUBES, FILTER_OF_CHOSEN, Option(&Count)]),
+        (26, "ScrapeTubes", &[Option(&TubeName)]),
+    ],
     variants: &[
         (0, "Space", &[]),
         (1, "Tube", &[Tube, One(&VERB)]),
