@@ -77,7 +77,12 @@ impl Guard {
 
     /// Refuses the calls of pages of other sites.
     fn check_origin(&self, headers: &HeaderMap, changes: bool) -> Result<(), Problem> {
-        let foreign = || forbidden("wrong_origin", "pages of other sites may not call this server");
+        let foreign = || {
+            forbidden(
+                "wrong_origin",
+                "pages of other sites may not call this server; call it from their server, or serve the page at its address",
+            )
+        };
         let origin = text_of(headers, &ORIGIN);
         if let Some(origin) = origin {
             let host = origin.split_once("://").map_or(origin, |(_, host)| host);

@@ -1,6 +1,6 @@
 //! The server: its threads, its connections and their limits.
 
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
-use tubewell::{Error, Result, Store};
+use tubewell::{Error, Filter, Result, Session, Store};
 
 use crate::HttpOptions;
 use crate::guard::Guard;
@@ -32,6 +32,11 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 #[must_use = "a server that is dropped serves no longer"]
 pub struct HttpServer {
     address: SocketAddr,
+    /// The owner of the claims of all clients.
+    label: String,
+    /// Without it, the claims would end as those of a session that is lost.
+    session: Option<Session>,
+    store: Store,
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
 }
@@ -68,7 +73,8 @@ pub fn serve(store: &Store, options: HttpOptions) -> Result<HttpServer> {
     options.check(address)?;
     let listener = bind(address)?;
     let address = listener.local_addr().map_err(|error| io("asking for the address", &error))?;
-    let session = store.session("http")?;
+    let label = format!("http://{address}");
+    let session = store.session(label.as_str())?;
     let runtime = Builder::new_multi_thread()
         .thread_name("tubewell-http")
         .worker_threads(THREADS)
@@ -80,14 +86,16 @@ pub fn serve(store: &Store, options: HttpOptions) -> Result<HttpServer> {
     let (stop, stopped) = watch::channel(false);
     let limit = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
     let guard = Arc::new(Guard::new(&options, address));
-    let shared = Arc::new(Shared::new(store, session.to_async(), options.max_body));
+    let shared =
+        Arc::new(Shared::new(store, session.to_async(), stopped.clone(), options.max_body));
     let router = routes::router(shared, guard);
     let listener = {
         let _entered = runtime.enter();
         TcpListener::from_std(listener).map_err(|error| io("listening", &error))?
     };
     runtime.spawn(accept(listener, router, limit, stopped));
-    Ok(HttpServer { address, runtime: Some(runtime), stop })
+    let (session, store) = (Some(session), store.clone());
+    Ok(HttpServer { address, label, session, store, runtime: Some(runtime), stop })
 }
 
 impl HttpServer {
@@ -97,9 +105,8 @@ impl HttpServer {
         self.address
     }
 
-    /// Ends the serving: takes that wait get no task, and the calls that are under way have 5 s to end. The claims of
-    /// clients end, after the [grace](tubewell::StoreOptions::session_grace) of the store if it has one: their tasks are
-    /// ready again.
+    /// Ends the serving: takes that wait return no task, and the calls that are under way have 5 s to end. Then the claims
+    /// of the clients end: their tasks are ready again, and the attempts do not count.
     pub fn stop(self) {
         drop(self);
     }
@@ -114,7 +121,20 @@ impl Drop for HttpServer {
             let _in_time = tokio::time::timeout(STOP_TIMEOUT, self.stop.closed()).await;
         });
         runtime.shutdown_background();
+        // What fails here is released with the session, which ends with its last handle.
+        let _released = revoke(&self.store, &self.label);
+        self.session = None;
     }
+}
+
+/// Takes the tasks back that clients have, and forgives the attempts.
+fn revoke(store: &Store, owner: &str) -> Result<()> {
+    for (name, counts) in store.statistics()? {
+        if counts.tasks.taken > 0 {
+            store.find_tube(&name)?.admin().revoke(Filter::new().owner(owner))?;
+        }
+    }
+    Ok(())
 }
 
 async fn accept(
@@ -165,7 +185,8 @@ async fn serve_connection(
 }
 
 fn resolve(address: &str) -> Result<SocketAddr> {
-    address.parse().map_err(|_| Error::Invalid {
+    let resolved = address.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    resolved.ok_or_else(|| Error::Invalid {
         what: format!("{address:?} is not an address with a port; write 127.0.0.1:11380"),
     })
 }

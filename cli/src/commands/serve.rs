@@ -91,8 +91,11 @@ fn http(store: &Store, args: &Serve) -> CommandResult<Option<HttpServer>> {
     }
     match tubewell_http::serve(store, options) {
         Ok(served) => Ok(Some(served)),
-        Err(Error::Invalid { what }) => Err(Failure::usage(format!("--http: {what}"))
-            .hint("give --http-token-file FILE for a token; `openssl rand -hex 32` prints one")),
+        Err(Error::Invalid { what }) if what.contains("token") => {
+            Err(Failure::usage(format!("--http: {what}"))
+                .hint("give --http-token-file FILE; `openssl rand -hex 32` prints a token"))
+        }
+        Err(Error::Invalid { what }) => Err(Failure::usage(format!("--http: {what}"))),
         Err(error) => Err(address_in_use(error, address)),
     }
 }

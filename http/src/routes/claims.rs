@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
-use tubewell::{AsyncClaim, Failure, Outcome};
+use tubewell::{AsyncClaim, Outcome};
 
 use super::content::{self, Content};
 use super::{Shared, done, json};
@@ -21,16 +21,6 @@ use crate::query::{self, Options};
 pub(super) struct EndOptions {
     delay: Option<String>,
     hold: Option<String>,
-}
-
-/// Why a task has failed.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Why {
-    #[serde(default)]
-    group: String,
-    #[serde(default)]
-    message: String,
 }
 
 /// Ends a claim, or prolongs it.
@@ -72,30 +62,20 @@ fn outcome(
         "ack" if content.is_empty() => Outcome::done(),
         "ack" => Outcome::result(content),
         "release" => delay.map_or_else(Outcome::release, Outcome::release_in),
-        "snooze" => Outcome::snooze(delay.unwrap_or_default()),
+        "snooze" => Outcome::snooze(delay.ok_or_else(|| {
+            Problem::invalid("delay: say when the task is ready again, as in ?delay=10m")
+        })?),
         "fail" => {
-            let failure = failure(headers, content)?
+            let failure = content::failure(headers, content)?
                 .ok_or_else(|| Problem::invalid("say why: {\"group\": …, \"message\": …}"))?;
             match delay {
                 Some(delay) => Outcome::fail_in(delay, failure),
                 None => Outcome::fail(failure),
             }
         }
-        "bury" => Outcome::bury(failure(headers, content)?),
+        "bury" => Outcome::bury(content::failure(headers, content)?),
         _ => return Ok(None),
     }))
-}
-
-fn failure(headers: &HeaderMap, content: &[u8]) -> Answer<Option<Failure>> {
-    if content.trim_ascii().is_empty() {
-        return Ok(None);
-    }
-    if !content::is_json(headers) {
-        let message = String::from_utf8_lossy(content);
-        return Ok(Some(Failure::new("failed", message)));
-    }
-    let Why { group, message } = content::object(content)?;
-    Ok(Some(Failure::new(group, message)))
 }
 
 /// The claim, if it has not ended.

@@ -8,9 +8,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tubewell::Put;
+use tubewell::{Failure, Put};
 use tubewell_json::put::{self, PutOptions};
 
 use super::Shared;
@@ -20,6 +21,16 @@ use crate::problem::{Answer, Problem};
 const TASKS_MAX: usize = 100_000;
 /// How long a client may take to send the content of a call.
 const TIME: Duration = Duration::from_secs(60);
+
+/// Why a task has failed.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Why {
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    message: String,
+}
 
 /// The whole content of a call.
 pub(super) struct Content(pub(super) Bytes);
@@ -80,6 +91,22 @@ fn task(content: &[u8]) -> Answer<Put<Vec<u8>>> {
     put.ok_or_else(|| Problem::invalid("the call has no content; send a JSON object with `data`"))
 }
 
+/// Why a task has failed: an object, or a text. `None` if there is no content.
+pub(super) fn failure(headers: &HeaderMap, content: &[u8]) -> Answer<Option<Failure>> {
+    if content.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    // What clients send that were told no type.
+    let is_form = type_of(headers).is_none_or(|kind| kind == "application/x-www-form-urlencoded");
+    let is_object = is_form && content.trim_ascii_start().starts_with(b"{");
+    if !is_json(headers) && !is_object {
+        let message = String::from_utf8_lossy(content);
+        return Ok(Some(Failure::new("failed", message)));
+    }
+    let Why { group, message } = object(content)?;
+    Ok(Some(Failure::new(group, message)))
+}
+
 /// An object of JSON; the default one if there is no content.
 pub(super) fn object<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T> {
     if content.trim_ascii().is_empty() {
@@ -89,6 +116,11 @@ pub(super) fn object<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T>
 }
 
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    type_of(headers).is_some_and(|kind| kind == "application/json")
+}
+
+/// The type of the content, without its parameters.
+fn type_of(headers: &HeaderMap) -> Option<String> {
+    let kind = headers.get(CONTENT_TYPE)?.to_str().unwrap_or_default();
+    Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }

@@ -9,11 +9,13 @@ mod tubes;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
+use tokio::sync::watch;
 use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
 
 use crate::guard::{Guard, guard};
@@ -25,19 +27,38 @@ pub(crate) struct Shared {
     later: AsyncStore,
     /// It has the claims of all clients.
     session: AsyncSession,
+    /// Becomes true when the server stops.
+    stopped: watch::Receiver<bool>,
     /// The maximum size of the content of a call.
     max_body: usize,
 }
 
 impl Shared {
-    pub(crate) fn new(store: &Store, session: AsyncSession, max_body: usize) -> Shared {
-        Shared { store: store.clone(), later: store.to_async(), session, max_body }
+    pub(crate) fn new(
+        store: &Store,
+        session: AsyncSession,
+        stopped: watch::Receiver<bool>,
+        max_body: usize,
+    ) -> Shared {
+        Shared { store: store.clone(), later: store.to_async(), session, stopped, max_body }
     }
 
     /// A tube that exists, for changes and takes.
     async fn tube(&self, name: &str) -> Answer<AsyncTube> {
         let tube = self.later.find_tube(name).await?;
         Ok(self.session.tube(&tube)?)
+    }
+
+    /// Waits, unless the server stops meanwhile.
+    async fn wait<R>(
+        &self,
+        waiting: impl Future<Output = tubewell::Result<R>>,
+    ) -> Answer<Option<R>> {
+        let mut stopped = self.stopped.clone();
+        tokio::select! {
+            made = waiting => Ok(Some(made?)),
+            _ = stopped.wait_for(|stopped| *stopped) => Ok(None),
+        }
     }
 
     /// Makes calls that may block for a read of the file.
@@ -68,10 +89,17 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
         .route("/v1/tasks/{id}/outcome", get(tasks::outcome))
         .route("/v1/tasks/{id}/{change}", post(tasks::change))
         .route("/v1/claims/{claim}/{end}", post(claims::end))
+        .route("/metrics", get(metrics))
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::middleware::from_fn_with_state(allowed, guard))
         .with_state(shared)
+}
+
+/// The numbers of the store and of its tubes, for Prometheus.
+async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
+    let text = shared.read(|store| Ok(store.prometheus()?)).await?;
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
 async fn unknown() -> Problem {

@@ -59,7 +59,7 @@ pub(super) async fn take(
         )));
     }
     // A client that goes away drops this future, and with it the place in the line.
-    let claims = tube.take_many(max, wait).await?;
+    let claims = shared.wait(tube.take_many(max, wait)).await?.unwrap_or_default();
     let mut taken = Vec::with_capacity(claims.len());
     for claim in claims {
         taken.push(hand_out(claim, hold).await?);

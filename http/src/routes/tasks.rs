@@ -191,6 +191,8 @@ pub(super) async fn remove(
 pub(super) async fn change(
     State(shared): State<Arc<Shared>>,
     Path((id, change)): Path<(String, String)>,
+    headers: HeaderMap,
+    Content(content): Content,
 ) -> Answer {
     let id = query::id(&id)?;
     if !["kick", "bury", "cancel"].contains(&change.as_str()) {
@@ -199,7 +201,7 @@ pub(super) async fn change(
     let tube = shared.read(move |store| tube_of(store, id)).await?.to_async();
     let receipt = match change.as_str() {
         "kick" => tube.kick(id).await?,
-        "bury" => tube.admin().bury(id, None).await?,
+        "bury" => tube.admin().bury(id, content::failure(&headers, &content)?).await?,
         _ => tube.cancel(id).await?,
     };
     json(StatusCode::OK, &receipt)
@@ -213,7 +215,8 @@ pub(super) async fn outcome(
 ) -> Answer {
     let (id, wait) = (query::id(&id)?, query::wait(options.wait.as_deref())?);
     let tube = shared.read(move |store| tube_of(store, id)).await?;
-    let Some(ending) = tube.to_async().wait_done(id, wait).await? else {
+    let ending = shared.wait(tube.to_async().wait_done(id, wait)).await?.flatten();
+    let Some(ending) = ending else {
         return Err(Problem::new(
             StatusCode::NOT_FOUND,
             "not_ended",

@@ -31,7 +31,7 @@ fn claim_of_an_earlier_take_ends_nothing() {
     served.post(&format!("/v1/claims/{first}/release"), "").expect(200);
     let second = served.take();
     assert_ne!(first, second);
-    for end in ["ack", "release", "fail", "bury", "snooze", "renew?hold=1s"] {
+    for end in ["ack", "release", "fail", "bury", "snooze?delay=1s", "renew?hold=1s"] {
         let refused = served.post(&format!("/v1/claims/{first}/{end}"), "why");
         assert_eq!(refused.refused(409), "not_taken", "{end}");
     }
@@ -50,10 +50,15 @@ fn failures_have_their_group_and_message_and_delay() {
     let path = format!("/v1/claims/{claim}/fail");
     assert_eq!(served.post(&path, "").refused(400), "invalid");
     assert_eq!(served.json("POST", &path, &json!({"grp": "dns"})).refused(400), "invalid");
-    served.json("POST", &format!("{path}?delay=1h"), &why).expect(200);
+    // A client that sends no type of its own.
+    let form = ["Content-Type: application/x-www-form-urlencoded"];
+    let content = why.to_string();
+    let path = format!("{path}?delay=1h");
+    served.call("POST", &path, &form, content.as_bytes()).expect(200);
     let task = served.get(&format!("/v1/tasks/{id}")).expect(200);
     assert_eq!((&task["state"], &task["failure"]["group"]), (&json!("delayed"), &json!("dns")));
-    served.post(&format!("/v1/tasks/{id}/bury"), "").expect(200);
+    served.json("POST", &format!("/v1/tasks/{id}/bury"), &why).expect(200);
+    assert_eq!(served.get("/v1/tasks?group=dns").expect(200)["tasks"][0]["id"], id);
     served.post(&format!("/v1/tasks/{id}/kick"), "").expect(200);
     let claim = served.take();
     served.post(&format!("/v1/claims/{claim}/bury"), "no use").expect(200);
@@ -73,6 +78,7 @@ fn wrong_ends_are_refused_and_leave_the_claim() {
         (format!("/v1/claims/{claim}/ack?delay=1s"), 400),
         (format!("/v1/claims/{claim}/renew"), 400),
         (format!("/v1/claims/{claim}/release?delay=x"), 400),
+        (format!("/v1/claims/{claim}/snooze"), 400),
         ("/v1/claims/x/ack".into(), 400),
         ("/v1/claims/7.1.am9icw/ack".into(), 409),
         ("/v1/claims/7.1.eA/ack".into(), 404),

@@ -44,6 +44,19 @@ fn put_of_json_has_the_options_of_the_task() {
 }
 
 #[test]
+fn metrics_are_those_of_the_library() {
+    let served = Served::new();
+    served.post("/v1/tubes/jobs/tasks", "x").expect(201);
+    let scraped = served.get("/metrics");
+    assert_eq!(scraped.status, 200);
+    let text = String::from_utf8(scraped.content).unwrap();
+    assert!(text.contains("tubewell_tasks{tube=\"jobs\",state=\"ready\"} 1\n"), "{text}");
+    let own = served.store.prometheus().unwrap();
+    let names = |text: &str| text.lines().filter(|line| line.starts_with('#')).count();
+    assert_eq!(names(&text), names(&own));
+}
+
+#[test]
 fn list_of_tasks_is_put_whole_or_not_at_all() {
     let served = Served::new();
     let tasks = json!([{"data": "a"}, {"data": "b", "tags": ["t"]}]);

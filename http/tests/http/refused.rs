@@ -15,6 +15,7 @@ fn address_that_others_reach_needs_a_token() {
         HttpOptions::new("[::]:0"),
         HttpOptions::new("127.0.0.1:0").token("short"),
         HttpOptions::new("localhost"),
+        HttpOptions::new("nowhere.invalid:1"),
     ] {
         let refused = serve(&store, options).err();
         assert!(matches!(refused, Some(Error::Invalid { .. })), "{refused:?}");

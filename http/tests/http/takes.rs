@@ -18,7 +18,7 @@ fn take_returns_tasks_with_their_claims_or_none() {
     let tasks = taken["tasks"].as_array().unwrap();
     assert_eq!(tasks.iter().map(|task| &task["data"]).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(tasks[0]["state"], "taken");
-    assert_eq!(tasks[0]["owner"], "http");
+    assert_eq!(tasks[0]["owner"], format!("http://{}", served.address()));
     for wrong in
         ["hold=60s&max=0", "hold=60s&max=1001", "hold=x", "hold=60s&wait=301s", "hold=60s&x=1"]
     {
@@ -72,15 +72,17 @@ fn wait_ends_without_a_task() {
 fn stop_ends_the_takes_that_wait_and_the_claims_of_clients() {
     let mut served = Served::new();
     let jobs = served.store.tube("jobs").unwrap();
-    jobs.put("x").unwrap();
+    let id = jobs.put(Put::new("x").max_attempts(1)).unwrap().id;
     served.take();
     let mut client = served.client();
     client.begin("POST", "/v1/tubes/jobs/take?wait=300s&hold=60s", &[], b"");
     until(|| jobs.info().unwrap().waiting == 1);
     served.stop();
-    assert!(client.answer().is_none_or(|answer| answer.status == 503));
-    until(|| jobs.info().unwrap().waiting == 0);
-    until(|| jobs.statistics().unwrap().tasks.ready == 1);
+    assert_eq!(client.answer().unwrap().expect(200), json!({"tasks": []}));
+    assert_eq!(jobs.info().unwrap().waiting, 0);
+    // The stop has used up no attempt.
+    let task = jobs.query().task(id).unwrap().info;
+    assert_eq!((task.state, task.attempts_left), (tubewell::TaskState::Ready, Some(1)));
 }
 
 /// Returns once it holds.

@@ -1,20 +1,16 @@
-//! Listings of the tasks of a tube, or of all tubes, that meet a filter.
+//! Listings of the tasks of a tube that meet a filter; `listing_in_store` has those of a store.
 //!
 //! One condition decides which rows are read, and so the order of the pages and what their cursor
 //! means; the others are checked for each task. A page ends early if the call has looked at as many
 //! rows as it may while it holds the lock.
 
-use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::Arc;
+use std::ops::Bound::{Excluded, Unbounded};
 
-use tubewell_drivers::{Found, Shelf, TaggedId};
+use tubewell_drivers::{Found, Shelf};
 
 use super::labels::LOOK_UPS;
 use super::outcome::group_cursor;
-use super::peek::{
-    Listing, begin_in_tubes, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of,
-    start_cursor,
-};
+use super::peek::{Listing, begin_of_page, cursor, cursor_of_empty_page, found_position, rank_of};
 use crate::base::tube_no::TubeNo;
 use crate::core::state::window::Rank;
 use crate::core::state::{Core, Decided};
@@ -25,9 +21,7 @@ use crate::values::task::{Cursor, Task, TaskInfo};
 use crate::{Error, Result, TaskState};
 
 /// The maximum number of records that one call looks at.
-const RECORDS: usize = 10_000;
-/// The maximum number of tubes that one call looks at.
-const TUBES: usize = 1000;
+pub(super) const RECORDS: usize = 10_000;
 /// The number of rows of one read.
 pub(super) const READ: usize = 256;
 /// A page with bodies ends after the task with which it has this many bytes of them, and before a result with which it
@@ -38,7 +32,7 @@ const BODY_BYTES: u64 = 4 << 20;
 pub(super) struct Matches<'a> {
     wanted: &'a Filter,
     limit: usize,
-    rows_left: usize,
+    pub(super) rows_left: usize,
     bytes_left: u64,
     tasks: Vec<(u64, Found)>,
     next: Option<Cursor>,
@@ -139,34 +133,8 @@ impl Core {
     }
 }
 
-verb! {
-    /// A page of the tasks that are wanted, of one tube or of all tubes.
-    15 InStore Look: ListInStore { filter: Filter, after: Option<Cursor>, limit: usize } -> Page<TaskInfo> {
-        fn check(&self, _: Limits) -> Result<()> {
-            self.filter.check_list_of_store()
-        }
-    }
-}
-
-impl Decide for ListInStore {
-    fn decide(&self, core: &mut Core, (): ()) -> Result<Decided<Page<TaskInfo>>> {
-        let ListInStore { filter, after, limit } = self;
-        let page = match filter.wanted_tube() {
-            Some(name) => {
-                let number = core.find_tube(name)?.number;
-                core.page(number, filter, after.as_ref(), *limit)
-            }
-            None => match filter.wanted_tag() {
-                Some(tag) => core.page_of_tag(tag, filter, after.as_ref(), *limit),
-                None => core.page_of_all_tubes(filter, after.as_ref(), *limit),
-            },
-        };
-        page.map(Decided::now)
-    }
-}
-
 impl Core {
-    fn page(
+    pub(super) fn page(
         &mut self,
         number: TubeNo,
         filter: &Filter,
@@ -180,7 +148,7 @@ impl Core {
     }
 
     /// Adds the tasks of a tube to a page. Returns where the next page begins.
-    fn describe_matches(
+    pub(super) fn describe_matches(
         &mut self,
         number: TubeNo,
         matches: Matches<'_>,
@@ -192,101 +160,6 @@ impl Core {
             page.items.push(info);
         }
         Ok(matches.next)
-    }
-
-    /// The tasks of one tube after the other, in the order of the names of the tubes.
-    fn page_of_all_tubes(
-        &mut self,
-        filter: &Filter,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<TaskInfo>> {
-        let begin = begin_in_tubes(after)?;
-        let mut page = Page::default();
-        if limit == 0 {
-            page.next = Some(cursor_of_empty_page(after));
-            return Ok(page);
-        }
-        let first = begin.as_ref().map(|(name, _)| &**name);
-        let mut rows_left = RECORDS;
-        for (index, (name, number)) in self.tubes_from(first, filter).into_iter().enumerate() {
-            let from = begin.as_ref().filter(|(first, _)| *first == name).map(|(_, from)| from);
-            let from = begin_of_page(from, listing_of(filter))?;
-            let is_over = index == TUBES;
-            if !is_over && !self.may_have(number, filter) {
-                continue;
-            }
-            let missing = limit.saturating_sub(page.items.len());
-            if is_over || missing == 0 || rows_left == 0 {
-                page.next = Some(start_cursor().in_tube(&name));
-                break;
-            }
-            let mut matches = Matches::new(filter, missing, u64::MAX);
-            matches.rows_left = matches.rows_left.min(rows_left);
-            let had = matches.rows_left;
-            self.match_rows(number, from, &mut matches)?;
-            rows_left = rows_left.saturating_sub(had - matches.rows_left + 1);
-            if let Some(next) = self.describe_matches(number, matches, &mut page)? {
-                page.next = Some(next.in_tube(&name));
-                break;
-            }
-        }
-        Ok(page)
-    }
-
-    /// The tubes from this one on, or from the first one: as many as a call looks at, and one more.
-    fn tubes_from(&self, first: Option<&str>, filter: &Filter) -> Vec<(Arc<str>, TubeNo)> {
-        let bound = first.map_or(Unbounded, Included);
-        let own = |(name, number): (&Arc<str>, TubeNo)| (name.clone(), number);
-        if filter.newest_first {
-            let names = self.tubes.names_in::<str>((Unbounded, bound)).rev();
-            return names.take(TUBES + 1).map(own).collect();
-        }
-        self.tubes.names_in::<str>((bound, Unbounded)).take(TUBES + 1).map(own).collect()
-    }
-
-    /// Whether a tube may have a task in the wanted state, by its counts.
-    fn may_have(&self, number: TubeNo, wanted: &Filter) -> bool {
-        let Some(tube) = self.tubes.get(number) else { return false };
-        let mut counts = tube.counts;
-        match wanted.wanted_state() {
-            None => counts.stored() > 0,
-            Some(TaskState::Taken) => !tube.taken.is_empty(),
-            Some(state) => *counts.on(state.shelf()) > 0,
-        }
-    }
-
-    /// The tasks with a tag, whichever tubes they are in.
-    fn page_of_tag(
-        &mut self,
-        tag: &str,
-        filter: &Filter,
-        after: Option<&Cursor>,
-        limit: usize,
-    ) -> Result<Page<TaskInfo>> {
-        let begin = begin_of_page(after, Listing::Tag(tag))?;
-        let mut page = Page::default();
-        if limit == 0 {
-            page.next = Some(cursor_of_empty_page(after));
-            return Ok(page);
-        }
-        let from = begin.map(|cursor| cursor.position.id);
-        let (rows, last) =
-            self.tagged_in_both(tag, from, limit.min(LOOK_UPS), filter.newest_first)?;
-        page.next = last.map(|id| Cursor::of_tag(tag.into(), id));
-        for TaggedId { id, space } in rows {
-            let Some(number) = self.tubes.of_space(space) else { continue };
-            match self.find_tagged(number, id, tag) {
-                Ok(Some(found)) if self.is_wanted(filter, id, &found) => {
-                    let header = &found.record.header;
-                    page.items.push(self.describe_for_page(number, id, found.shelf, header)?);
-                }
-                Ok(_) => {}
-                Err(Error::Corrupt { .. }) => page.damaged += 1,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(page)
     }
 
     fn matching<'a>(
@@ -308,7 +181,7 @@ impl Core {
     }
 
     /// Adds the tasks of a tube that are behind the cursor, if the page has space for a task.
-    fn match_rows(
+    pub(super) fn match_rows(
         &mut self,
         number: TubeNo,
         begin: Option<&Cursor>,
@@ -484,7 +357,7 @@ impl Core {
     }
 
     /// Whether a task meets all conditions.
-    fn is_wanted(&self, wanted: &Filter, id: u64, found: &Found) -> bool {
+    pub(super) fn is_wanted(&self, wanted: &Filter, id: u64, found: &Found) -> bool {
         let header = &found.record.header;
         let more = header.more.as_deref();
         let group = more.and_then(|more| more.group.as_deref());
@@ -505,7 +378,7 @@ impl Core {
 }
 
 impl<'a> Matches<'a> {
-    fn new(wanted: &'a Filter, limit: usize, bytes_left: u64) -> Matches<'a> {
+    pub(super) fn new(wanted: &'a Filter, limit: usize, bytes_left: u64) -> Matches<'a> {
         let rows_left = match listing_of(wanted) {
             Listing::Tag(_) | Listing::Group(_) | Listing::Soonest => LOOK_UPS,
             Listing::State(_) | Listing::All => RECORDS,
@@ -533,7 +406,7 @@ impl<'a> Matches<'a> {
 }
 
 /// What the pages list, by the condition that decides which rows are read.
-fn listing_of(wanted: &Filter) -> Listing<'_> {
+pub(super) fn listing_of(wanted: &Filter) -> Listing<'_> {
     if wanted.soonest_first {
         return Listing::Soonest;
     }
