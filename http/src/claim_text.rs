@@ -28,11 +28,13 @@ impl ClaimText {
         let mut next = || parts.next().ok_or_else(unknown);
         let (id, epoch, tube) = (next()?, next()?, next()?);
         let tube = URL_SAFE_NO_PAD.decode(tube).ok().and_then(|name| String::from_utf8(name).ok());
-        Ok(ClaimText {
+        let claim = ClaimText {
             tube: tube.ok_or_else(unknown)?,
             id: id.parse().map_err(|_| unknown())?,
             epoch: u64::from_str_radix(epoch, 16).map_err(|_| unknown())?,
-        })
+        };
+        // One claim has one text.
+        if claim.to_string() == text { Ok(claim) } else { Err(unknown()) }
     }
 
     /// The refusal of a claim that has ended.
@@ -57,7 +59,9 @@ mod tests {
             let claim = ClaimText { tube: tube.into(), id: 7, epoch: u64::MAX };
             assert_eq!(ClaimText::parse(&claim.to_string()).unwrap(), claim);
         }
-        for text in ["", "7", "7.1", "x.1.YQ", "7.x.YQ", "7.1.%", "7.1._w"] {
+        for text in
+            ["", "7", "+7.1.YQ", "7.01.YQ", "7.A.YQ", "7.1", "x.1.YQ", "7.x.YQ", "7.1.%", "7.1._w"]
+        {
             assert!(ClaimText::parse(text).is_err(), "{text}");
         }
     }

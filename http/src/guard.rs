@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -32,7 +33,11 @@ impl Guard {
     pub(crate) fn new(options: &HttpOptions, address: SocketAddr) -> Guard {
         let (ip, port) = (address.ip(), address.port());
         let ip = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
-        let own = [ip, "localhost".to_owned()].into_iter().map(|name| format!("{name}:{port}"));
+        let own = [ip, "localhost".to_owned()].into_iter().flat_map(|name| {
+            // Clients leave out the port of HTTP.
+            let without = (port == 80).then(|| name.clone());
+            [Some(format!("{name}:{port}")), without].into_iter().flatten()
+        });
         let further = options.hosts.iter().map(|name| name.to_ascii_lowercase());
         Guard {
             token: options.token.clone(),
@@ -42,6 +47,7 @@ impl Guard {
     }
 
     fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+        check_transfer(headers)?;
         match &self.token {
             Some(token) => check_token(token, headers)?,
             None => self.check_host(headers)?,
@@ -111,15 +117,30 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, call: Request, next: 
         Ok(()) => next.run(call).await,
         Err(problem) => problem.into_response(),
     };
+    let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
+    if is_unauthorized {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
     response
 }
 
+/// Refuses content in a coding that the server would not undo.
+fn check_transfer(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(coding) = text_of(headers, &TRANSFER_ENCODING) else { return Ok(()) };
+    if coding.trim().eq_ignore_ascii_case("chunked") {
+        return Ok(());
+    }
+    let what = "the server undoes no other Transfer-Encoding than chunked";
+    Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unknown_coding", what))
+}
+
 fn check_token(token: &[u8], headers: &HeaderMap) -> Result<(), Problem> {
-    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let given = given.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
+    let given = text_of(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"));
+    let given = given.map_or(&b""[..], |(_, token)| token.as_bytes());
     // Only its length is told by how long this takes.
     if bool::from(token.ct_eq(given)) {
         return Ok(());
@@ -140,4 +161,23 @@ fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 fn forbidden(kind: &str, detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, kind, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_of_http_may_be_left_out() {
+        let guard = |address: &str| {
+            let address: SocketAddr = address.parse().unwrap();
+            Guard::new(&HttpOptions::new("x"), address)
+        };
+        for own in ["127.0.0.1", "127.0.0.1:80", "localhost", "localhost:80"] {
+            assert!(guard("127.0.0.1:80").is_own(own), "{own}");
+        }
+        assert!(guard("[::1]:80").is_own("[::1]"));
+        assert!(!guard("127.0.0.1:81").is_own("127.0.0.1"));
+        assert!(!guard("127.0.0.1:81").is_own("localhost:80"));
+    }
 }

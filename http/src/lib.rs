@@ -56,6 +56,7 @@
 mod claim_text;
 mod guard;
 mod options;
+mod peer;
 mod problem;
 mod query;
 mod routes;

@@ -80,6 +80,7 @@ fn status_of(error: &Error) -> StatusCode {
         | Error::Unavailable { .. }
         | Error::Stopped { .. }
         | Error::Closed
+        | Error::SessionEnded
         | Error::NotConnected { .. }
         | Error::Refused { .. } => StatusCode::SERVICE_UNAVAILABLE,
         Error::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,

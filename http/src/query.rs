@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
@@ -10,6 +10,8 @@ use crate::problem::{Answer, Problem};
 
 /// The longest wait of one call. A client that waits longer makes the call again.
 const WAIT_MAX: Duration = Duration::from_secs(300);
+const HOLD_MIN: Duration = Duration::from_millis(100);
+const HOLD_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The options of a call. A name that it does not have is refused: it may be misspelt.
 pub(crate) struct Options<T>(pub(crate) T);
@@ -44,6 +46,31 @@ pub(crate) fn wait(text: Option<&str>) -> Answer<Duration> {
         "wait: a call waits at most {} s; make it again when it returns",
         WAIT_MAX.as_secs()
     )))
+}
+
+/// How long a task is held: not so short that the claim has ended when its client learns of it, and not for ever.
+pub(crate) fn hold(text: &str) -> Answer<Duration> {
+    let hold = duration("hold", text)?;
+    if (HOLD_MIN..=HOLD_MAX).contains(&hold) {
+        return Ok(hold);
+    }
+    Err(Problem::invalid(
+        "hold: a task is held for 100 ms to 30 days; renew a claim that is to last longer",
+    ))
+}
+
+/// The names in a path.
+pub(crate) struct Names<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Names<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Names<T>> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Names(names)),
+            Err(rejection) => Err(Problem::invalid(rejection.body_text())),
+        }
+    }
 }
 
 /// The id of a task in a path.

@@ -14,6 +14,7 @@ use tubewell::{Error, Filter, Result, Session, Store};
 
 use crate::HttpOptions;
 use crate::guard::Guard;
+use crate::peer::Peer;
 use crate::routes::{self, Shared};
 
 /// How many threads make calls and write answers.
@@ -84,15 +85,11 @@ pub fn serve(store: &Store, options: HttpOptions) -> Result<HttpServer> {
         .build()
         .map_err(|error| io("starting the threads of the server", &error))?;
     let (stop, stopped) = watch::channel(false);
-    let limit = Arc::new(Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS)));
+    let limit = Arc::new(Semaphore::new(options.max_connections.min(most_connections())));
     let guard = Arc::new(Guard::new(&options, address));
     let shared =
         Arc::new(Shared::new(store, session.to_async(), stopped.clone(), options.max_body));
     let router = routes::router(shared, guard);
-    let listener = {
-        let _entered = runtime.enter();
-        TcpListener::from_std(listener).map_err(|error| io("listening", &error))?
-    };
     runtime.spawn(accept(listener, router, limit, stopped));
     let (session, store) = (Some(session), store.clone());
     Ok(HttpServer { address, label, session, store, runtime: Some(runtime), stop })
@@ -116,11 +113,16 @@ impl Drop for HttpServer {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         let Some(runtime) = self.runtime.take() else { return };
-        runtime.block_on(async {
-            // Each connection holds a receiver until it has ended.
-            let _in_time = tokio::time::timeout(STOP_TIMEOUT, self.stop.closed()).await;
+        // A runtime of the caller lets no other one block its threads.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                runtime.block_on(async {
+                    // Each connection holds a receiver until it has ended.
+                    let _in_time = tokio::time::timeout(STOP_TIMEOUT, self.stop.closed()).await;
+                });
+                runtime.shutdown_background();
+            });
         });
-        runtime.shutdown_background();
         // What fails here is released with the session, which ends with its last handle.
         let _released = revoke(&self.store, &self.label);
         self.session = None;
@@ -137,12 +139,26 @@ fn revoke(store: &Store, owner: &str) -> Result<()> {
     Ok(())
 }
 
+/// Connections leave half of the files that the process may open to the rest of it.
+#[cfg(unix)]
+fn most_connections() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let half = files.map_or(u64::MAX, |files| files / 2).max(1);
+    usize::try_from(half).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
+}
+
+#[cfg(not(unix))]
+fn most_connections() -> usize {
+    Semaphore::MAX_PERMITS
+}
+
 async fn accept(
-    listener: TcpListener,
+    listener: StdListener,
     router: axum::Router,
     limit: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
     loop {
         let Ok(permit) = limit.clone().acquire_owned().await else { return };
         let accepted = tokio::select! {
@@ -170,6 +186,8 @@ async fn serve_connection(
 ) {
     // Answers are small, and a client waits for each.
     let _best_effort = stream.set_nodelay(true);
+    let (peer, stream) = Peer::new(stream);
+    let router = router.layer(axum::Extension(peer));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use super::content::{self, Content};
 use super::{Shared, done, json};
 use crate::claim_text::ClaimText;
 use crate::problem::{Answer, Problem};
-use crate::query::{self, Options};
+use crate::query::{self, Names, Options};
 
 /// What a client says with the end of a claim.
 #[derive(Default, Deserialize)]
@@ -26,10 +26,10 @@ pub(super) struct EndOptions {
 /// Ends a claim, or prolongs it.
 pub(super) async fn end(
     State(shared): State<Arc<Shared>>,
-    Path((text, end)): Path<(String, String)>,
+    Names((text, end)): Names<(String, String)>,
     Options(options): Options<EndOptions>,
     headers: HeaderMap,
-    Content(content): Content,
+    content: Content,
 ) -> Answer<Response> {
     let text = ClaimText::parse(&text)?;
     let delay = options.delay.map(|text| query::duration("delay", &text)).transpose()?;
@@ -37,11 +37,14 @@ pub(super) async fn end(
         let hold = options.hold.as_deref().ok_or_else(|| {
             Problem::invalid("hold: say how long the task is held from now on, as in ?hold=60s")
         })?;
-        let hold = query::duration("hold", hold)?;
+        let hold = query::hold(hold)?;
         claim(&shared, &text).await?.renew(hold).await?;
         return Ok(done());
     }
-    let outcome = outcome(&end, delay, &headers, &content)?;
+    if options.hold.is_some() {
+        return Err(Problem::invalid(format!("hold: {end} has none; leave it out")));
+    }
+    let outcome = outcome(&end, delay, &headers, &content.bytes)?;
     let Some(outcome) = outcome else { return Err(super::unknown().await) };
     let receipt = claim(&shared, &text).await?.end(outcome).await?;
     json(StatusCode::OK, &receipt)

@@ -1,5 +1,6 @@
 //! The content of calls: tasks to put, and small objects of JSON.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use tokio::sync::OwnedSemaphorePermit;
 use tubewell::{Failure, Put};
 use tubewell_json::put::{self, PutOptions};
 
@@ -19,8 +21,15 @@ use crate::problem::{Answer, Problem};
 
 /// The maximum number of tasks of one call.
 const TASKS_MAX: usize = 100_000;
+/// The unit in which the content of calls is limited, in bytes.
+pub(super) const ROOM_UNIT: usize = 1 << 10;
+/// Larger lists are read on a thread that other calls do not wait for.
+const QUICK: usize = 64 << 10;
 /// How long a client may take to send the content of a call.
 const TIME: Duration = Duration::from_secs(60);
+
+/// The failure group of a failure without one.
+const UNNAMED: &str = "failed";
 
 /// Why a task has failed.
 #[derive(Default, Deserialize)]
@@ -33,7 +42,11 @@ struct Why {
 }
 
 /// The whole content of a call.
-pub(super) struct Content(pub(super) Bytes);
+pub(super) struct Content {
+    pub(super) bytes: Bytes,
+    /// Room among the contents of all calls, until the call has ended.
+    _room: OwnedSemaphorePermit,
+}
 
 impl FromRequest<Arc<Shared>> for Content {
     type Rejection = Problem;
@@ -49,9 +62,16 @@ impl FromRequest<Arc<Shared>> for Content {
         if length.is_some_and(|length| length > shared.max_body as u64) {
             return Err(too_large());
         }
+        let most = length.and_then(|length| usize::try_from(length).ok());
+        let room = u32::try_from(most.unwrap_or(shared.max_body) / ROOM_UNIT + 1);
+        let room = shared.room.clone().try_acquire_many_owned(room.unwrap_or(u32::MAX));
+        let Ok(room) = room else {
+            let what = "the server holds as much content of calls as it may; try again later";
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", what));
+        };
         let content = Limited::new(call.into_body(), shared.max_body).collect();
         match tokio::time::timeout(TIME, content).await {
-            Ok(Ok(content)) => Ok(Content(content.to_bytes())),
+            Ok(Ok(content)) => Ok(Content { bytes: content.to_bytes(), _room: room }),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
             Ok(Err(error)) => Err(Problem::invalid(format!("the content of the call: {error}"))),
             Err(_elapsed) => Err(Problem::new(
@@ -64,26 +84,63 @@ impl FromRequest<Arc<Shared>> for Content {
 }
 
 /// Tasks to put, and whether they are a list.
-pub(super) fn tasks(headers: &HeaderMap, content: &[u8]) -> Answer<(Vec<Put<Vec<u8>>>, bool)> {
+pub(super) type Tasks = (Vec<Put<Vec<u8>>>, bool);
+
+/// The tasks of a call.
+pub(super) async fn tasks(headers: HeaderMap, content: Bytes) -> Answer<Tasks> {
+    if content.len() <= QUICK {
+        return read_tasks(&headers, &content);
+    }
+    let read = tokio::task::spawn_blocking(move || read_tasks(&headers, &content)).await;
+    read.unwrap_or_else(|_| Err(Problem::invalid("the content of the call cannot be read")))
+}
+
+fn read_tasks(headers: &HeaderMap, content: &[u8]) -> Answer<Tasks> {
     if !is_json(headers) {
         return Ok((vec![Put::new(content.to_vec())], false));
     }
     if !content.trim_ascii_start().starts_with(b"[") {
         return Ok((vec![task(content)?], false));
     }
-    let objects: Vec<&RawValue> =
+    let Objects(objects) =
         serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))?;
-    if objects.len() > TASKS_MAX {
-        let what =
-            format!("a call puts at most {TASKS_MAX} tasks, and this one has {}", objects.len());
-        return Err(Problem::invalid(what));
-    }
     let tasks = objects.iter().enumerate().map(|(at, object)| {
         let refused = |why| Problem::invalid(format!("task {at} of the list: {why}"));
         let put = put::task(object.get().as_bytes(), &PutOptions::default()).map_err(refused)?;
         put.ok_or_else(|| refused("it is empty".into()))
     });
     Ok((tasks.collect::<Answer<_>>()?, true))
+}
+
+/// The objects of a list, which ends where it has too many.
+struct Objects<'a>(Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Objects<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Objects<'a>, D::Error> {
+        deserializer.deserialize_seq(ObjectsVisitor).map(Objects)
+    }
+}
+
+struct ObjectsVisitor;
+
+impl<'de> Visitor<'de> for ObjectsVisitor {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of tasks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut objects = Vec::new();
+        while let Some(object) = list.next_element()? {
+            if objects.len() == TASKS_MAX {
+                let what = format!("a call puts at most {TASKS_MAX} tasks; split the list");
+                return Err(A::Error::custom(what));
+            }
+            objects.push(object);
+        }
+        Ok(objects)
+    }
 }
 
 fn task(content: &[u8]) -> Answer<Put<Vec<u8>>> {
@@ -101,9 +158,13 @@ pub(super) fn failure(headers: &HeaderMap, content: &[u8]) -> Answer<Option<Fail
     let is_object = is_form && content.trim_ascii_start().starts_with(b"{");
     if !is_json(headers) && !is_object {
         let message = String::from_utf8_lossy(content);
-        return Ok(Some(Failure::new("failed", message)));
+        return Ok(Some(Failure::new(UNNAMED, message)));
+    }
+    if !content.trim_ascii_start().starts_with(b"{") {
+        return Err(Problem::invalid("say why as an object: {\"group\": ..., \"message\": ...}"));
     }
     let Why { group, message } = object(content)?;
+    let group = if group.is_empty() { UNNAMED.to_owned() } else { group };
     Ok(Some(Failure::new(group, message)))
 }
 

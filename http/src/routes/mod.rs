@@ -15,11 +15,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
 
 use crate::guard::{Guard, guard};
 use crate::problem::{Answer, Problem};
+
+/// The maximum size of the content of all calls at a time.
+const CONTENT: usize = 256 << 20;
 
 /// What the calls share.
 pub(crate) struct Shared {
@@ -31,6 +34,8 @@ pub(crate) struct Shared {
     stopped: watch::Receiver<bool>,
     /// The maximum size of the content of a call.
     max_body: usize,
+    /// The content of calls that the server may hold.
+    room: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -40,7 +45,9 @@ impl Shared {
         stopped: watch::Receiver<bool>,
         max_body: usize,
     ) -> Shared {
-        Shared { store: store.clone(), later: store.to_async(), session, stopped, max_body }
+        let room = CONTENT.max(max_body).div_ceil(content::ROOM_UNIT) + 1;
+        let room = Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS)));
+        Shared { store: store.clone(), later: store.to_async(), session, stopped, max_body, room }
     }
 
     /// A tube that exists, for changes and takes.

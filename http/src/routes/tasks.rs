@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::Extension;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,9 @@ use tubewell_json::record::{self, OutcomeRecord, TaskRecord};
 
 use super::content::{self, Content};
 use super::{Shared, done, json};
+use crate::peer::Peer;
 use crate::problem::{Answer, Problem};
-use crate::query::{self, Options};
+use crate::query::{self, Names, Options};
 
 /// The header of the key with which a put may be made again.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -69,12 +71,12 @@ struct PutJson<'a> {
 /// Puts one task, or a list of them, all or none.
 pub(super) async fn put(
     State(shared): State<Arc<Shared>>,
-    Path(name): Path<String>,
+    Names(name): Names<String>,
     Options(rules): Options<PutRules>,
     headers: HeaderMap,
-    Content(content): Content,
+    content: Content,
 ) -> Answer {
-    let (mut tasks, is_list) = content::tasks(&headers, &content)?;
+    let (mut tasks, is_list) = content::tasks(headers.clone(), content.bytes.clone()).await?;
     let key = idempotency_key(&headers)?;
     if key.is_some() && is_list {
         return Err(Problem::invalid(
@@ -99,7 +101,11 @@ pub(super) async fn put(
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
-    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    if keys.next().is_some() {
+        return Err(Problem::invalid("the call has several idempotency keys; send one"));
+    }
     let key = key.to_str().map_err(|_| Problem::invalid("the idempotency key is no text"))?;
     // RFC drafts have it in quotes, and clients leave them out.
     Ok(Some(key.trim_matches('"').to_owned()))
@@ -107,7 +113,7 @@ fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
 
 pub(super) async fn list_in_tube(
     State(shared): State<Arc<Shared>>,
-    Path(name): Path<String>,
+    Names(name): Names<String>,
     Options(options): Options<ListOptions>,
 ) -> Answer {
     page(&shared, Some(name), options).await
@@ -160,7 +166,7 @@ fn tubes_of(store: &Store, tasks: &[TaskInfo]) -> Answer<Vec<Tube>> {
     Ok(tubes)
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Answer {
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
     let id = query::id(&id)?;
     shared
         .read(move |store| {
@@ -179,7 +185,7 @@ fn tube_of(store: &Store, id: u64) -> Answer<Tube> {
 
 pub(super) async fn remove(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Names(id): Names<String>,
 ) -> Answer<Response> {
     let id = query::id(&id)?;
     let tube = shared.read(move |store| tube_of(store, id)).await?;
@@ -190,9 +196,9 @@ pub(super) async fn remove(
 /// Kicks, buries or cancels a task.
 pub(super) async fn change(
     State(shared): State<Arc<Shared>>,
-    Path((id, change)): Path<(String, String)>,
+    Names((id, change)): Names<(String, String)>,
     headers: HeaderMap,
-    Content(content): Content,
+    content: Content,
 ) -> Answer {
     let id = query::id(&id)?;
     if !["kick", "bury", "cancel"].contains(&change.as_str()) {
@@ -201,7 +207,7 @@ pub(super) async fn change(
     let tube = shared.read(move |store| tube_of(store, id)).await?.to_async();
     let receipt = match change.as_str() {
         "kick" => tube.kick(id).await?,
-        "bury" => tube.admin().bury(id, content::failure(&headers, &content)?).await?,
+        "bury" => tube.admin().bury(id, content::failure(&headers, &content.bytes)?).await?,
         _ => tube.cancel(id).await?,
     };
     json(StatusCode::OK, &receipt)
@@ -210,12 +216,16 @@ pub(super) async fn change(
 /// How a task has ended. Waits for its end if the call says how long.
 pub(super) async fn outcome(
     State(shared): State<Arc<Shared>>,
-    Path(id): Path<String>,
+    Names(id): Names<String>,
     Options(options): Options<WaitOptions>,
+    Extension(peer): Extension<Peer>,
 ) -> Answer {
     let (id, wait) = (query::id(&id)?, query::wait(options.wait.as_deref())?);
     let tube = shared.read(move |store| tube_of(store, id)).await?;
-    let ending = shared.wait(tube.to_async().wait_done(id, wait)).await?.flatten();
+    let ending = tokio::select! {
+        ending = shared.wait(tube.to_async().wait_done(id, wait)) => ending?.flatten(),
+        () = peer.gone() => None,
+    };
     let Some(ending) = ending else {
         return Err(Problem::new(
             StatusCode::NOT_FOUND,

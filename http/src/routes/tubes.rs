@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use tubewell_json::record::TubeRecord;
 use super::content::{Content, object};
 use super::{Shared, done, json};
 use crate::problem::{Answer, Problem};
+use crate::query::Names;
 
 /// A tube, with the number of its tasks in each state.
 #[derive(Serialize)]
@@ -50,17 +51,17 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     json(StatusCode::OK, &TubesJson { tubes: tubes.collect() })
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> Answer {
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(name): Names<String>) -> Answer {
     shared.read(move |store| described(store, &name)).await
 }
 
 /// Opens the tube with these options, or creates it.
 pub(super) async fn open(
     State(shared): State<Arc<Shared>>,
-    Path(name): Path<String>,
-    Content(content): Content,
+    Names(name): Names<String>,
+    content: Content,
 ) -> Answer {
-    let OpenFields { driver, options } = object(&content)?;
+    let OpenFields { driver, options } = object(&content.bytes)?;
     let options = options.over(TubeOptions::new()).map_err(Problem::invalid)?;
     let options = driver.into_iter().fold(options, TubeOptions::driver);
     shared.later.open_tube(&name, options).await?;
@@ -69,7 +70,7 @@ pub(super) async fn open(
 
 pub(super) async fn remove(
     State(shared): State<Arc<Shared>>,
-    Path(name): Path<String>,
+    Names(name): Names<String>,
 ) -> Answer<Response> {
     shared.later.drop_tube(&name).await?;
     Ok(done())

@@ -50,6 +50,7 @@ fn failures_have_their_group_and_message_and_delay() {
     let path = format!("/v1/claims/{claim}/fail");
     assert_eq!(served.post(&path, "").refused(400), "invalid");
     assert_eq!(served.json("POST", &path, &json!({"grp": "dns"})).refused(400), "invalid");
+    assert_eq!(served.json("POST", &path, &json!(["dns", "x"])).refused(400), "invalid");
     // A client that sends no type of its own.
     let form = ["Content-Type: application/x-www-form-urlencoded"];
     let content = why.to_string();
@@ -76,7 +77,9 @@ fn wrong_ends_are_refused_and_leave_the_claim() {
     for (path, status) in [
         (format!("/v1/claims/{claim}/forget"), 404),
         (format!("/v1/claims/{claim}/ack?delay=1s"), 400),
+        (format!("/v1/claims/{claim}/ack?hold=1s"), 400),
         (format!("/v1/claims/{claim}/renew"), 400),
+        (format!("/v1/claims/{claim}/renew?hold=0"), 400),
         (format!("/v1/claims/{claim}/release?delay=x"), 400),
         (format!("/v1/claims/{claim}/snooze"), 400),
         ("/v1/claims/x/ack".into(), 400),

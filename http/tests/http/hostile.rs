@@ -9,6 +9,7 @@ fn unknown_calls_are_refused_as_problems() {
     assert_eq!(served.get("/v1/tubes/jobs/tasks/0").refused(404), "unknown_call");
     assert_eq!(served.call("PATCH", "/v1/tubes", &[], b"").refused(405), "unknown_call");
     assert_eq!(served.get("/v1/tasks/x").refused(400), "invalid");
+    assert_eq!(served.get("/v1/tubes/%FF").refused(400), "invalid");
     assert_eq!(served.post("/v1/tasks/0/forget", "").refused(404), "unknown_call");
 }
 
@@ -39,8 +40,6 @@ fn calls_whose_end_is_unclear_are_refused() {
         "Content-Length: -1\r\n",
         "Content-Length: +1\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n",
-        "Transfer-Encoding: xchunked\r\n",
-        "Transfer-Encoding: chunked, identity\r\n",
         "Content-Length : 1\r\n",
     ] {
         let mut client = served.client();
@@ -57,6 +56,35 @@ fn calls_whose_end_is_unclear_are_refused() {
         served.get("/v1/tubes/jobs").expect(200);
     }
     assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 0);
+}
+
+#[test]
+fn content_in_a_coding_that_is_not_undone_is_refused() {
+    let served = Served::new();
+    let host = served.address();
+    let chunks = "1\r\nx\r\n0\r\n\r\n";
+    for (codings, status) in [
+        ("Transfer-Encoding: chunked\r\n", 201),
+        ("Transfer-Encoding: gzip, chunked\r\n", 501),
+        ("Transfer-Encoding: chunked, chunked\r\n", 501),
+        ("Transfer-Encoding: xchunked\r\n", 400),
+        ("Transfer-Encoding: chunked, identity\r\n", 400),
+    ] {
+        let mut client = served.client();
+        let head = format!("POST /v1/tubes/jobs/tasks HTTP/1.1\r\nHost: {host}\r\n{codings}\r\n");
+        client.send(format!("{head}{chunks}").as_bytes());
+        assert_eq!(client.answer().map(|answer| answer.status), Some(status), "{codings}");
+    }
+    assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 1);
+    // The chunks count, and what a proxy may see as the next call is not read (RFC 9112, 6.3).
+    let mut client = served.client();
+    let both = "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n";
+    let head = format!("POST /v1/tubes/jobs/tasks HTTP/1.1\r\nHost: {host}\r\n{both}\r\n");
+    let next = format!("DELETE /v1/tubes/jobs HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    client.send(format!("{head}{chunks}{next}").as_bytes());
+    client.answer().unwrap().expect(201);
+    assert!(client.answer().is_none());
+    served.get("/v1/tubes/jobs").expect(200);
 }
 
 #[test]

@@ -36,6 +36,10 @@ fn calls_without_the_token_are_refused() {
     assert_eq!(call(&[]).refused(401), "wrong_token");
     let right = format!("Authorization: Bearer {TOKEN}");
     call(&[&right]).expect(200);
+    call(&[&format!("Authorization: bearer {TOKEN}")]).expect(200);
+    assert_eq!(call(&[&right, &right]).refused(401), "wrong_token");
+    let asks = |line: &String| line.eq_ignore_ascii_case("www-authenticate: bearer");
+    assert!(call(&[]).headers.iter().any(asks));
     // Whoever has the token may name the server as it is known to him.
     call(&[&right, "Host: queue.example"]).expect(200);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tubewell::Put;
+use tubewell_http::{HttpOptions, serve};
 
 use super::client::{Client, Served};
 
@@ -19,9 +20,16 @@ fn take_returns_tasks_with_their_claims_or_none() {
     assert_eq!(tasks.iter().map(|task| &task["data"]).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(tasks[0]["state"], "taken");
     assert_eq!(tasks[0]["owner"], format!("http://{}", served.address()));
-    for wrong in
-        ["hold=60s&max=0", "hold=60s&max=1001", "hold=x", "hold=60s&wait=301s", "hold=60s&x=1"]
-    {
+    for wrong in [
+        "hold=0",
+        "hold=1us",
+        "hold=never",
+        "hold=60s&max=0",
+        "hold=60s&max=1001",
+        "hold=x",
+        "hold=60s&wait=301s",
+        "hold=60s&x=1",
+    ] {
         let refused = served.post(&format!("/v1/tubes/jobs/take?{wrong}"), "");
         assert_eq!(refused.refused(400), "invalid", "{wrong}");
     }
@@ -51,14 +59,45 @@ fn takes_that_wait_are_served_in_the_order_of_their_arrival() {
 fn client_that_goes_away_gets_no_task_and_uses_no_attempt() {
     let served = Served::new();
     let jobs = served.store.tube("jobs").unwrap();
+    // What a client sends behind its call must not hide that it has gone.
+    for behind in [&b""[..], b"\r\n", b"GET /v1/tubes HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let mut client = served.client();
+        client.begin("POST", "/v1/tubes/jobs/take?wait=60s&hold=60s", &[], b"");
+        client.send(behind);
+        until(|| jobs.info().unwrap().waiting == 1);
+        drop(client);
+        until(|| jobs.info().unwrap().waiting == 0);
+    }
+    // A take begins once its call is complete.
     let mut client = served.client();
-    client.begin("POST", "/v1/tubes/jobs/take?wait=60s&hold=60s", &[], b"");
-    until(|| jobs.info().unwrap().waiting == 1);
+    let host = served.address();
+    let head = format!("POST /v1/tubes/jobs/take?wait=60s&hold=60s HTTP/1.1\r\nHost: {host}\r\n");
+    client.send(format!("{head}Content-Length: 5\r\n\r\nabc").as_bytes());
     drop(client);
-    until(|| jobs.info().unwrap().waiting == 0);
     let id = jobs.put("x").unwrap().id;
     let task = jobs.query().task(id).unwrap().info;
     assert_eq!((task.state, task.takes), (tubewell::TaskState::Ready, 0));
+}
+
+#[test]
+fn take_ends_with_the_task_with_which_it_has_much_to_send() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put_many(vec![vec![b'x'; 5 << 20]; 4]).unwrap();
+    let taken = served.post("/v1/tubes/jobs/take?max=4&hold=60s", "").expect(200);
+    assert_eq!(taken["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(jobs.statistics().unwrap().tasks.taken, 2);
+}
+
+/// A runtime of the application must not keep the server from waiting for its own.
+#[test]
+fn server_is_dropped_in_an_async_program() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut served = Served::new();
+        served.stop();
+        assert!(serve(&served.store, HttpOptions::new("0.0.0.0:0")).is_err());
+    });
 }
 
 #[test]
