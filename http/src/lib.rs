@@ -33,6 +33,8 @@
 //! | `GET /v1/tasks/{id}`, `DELETE /v1/tasks/{id}` | a task of any tube |
 //! | `POST /v1/tasks/{id}/kick`, `bury`, `cancel` | changes a task |
 //! | `GET /v1/tasks/{id}/outcome` | how a task has ended, or waits for its end |
+//! | `GET /v1/events` | what happens, as server-sent events |
+//! | `GET /metrics` | the numbers of the store and of its tubes, for Prometheus |
 //!
 //! **Tasks** have the fields of the command's JSON (docs/command.md). A put reads a JSON object with `data` or
 //! `data_base64` and the options of the task, or a list of such objects, if its content type is `application/json`. Any

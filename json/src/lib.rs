@@ -14,6 +14,7 @@
 )]
 
 pub mod duration;
+pub mod event;
 pub mod moment;
 pub mod option_fields;
 pub mod put;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use tubewell::expert::{EventDetails, LastFailure};
-use tubewell::{Event, Progress, Store, TaskState};
+use tubewell::{Event, Store};
+use tubewell_json::event::EventRecord;
 
 use crate::args::Events;
 use crate::columns::pad;
@@ -12,68 +12,10 @@ use crate::failure::{CommandResult, Exit, Failure};
 use crate::follow::{Followed, Follower};
 use crate::output::{Output, Style, count, note};
 use crate::printable::on_one_line;
-use crate::record::{Body, FailureRecord};
 use crate::{connection, duration, moment, signals, store};
 
 /// How many events may wait for the output.
 const EVENTS: usize = 10_000;
-
-/// An event, and when it was printed: it has no time of its own.
-#[derive(Debug, Serialize)]
-struct EventRecord<'a> {
-    at: String,
-    tube: &'a str,
-    id: u64,
-    kind: &'a str,
-    state: TaskState,
-    key: Option<&'a str>,
-    owner: Option<&'a str>,
-    cause: Option<&'a str>,
-    progress: Option<&'a Progress>,
-    details: Option<DetailsRecord<'a>>,
-    missed: u64,
-    seq: u64,
-}
-
-impl<'a> EventRecord<'a> {
-    fn new(event: &'a Event) -> EventRecord<'a> {
-        EventRecord {
-            at: moment::show(moment::now()),
-            tube: &event.tube,
-            id: event.id,
-            kind: event.kind.as_str(),
-            state: event.state,
-            key: event.key.as_deref(),
-            owner: event.owner.as_deref(),
-            cause: event.cause.as_deref(),
-            progress: event.progress.as_ref(),
-            details: event.details.as_deref().map(DetailsRecord::new),
-            missed: event.missed,
-            seq: event.seq,
-        }
-    }
-}
-
-/// The task of an event.
-#[derive(Debug, Serialize)]
-struct DetailsRecord<'a> {
-    priority: u32,
-    tags: &'a [String],
-    failure: Option<FailureRecord<'a>>,
-    #[serde(flatten)]
-    body: Option<Body<'a>>,
-}
-
-impl<'a> DetailsRecord<'a> {
-    fn new(details: &'a EventDetails) -> DetailsRecord<'a> {
-        DetailsRecord {
-            priority: details.priority,
-            tags: &details.tags,
-            failure: details.failure.as_ref().map(FailureRecord::new),
-            body: details.body.as_deref().map(Body::new),
-        }
-    }
-}
 
 /// Prints the next event, or all that come.
 pub fn run(store: &Store, args: &Events, output: &mut Output) -> CommandResult {

@@ -2,6 +2,7 @@
 
 mod claims;
 mod content;
+mod events;
 mod take;
 mod tasks;
 mod tubes;
@@ -96,6 +97,7 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
         .route("/v1/tasks/{id}/outcome", get(tasks::outcome))
         .route("/v1/tasks/{id}/{change}", post(tasks::change))
         .route("/v1/claims/{claim}/{end}", post(claims::end))
+        .route("/v1/events", get(events::events))
         .route("/metrics", get(metrics))
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)

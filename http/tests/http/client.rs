@@ -131,6 +131,24 @@ impl Client {
         self.stream.read_exact(&mut content).unwrap();
         Some(Answer { status, headers: lines, content })
     }
+
+    /// The next chunk of an answer that comes in chunks; `None` at its end.
+    pub fn chunk(&mut self) -> Option<String> {
+        let mut length = String::new();
+        self.stream.read_line(&mut length).unwrap();
+        let length = usize::from_str_radix(length.trim_end(), 16).unwrap();
+        let mut chunk = vec![0; length + 2];
+        self.stream.read_exact(&mut chunk).unwrap();
+        chunk.truncate(length);
+        (length > 0).then(|| String::from_utf8(chunk).unwrap())
+    }
+
+    /// The data of the next server-sent event.
+    pub fn event(&mut self) -> Value {
+        let event = self.chunk().unwrap();
+        let data = event.lines().find_map(|line| line.strip_prefix("data: "));
+        serde_json::from_str(data.unwrap()).unwrap()
+    }
 }
 
 impl Answer {

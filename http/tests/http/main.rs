@@ -4,6 +4,7 @@
 mod client;
 
 mod claims;
+mod events;
 mod hostile;
 mod languages;
 mod puts;
