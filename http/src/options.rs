@@ -94,6 +94,9 @@ impl HttpOptions {
                     token.len()
                 ),
             }),
+            Some(token) if !token.iter().all(u8::is_ascii_graphic) => Err(Error::Invalid {
+                what: "the token has bytes that no header can have; use letters and digits".into(),
+            }),
             None if !address.ip().is_loopback() => Err(Error::Invalid {
                 what: format!(
                     "{address} can be reached from other machines; give a token, or an address of loopback \

@@ -44,7 +44,9 @@ impl IntoResponse for Problem {
         let mut response = (self.status, text.to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        // Not for an unknown outcome: the call may have been carried out.
+        let is_over_soon = matches!(self.kind.as_str(), "unavailable" | "not_connected");
+        if self.status == StatusCode::TOO_MANY_REQUESTS || is_over_soon {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

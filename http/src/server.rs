@@ -115,13 +115,15 @@ impl Drop for HttpServer {
         let Some(runtime) = self.runtime.take() else { return };
         // A runtime of the caller lets no other one block its threads.
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let end = || {
                 runtime.block_on(async {
                     // Each connection holds a receiver until it has ended.
                     let _in_time = tokio::time::timeout(STOP_TIMEOUT, self.stop.closed()).await;
                 });
                 runtime.shutdown_background();
-            });
+            };
+            // Without a thread for it, nothing waits.
+            let _waits = std::thread::Builder::new().spawn_scoped(scope, end);
         });
         // What fails here is released with the session, which ends with its last handle.
         let _released = revoke(&self.store, &self.label);
@@ -131,12 +133,15 @@ impl Drop for HttpServer {
 
 /// Takes the tasks back that clients have, and forgives the attempts.
 fn revoke(store: &Store, owner: &str) -> Result<()> {
+    let mut failed = Ok(());
     for (name, counts) in store.statistics()? {
         if counts.tasks.taken > 0 {
-            store.find_tube(&name)?.admin().revoke(Filter::new().owner(owner))?;
+            let tube = store.find_tube(&name);
+            let revoked = tube.and_then(|tube| tube.admin().revoke(Filter::new().owner(owner)));
+            failed = failed.and(revoked.map(drop));
         }
     }
-    Ok(())
+    failed
 }
 
 /// Connections leave half of the files that the process may open to the rest of it.

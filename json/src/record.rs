@@ -180,11 +180,7 @@ pub fn owner(tube: &Tube, info: &TaskInfo) -> tubewell::Result<Option<Owner>> {
     if info.state != TaskState::Taken {
         return Ok(None);
     }
-    match tube.query().owner(info.id) {
-        // It has ended after it was read.
-        Err(Error::NotFound { .. }) => Ok(None),
-        owner => owner,
-    }
+    if_there(tube.query().owner(info.id)).map(Option::flatten)
 }
 
 fn label_or_session(owner: Owner) -> String {
@@ -369,13 +365,27 @@ impl ResultBytes<'_> {
 
 /// How many steps of a task are stored; `None` of a task without steps.
 pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usize>> {
-    let steps = if task.has_steps { tube.query().steps(task.id)? } else { Vec::new() };
-    Ok(Some(steps.len()).filter(|count| *count > 0))
+    if !task.has_steps {
+        return Ok(None);
+    }
+    let steps = if_there(tube.query().steps(task.id))?;
+    Ok(steps.map(|steps| steps.len()).filter(|count| *count > 0))
 }
 
 /// How far the tasks are that a task waits for; `None` of a task that waits for none.
 pub fn count_parents(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<ParentCounts>> {
-    (task.open_parents > 0).then(|| tube.query().parent_counts(task.id)).transpose()
+    if task.open_parents == 0 {
+        return Ok(None);
+    }
+    if_there(tube.query().parent_counts(task.id))
+}
+
+/// What was read of a task; `None` if it has ended after it was listed.
+fn if_there<R>(read: tubewell::Result<R>) -> tubewell::Result<Option<R>> {
+    match read {
+        Err(Error::NotFound { .. }) => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// Bytes as text if they are UTF-8, otherwise in base64.

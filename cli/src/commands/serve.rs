@@ -58,8 +58,9 @@ fn serve(
         let socket = args.socket.clone().unwrap_or_else(|| tubewell::expert::socket_beside(path));
         let served = connection::serve_unix(store, &socket);
         serving.push(served.map_err(|error| address_in_use(error, &socket.display()))?);
-    } else if tcp.is_none() {
-        return Err(Failure::usage("this system has no unix sockets").hint("give --tcp ADDRESS"));
+    } else if tcp.is_none() && args.http.is_none() {
+        return Err(Failure::usage("this system has no unix sockets")
+            .hint("give --tcp ADDRESS or --http ADDRESS"));
     }
     if let Some((address, secret)) = tcp {
         let served = connection::serve_tcp(store, address, secret, args.any_interface);

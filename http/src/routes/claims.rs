@@ -9,8 +9,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use tubewell::{AsyncClaim, Outcome};
 
+use super::Shared;
+use super::answers::done;
 use super::content::{self, Content};
-use super::{Shared, done, json};
 use crate::claim_text::ClaimText;
 use crate::problem::{Answer, Problem};
 use crate::query::{self, Names, Options};
@@ -47,7 +48,7 @@ pub(super) async fn end(
     let outcome = outcome(&end, delay, &headers, &content.bytes)?;
     let Some(outcome) = outcome else { return Err(super::unknown().await) };
     let receipt = claim(&shared, &text).await?.end(outcome).await?;
-    json(StatusCode::OK, &receipt)
+    shared.answers.json(StatusCode::OK, &receipt)
 }
 
 /// The outcome that a call names; `None` if there is no such call.

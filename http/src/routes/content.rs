@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use crate::problem::{Answer, Problem};
 const TASKS_MAX: usize = 100_000;
 /// The unit in which the content of calls is limited, in bytes.
 pub(super) const ROOM_UNIT: usize = 1 << 10;
-/// Larger lists are read on a thread that other calls do not wait for.
+/// Larger contents need room, and are parsed on a thread that other calls do not wait for.
 const QUICK: usize = 64 << 10;
 /// How long a client may take to send the content of a call.
 const TIME: Duration = Duration::from_secs(60);
@@ -45,42 +45,62 @@ struct Why {
 pub(super) struct Content {
     pub(super) bytes: Bytes,
     /// Room among the contents of all calls, until the call has ended.
-    _room: OwnedSemaphorePermit,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl FromRequest<Arc<Shared>> for Content {
     type Rejection = Problem;
 
     async fn from_request(call: Request, shared: &Arc<Shared>) -> Answer<Content> {
-        let too_large = || {
-            let max = shared.max_body;
-            let what = format!("the call has more content than {max} bytes; send less");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "content_too_large", what)
-        };
         let length = call.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
         let length = length.and_then(|text| text.parse::<u64>().ok());
         if length.is_some_and(|length| length > shared.max_body as u64) {
-            return Err(too_large());
+            return Err(too_large(shared.max_body));
         }
-        let most = length.and_then(|length| usize::try_from(length).ok());
-        let room = u32::try_from(most.unwrap_or(shared.max_body) / ROOM_UNIT + 1);
-        let room = shared.room.clone().try_acquire_many_owned(room.unwrap_or(u32::MAX));
-        let Ok(room) = room else {
-            let what = "the server holds as much content of calls as it may; try again later";
-            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", what));
-        };
-        let content = Limited::new(call.into_body(), shared.max_body).collect();
-        match tokio::time::timeout(TIME, content).await {
-            Ok(Ok(content)) => Ok(Content { bytes: content.to_bytes(), _room: room }),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(Problem::invalid(format!("the content of the call: {error}"))),
-            Err(_elapsed) => Err(Problem::new(
+        let read = read_whole(call.into_body(), shared);
+        tokio::time::timeout(TIME, read).await.unwrap_or_else(|_elapsed| {
+            Err(Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "content_late",
                 format!("the content of the call did not come within {} s", TIME.as_secs()),
-            )),
+            ))
+        })
+    }
+}
+
+/// Reads a content into one piece, which takes its room as it grows.
+async fn read_whole(mut body: Body, shared: &Shared) -> Answer<Content> {
+    let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Problem::invalid(format!("the content of the call: {error}")))?;
+        let Ok(part) = frame.into_data() else { continue };
+        if bytes.len() + part.len() > shared.max_body {
+            return Err(too_large(shared.max_body));
+        }
+        bytes.extend_from_slice(&part);
+        // Small contents are always read, so that claims end whatever else clients send.
+        let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let needed = (bytes.capacity() / ROOM_UNIT).saturating_sub(held);
+        if bytes.len() <= QUICK || needed == 0 {
+            continue;
+        }
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+        let Ok(more) = shared.room.clone().try_acquire_many_owned(needed) else {
+            let what = "the server holds as much content of calls as it may; try again later";
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", what));
+        };
+        match &mut room {
+            Some(room) => room.merge(more),
+            None => room = Some(more),
         }
     }
+    Ok(Content { bytes: bytes.into(), _room: room })
+}
+
+fn too_large(max: usize) -> Problem {
+    let what = format!("the call has more content than {max} bytes; send less");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "content_too_large", what)
 }
 
 /// Tasks to put, and whether they are a list.

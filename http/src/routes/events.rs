@@ -38,8 +38,6 @@ pub(super) struct EventOptions {
     owner: Option<String>,
     /// Separated by commas.
     kinds: Option<String>,
-    #[serde(default)]
-    details: bool,
 }
 
 /// The events that the options ask for, until the client or the server ends the connection.
@@ -71,7 +69,7 @@ fn filter(options: &EventOptions) -> Answer<Filter> {
         let kinds = kinds.split(',').map(str::parse::<EventKind>);
         filter = filter.kinds(kinds.collect::<tubewell::Result<Vec<_>>>()?);
     }
-    Ok(if options.details { filter.details() } else { filter })
+    Ok(filter)
 }
 
 /// What is sent at once. Events are not kept, so a client that comes back is told that it has missed some.

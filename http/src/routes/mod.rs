@@ -1,5 +1,6 @@
 //! The calls.
 
+mod answers;
 mod claims;
 mod content;
 mod events;
@@ -12,12 +13,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
+
+use answers::Answers;
 
 use crate::guard::{Guard, guard};
 use crate::problem::{Answer, Problem};
@@ -37,6 +37,7 @@ pub(crate) struct Shared {
     max_body: usize,
     /// The content of calls that the server may hold.
     room: Arc<Semaphore>,
+    answers: Answers,
 }
 
 impl Shared {
@@ -46,9 +47,18 @@ impl Shared {
         stopped: watch::Receiver<bool>,
         max_body: usize,
     ) -> Shared {
-        let room = CONTENT.max(max_body).div_ceil(content::ROOM_UNIT) + 1;
+        // A piece that grows may have twice the size that it needs.
+        let room = CONTENT.max(max_body.saturating_mul(2)).div_ceil(content::ROOM_UNIT) + 1;
         let room = Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS)));
-        Shared { store: store.clone(), later: store.to_async(), session, stopped, max_body, room }
+        Shared {
+            store: store.clone(),
+            later: store.to_async(),
+            session,
+            stopped,
+            max_body,
+            room,
+            answers: Answers::new(),
+        }
     }
 
     /// A tube that exists, for changes and takes.
@@ -72,10 +82,10 @@ impl Shared {
     /// Makes calls that may block for a read of the file.
     async fn read<R: Send + 'static>(
         &self,
-        calls: impl FnOnce(&Store) -> Answer<R> + Send + 'static,
+        calls: impl FnOnce(&Store, &Answers) -> Answer<R> + Send + 'static,
     ) -> Answer<R> {
-        let store = self.store.clone();
-        let made = tokio::task::spawn_blocking(move || calls(&store)).await;
+        let (store, answers) = (self.store.clone(), self.answers.clone());
+        let made = tokio::task::spawn_blocking(move || calls(&store, &answers)).await;
         made.unwrap_or_else(|_| {
             Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -107,8 +117,10 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
 
 /// The numbers of the store and of its tubes, for Prometheus.
 async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
-    let text = shared.read(|store| Ok(store.prometheus()?)).await?;
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    shared
+        .read(move |store, answers| answers.text(StatusCode::OK, kind, store.prometheus()?.into()))
+        .await
 }
 
 async fn unknown() -> Problem {
@@ -121,21 +133,4 @@ async fn unknown() -> Problem {
 
 async fn not_allowed() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "unknown_call", "the path has no such method")
-}
-
-/// An answer with this value.
-fn json(status: StatusCode, value: &impl Serialize) -> Answer {
-    let text = serde_json::to_string(value).map_err(|error| {
-        Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "io",
-            format!("writing the answer: {error}"),
-        )
-    })?;
-    Ok((status, [(CONTENT_TYPE, "application/json")], text).into_response())
-}
-
-/// An answer without content.
-fn done() -> Response {
-    StatusCode::NO_CONTENT.into_response()
 }

@@ -7,11 +7,11 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tubewell::{AsyncClaim, AsyncTube, Error, Tube};
+use tubewell::{AsyncClaim, AsyncTube, Error, Outcome, Tube};
 use tubewell_json::record::{self, TaskRecord};
 
+use super::Shared;
 use super::content::Content;
-use super::{Shared, json};
 use crate::claim_text::ClaimText;
 use crate::peer::Peer;
 use crate::problem::{Answer, Problem};
@@ -68,38 +68,54 @@ pub(super) async fn take(
     }
     // A client that goes away ends this call, and with it the place in the line.
     let first = tokio::select! {
-        first = shared.wait(tube.take_timeout(wait)) => first?.flatten(),
+        biased;
         () = peer.gone() => None,
+        first = shared.wait(tube.take_timeout(wait)) => first?.flatten(),
     };
-    let claims = further(&tube, first, max).await?;
-    let mut held = Vec::with_capacity(claims.len());
-    for claim in claims {
-        match hold_for(&claim, hold).await {
-            Ok(()) => held.push(claim),
-            // It has ended since: the task was deleted, for example.
-            Err(Error::NotTaken { .. } | Error::NotFound { .. }) => {}
-            // The other claims are dropped, which releases their tasks.
-            Err(error) => return Err(error.into()),
-        }
-    }
-    hand_out(&shared, tube.to_blocking(), held).await
+    let mut taken = Unsent(first.into_iter().collect());
+    taken.add_further(&tube, max).await;
+    taken.hold(hold).await?;
+    hand_out(&shared, tube.to_blocking(), taken).await
 }
 
-/// The first task, and those that a call may have with it.
-async fn further(
-    tube: &AsyncTube,
-    first: Option<AsyncClaim>,
-    max: usize,
-) -> Answer<Vec<AsyncClaim>> {
-    let mut claims: Vec<AsyncClaim> = first.into_iter().collect();
-    let mut bytes = claims.iter().map(|claim| claim.body().len()).sum::<usize>();
-    while !claims.is_empty() && claims.len() < max && bytes < TAKE_BYTES {
-        // The tasks that were taken so far are handed out, whatever becomes of the next one.
-        let Ok(Some(claim)) = tube.try_take().await else { break };
-        bytes += claim.body().len();
-        claims.push(claim);
+/// Claims of which no client knows. Where they are dropped, their tasks are ready again, and the attempts do not count.
+struct Unsent(Vec<AsyncClaim>);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        for claim in self.0.drain(..) {
+            // The change is made at once. What fails is a claim that has ended.
+            drop(claim.end(Outcome::snooze(Duration::ZERO)));
+        }
     }
-    Ok(claims)
+}
+
+impl Unsent {
+    /// Adds those that a call may have with the first one.
+    async fn add_further(&mut self, tube: &AsyncTube, max: usize) {
+        let mut bytes = self.0.iter().map(|claim| claim.body().len()).sum::<usize>();
+        while !self.0.is_empty() && self.0.len() < max && bytes < TAKE_BYTES {
+            // The tasks that were taken so far are handed out, whatever becomes of the next one.
+            let Ok(Some(claim)) = tube.try_take().await else { return };
+            bytes += claim.body().len();
+            self.0.push(claim);
+        }
+    }
+
+    /// Gives the claims an end. Leaves out those that have ended since: their tasks were deleted, for example.
+    async fn hold(&mut self, hold: Option<Duration>) -> Answer<()> {
+        let mut at = 0;
+        while let Some(claim) = self.0.get(at) {
+            match hold_for(claim, hold).await {
+                Ok(()) => at += 1,
+                Err(Error::NotTaken { .. } | Error::NotFound { .. }) => {
+                    let _ended = self.0.remove(at);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Gives a claim an end.
@@ -111,13 +127,13 @@ async fn hold_for(claim: &AsyncClaim, hold: Option<Duration>) -> tubewell::Resul
     }
 }
 
-/// Leaves the claims to the session of the server once the answer is written: before, a failure releases them.
-async fn hand_out(shared: &Shared, tube: Tube, claims: Vec<AsyncClaim>) -> Answer {
+/// Leaves the claims to the session of the server once the answer is written.
+async fn hand_out(shared: &Shared, tube: Tube, mut claims: Unsent) -> Answer {
     shared
-        .read(move |store| {
+        .read(move |store, answers| {
             let now = record::now(store)?;
-            let mut tasks = Vec::with_capacity(claims.len());
-            for claim in &claims {
+            let mut tasks = Vec::with_capacity(claims.0.len());
+            for claim in &claims.0 {
                 match tube.query().task(claim.id()) {
                     Ok(task) => tasks.push((ClaimText::of(claim).to_string(), task)),
                     Err(Error::NotFound { .. }) => {}
@@ -128,11 +144,30 @@ async fn hand_out(shared: &Shared, tube: Tube, claims: Vec<AsyncClaim>) -> Answe
                 Ok(Taken { claim: claim.clone(), task: TaskRecord::new(&tube, task, now)? })
             });
             let tasks = taken.collect::<tubewell::Result<_>>()?;
-            let answer = json(StatusCode::OK, &TakenJson { tasks })?;
-            for claim in claims {
+            let answer = answers.json(StatusCode::OK, &TakenJson { tasks })?;
+            for claim in claims.0.drain(..) {
                 let _left_to_the_session = claim.detach();
             }
             Ok(answer)
         })
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tubewell::{Put, Store, TaskState};
+
+    use super::*;
+
+    /// A client that went away, or a failure, would bury tasks with one attempt that nobody has seen.
+    #[test]
+    fn claims_that_no_client_got_use_up_no_attempt() {
+        let store = Store::in_memory().unwrap();
+        let jobs = store.tube("jobs").unwrap();
+        let id = jobs.put(Put::new("x").max_attempts(1)).unwrap().id;
+        let claim = jobs.to_async().try_take().wait().unwrap().unwrap();
+        drop(Unsent(vec![claim]));
+        let task = jobs.query().task(id).unwrap().info;
+        assert_eq!((task.state, task.attempts, task.attempts_left), (TaskState::Ready, 0, Some(1)));
+    }
 }

@@ -8,12 +8,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use tubewell::{
-    Cursor, Error, Filter, OnKey, Put, Receipt, Store, Task, TaskInfo, TaskState, Tube,
+    Cursor, Ending, Error, Filter, OnKey, Put, Receipt, Store, Task, TaskInfo, TaskState, Tube,
 };
 use tubewell_json::record::{self, OutcomeRecord, TaskRecord};
 
+use super::Shared;
+use super::answers::done;
 use super::content::{self, Content};
-use super::{Shared, done, json};
 use crate::peer::Peer;
 use crate::problem::{Answer, Problem};
 use crate::query::{self, Names, Options};
@@ -94,10 +95,10 @@ pub(super) async fn put(
     let tube = shared.tube(&name).await?.refuse_when_full();
     if is_list {
         let receipts = tube.put_many(tasks).await?;
-        return json(StatusCode::CREATED, &PutJson { tasks: &receipts });
+        return shared.answers.json(StatusCode::CREATED, &PutJson { tasks: &receipts });
     }
     let Some(task) = tasks.pop() else { return Err(Problem::invalid("there is no task to put")) };
-    json(StatusCode::CREATED, &tube.put(task).await?)
+    shared.answers.json(StatusCode::CREATED, &tube.put(task).await?)
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
@@ -141,25 +142,35 @@ async fn page(shared: &Shared, tube: Option<String>, options: ListOptions) -> An
     filter = if options.newest_first { filter.newest_first() } else { filter };
     filter = if options.soonest_first { filter.soonest_first() } else { filter };
     shared
-        .read(move |store| {
+        .read(move |store, answers| {
             let page = store.list(filter, options.after, limit)?;
             let tubes = tubes_of(store, &page.items)?;
             let now = record::now(store)?;
-            let tasks = page.items.iter().zip(&tubes);
-            let tasks = tasks.map(|(info, tube)| TaskRecord::without_body(tube, info, now));
-            let tasks = tasks.collect::<tubewell::Result<_>>()?;
-            json(StatusCode::OK, &PageJson { tasks, next: page.next, damaged: page.damaged })
+            let mut tasks = Vec::with_capacity(page.items.len());
+            for (info, tube) in page.items.iter().zip(&tubes) {
+                let Some(tube) = tube else { continue };
+                match TaskRecord::without_body(tube, info, now) {
+                    // It has ended since.
+                    Err(Error::NotFound { .. } | Error::TubeDropped { .. }) => {}
+                    task => tasks.push(task?),
+                }
+            }
+            answers
+                .json(StatusCode::OK, &PageJson { tasks, next: page.next, damaged: page.damaged })
         })
         .await
 }
 
-/// The tube of each task, which most share with the one before.
-fn tubes_of(store: &Store, tasks: &[TaskInfo]) -> Answer<Vec<Tube>> {
-    let mut tubes: Vec<Tube> = Vec::with_capacity(tasks.len());
+/// The tube of each task, which most share with the one before; `None` if it was dropped since.
+fn tubes_of(store: &Store, tasks: &[TaskInfo]) -> Answer<Vec<Option<Tube>>> {
+    let mut tubes: Vec<Option<Tube>> = Vec::with_capacity(tasks.len());
     for task in tasks {
         let tube = match tubes.last() {
-            Some(last) if last.name() == task.tube => last.clone(),
-            _ => store.find_tube(&task.tube)?,
+            Some(Some(last)) if last.name() == task.tube => Some(last.clone()),
+            _ => match store.find_tube(&task.tube) {
+                Err(Error::TubeNotFound { .. }) => None,
+                tube => Some(tube?),
+            },
         };
         tubes.push(tube);
     }
@@ -169,10 +180,10 @@ fn tubes_of(store: &Store, tasks: &[TaskInfo]) -> Answer<Vec<Tube>> {
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
     let id = query::id(&id)?;
     shared
-        .read(move |store| {
+        .read(move |store, answers| {
             let tube = tube_of(store, id)?;
             let task: Task = tube.query().task(id)?;
-            json(StatusCode::OK, &TaskRecord::new(&tube, &task, record::now(store)?)?)
+            answers.json(StatusCode::OK, &TaskRecord::new(&tube, &task, record::now(store)?)?)
         })
         .await
 }
@@ -188,7 +199,7 @@ pub(super) async fn remove(
     Names(id): Names<String>,
 ) -> Answer<Response> {
     let id = query::id(&id)?;
-    let tube = shared.read(move |store| tube_of(store, id)).await?;
+    let tube = shared.read(move |store, _| tube_of(store, id)).await?;
     tube.to_async().delete(id).await?;
     Ok(done())
 }
@@ -204,13 +215,13 @@ pub(super) async fn change(
     if !["kick", "bury", "cancel"].contains(&change.as_str()) {
         return Err(super::unknown().await);
     }
-    let tube = shared.read(move |store| tube_of(store, id)).await?.to_async();
+    let tube = shared.read(move |store, _| tube_of(store, id)).await?.to_async();
     let receipt = match change.as_str() {
         "kick" => tube.kick(id).await?,
         "bury" => tube.admin().bury(id, content::failure(&headers, &content.bytes)?).await?,
         _ => tube.cancel(id).await?,
     };
-    json(StatusCode::OK, &receipt)
+    shared.answers.json(StatusCode::OK, &receipt)
 }
 
 /// How a task has ended. Waits for its end if the call says how long.
@@ -221,10 +232,11 @@ pub(super) async fn outcome(
     Extension(peer): Extension<Peer>,
 ) -> Answer {
     let (id, wait) = (query::id(&id)?, query::wait(options.wait.as_deref())?);
-    let tube = shared.read(move |store| tube_of(store, id)).await?;
+    let tube = shared.read(move |store, _| tube_of(store, id)).await?;
     let ending = tokio::select! {
-        ending = shared.wait(tube.to_async().wait_done(id, wait)) => ending?.flatten(),
+        biased;
         () = peer.gone() => None,
+        ending = shared.wait(tube.to_async().wait_done(id, wait)) => ending?.flatten(),
     };
     let Some(ending) = ending else {
         return Err(Problem::new(
@@ -234,13 +246,14 @@ pub(super) async fn outcome(
         ));
     };
     let Some(outcome) = OutcomeRecord::new(id, tube.name(), &ending) else {
-        return Err(Problem::new(
-            StatusCode::GONE,
-            "not_kept",
-            format!(
-                "task {id} has ended, and its tube keeps nothing of it; a tube with keep_done does"
-            ),
-        ));
+        let (kind, what) = match ending {
+            Ending::Deleted => ("deleted", "was deleted or cancelled"),
+            Ending::Expired => ("expired", "has expired"),
+            _ => {
+                ("not_kept", "has ended, and its tube keeps nothing of it; one with keep_done does")
+            }
+        };
+        return Err(Problem::new(StatusCode::GONE, kind, format!("task {id} {what}")));
     };
-    json(StatusCode::OK, &outcome)
+    shared.answers.json(StatusCode::OK, &outcome)
 }

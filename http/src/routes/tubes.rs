@@ -10,8 +10,9 @@ use tubewell::{Store, TaskCounts, TubeInfo, TubeOptions};
 use tubewell_json::option_fields::OptionFields;
 use tubewell_json::record::TubeRecord;
 
+use super::Shared;
+use super::answers::{Answers, done};
 use super::content::{Content, object};
-use super::{Shared, done, json};
 use crate::problem::{Answer, Problem};
 use crate::query::Names;
 
@@ -48,11 +49,11 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
         let counts = counts.get(&info.name).map(|counts| counts.tasks).unwrap_or_default();
         TubeJson::new(info, counts)
     });
-    json(StatusCode::OK, &TubesJson { tubes: tubes.collect() })
+    shared.answers.json(StatusCode::OK, &TubesJson { tubes: tubes.collect() })
 }
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(name): Names<String>) -> Answer {
-    shared.read(move |store| described(store, &name)).await
+    shared.read(move |store, answers| described(store, answers, &name)).await
 }
 
 /// Opens the tube with these options, or creates it.
@@ -65,7 +66,7 @@ pub(super) async fn open(
     let options = options.over(TubeOptions::new()).map_err(Problem::invalid)?;
     let options = driver.into_iter().fold(options, TubeOptions::driver);
     shared.later.open_tube(&name, options).await?;
-    shared.read(move |store| described(store, &name)).await
+    shared.read(move |store, answers| described(store, answers, &name)).await
 }
 
 pub(super) async fn remove(
@@ -76,8 +77,8 @@ pub(super) async fn remove(
     Ok(done())
 }
 
-fn described(store: &Store, name: &str) -> Answer {
+fn described(store: &Store, answers: &Answers, name: &str) -> Answer {
     let tube = store.find_tube(name)?;
     let (info, counts) = (tube.info()?, tube.statistics()?);
-    json(StatusCode::OK, &TubeJson::new(&info, counts.tasks))
+    answers.json(StatusCode::OK, &TubeJson::new(&info, counts.tasks))
 }

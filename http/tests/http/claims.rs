@@ -23,6 +23,20 @@ fn ack_ends_the_task_with_the_content_as_its_result() {
 }
 
 #[test]
+fn outcome_says_how_a_task_went_that_left_nothing() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let id = jobs.put("x").unwrap().id;
+    let path = format!("/v1/tasks/{id}/outcome");
+    let mut waiting = served.client();
+    waiting.begin("GET", &format!("{path}?wait=60s"), &[], b"");
+    assert!(waiting.has_no_answer());
+    served.post(&format!("/v1/tasks/{id}/cancel"), "").expect(200);
+    assert_eq!(waiting.answer().unwrap().refused(410), "deleted");
+    assert_eq!(served.get(&path).refused(404), "not_found");
+}
+
+#[test]
 fn claim_of_an_earlier_take_ends_nothing() {
     let served = Served::new();
     let jobs = served.store.tube("jobs").unwrap();

@@ -1,6 +1,6 @@
 //! A client of HTTP/1.1, which also sends what a proper one would not.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -112,9 +112,16 @@ impl Client {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            // A server that refuses what is still being sent may reset the connection.
-            if self.stream.read_line(&mut line).unwrap_or_default() == 0 {
-                return None;
+            match self.stream.read_line(&mut line) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) => {
+                    // A server that refuses what is still being sent may reset the connection.
+                    let is_late =
+                        [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind());
+                    assert!(!is_late, "no answer came");
+                    return None;
+                }
             }
             let line = line.trim_end().to_owned();
             if line.is_empty() {
@@ -130,6 +137,15 @@ impl Client {
         let mut content = vec![0; length.unwrap_or_default()];
         self.stream.read_exact(&mut content).unwrap();
         Some(Answer { status, headers: lines, content })
+    }
+
+    /// Whether no answer has come yet.
+    pub fn has_no_answer(&mut self) -> bool {
+        let stream = self.stream.get_ref();
+        stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let is_late = self.stream.fill_buf().is_err();
+        self.stream.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+        is_late
     }
 
     /// The next chunk of an answer that comes in chunks; `None` at its end.

@@ -20,7 +20,7 @@ fn events_come_as_they_happen_and_pass_the_filter() {
     let served = Served::new();
     let (mut all, first) = follow(&served, "/v1/events", &[]);
     assert!(first.starts_with(':'), "{first}");
-    let path = "/v1/events?tube=jobs&kinds=ack,bury&tag=t&details=true";
+    let path = "/v1/events?tube=jobs&kinds=ack,bury&tag=t";
     let (mut some, _) = follow(&served, path, &[]);
     let put = json!({"data": "x\ny", "tags": ["t"]});
     served.json("POST", "/v1/tubes/jobs/tasks", &put).expect(201);
@@ -28,8 +28,7 @@ fn events_come_as_they_happen_and_pass_the_filter() {
     served.post(&format!("/v1/claims/{claim}/ack"), "").expect(200);
     let kinds = [(); 3].map(|()| all.event()["kind"].clone());
     assert_eq!(kinds, ["put", "take", "ack"]);
-    let ack = some.event();
-    assert_eq!((&ack["kind"], &ack["details"]["data"]), (&json!("ack"), &json!("x\ny")));
+    assert_eq!(some.event()["kind"], "ack");
     assert_eq!(served.get("/v1/events?kinds=pt").refused(400), "invalid");
     assert_eq!(served.get("/v1/events?tubes=x").refused(400), "invalid");
 }

@@ -14,6 +14,7 @@ fn address_that_others_reach_needs_a_token() {
         HttpOptions::new("0.0.0.0:0"),
         HttpOptions::new("[::]:0"),
         HttpOptions::new("127.0.0.1:0").token("short"),
+        HttpOptions::new("127.0.0.1:0").token("0123456789abcde ä"),
         HttpOptions::new("localhost"),
         HttpOptions::new("nowhere.invalid:1"),
     ] {

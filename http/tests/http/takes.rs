@@ -73,6 +73,8 @@ fn client_that_goes_away_gets_no_task_and_uses_no_attempt() {
     let host = served.address();
     let head = format!("POST /v1/tubes/jobs/take?wait=60s&hold=60s HTTP/1.1\r\nHost: {host}\r\n");
     client.send(format!("{head}Content-Length: 5\r\n\r\nabc").as_bytes());
+    assert!(client.has_no_answer());
+    assert_eq!(jobs.info().unwrap().waiting, 0);
     drop(client);
     let id = jobs.put("x").unwrap().id;
     let task = jobs.query().task(id).unwrap().info;

@@ -3,7 +3,7 @@
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
-use tubewell_drivers::TaggedId;
+use tubewell_drivers::{Shelf, TaggedId};
 
 use super::labels::LOOK_UPS;
 use super::listing::{Matches, RECORDS, listing_of};
@@ -18,6 +18,8 @@ use crate::{Error, Result, TaskState};
 
 /// The maximum number of tubes that one call looks at.
 const TUBES: usize = 1000;
+/// A scan costs as much as so many rows, also one that finds none.
+const SCAN: usize = 16;
 
 verb! {
     /// A page of the tasks that are wanted, of one tube or of all tubes.
@@ -60,6 +62,10 @@ impl Core {
             return Ok(page);
         }
         let first = begin.as_ref().map(|(name, _)| &**name);
+        let scan = match listing_of(filter) {
+            Listing::All => SCAN * Shelf::ALL.len(),
+            _ => SCAN,
+        };
         let mut rows_left = RECORDS;
         for (index, (name, number)) in self.tubes_from(first, filter).into_iter().enumerate() {
             let from = begin.as_ref().filter(|(first, _)| *first == name).map(|(_, from)| from);
@@ -77,7 +83,8 @@ impl Core {
             matches.rows_left = matches.rows_left.min(rows_left);
             let had = matches.rows_left;
             self.match_rows(number, from, &mut matches)?;
-            rows_left = rows_left.saturating_sub(had - matches.rows_left + 1);
+            let looked_at = had.saturating_sub(matches.rows_left).saturating_add(scan);
+            rows_left = rows_left.saturating_sub(looked_at);
             if let Some(next) = self.describe_matches(number, matches, &mut page)? {
                 page.next = Some(next.in_tube(&name));
                 break;

@@ -21,10 +21,10 @@ impl<M: Mode> Store<M> {
     /// |---|---|
     /// | a [`tube`](Filter::tube) | those of [`Query::list`](crate::Query::list) |
     /// | a [`tag`](Filter::tag), and no tube | those of all tubes with the tag, by their ids, at most 1,000 in a page |
-    /// | neither | those of all tubes, one tube after the other by name; within a tube as [`Query::list`](crate::Query::list) has them |
+    /// | neither | those of all tubes, one tube after the other by name (backwards with `newest_first`); within a tube as [`Query::list`](crate::Query::list) has them |
     ///
     /// A page may have fewer tasks than `limit` although there are more. One call looks at 10,000 tasks and 1,000 tubes
-    /// at most; tasks that do not meet the conditions are skipped, and so are the rows of truncated and dropped
+    /// at most, and at some 600 tubes that have tasks in the state, or 100 if it lists all states; tasks that do not meet the conditions are skipped, and so are the rows of truncated and dropped
     /// tubes until they are removed. A tube whose counts say that it has no task in the wanted state costs no read. A
     /// tube that is created between two pages is listed if its name is behind the cursor. A task that
     /// gets or loses the tag between two pages is listed if its id is behind the cursor. A task that stays as it is is
