@@ -88,7 +88,11 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Store", "session resume_session resume_claim events", ANSWER),
         ("Store", "admin to_async to_blocking options today", NEVER_BLOCKS),
         ("StoreAdmin", "register_driver serve counters clock_report", NEVER_BLOCKS),
-        ("Store", "tube open_tube create_tube find_tube drop_tube tubes owners statistics", ANSWER),
+        (
+            "Store",
+            "tube open_tube create_tube find_tube drop_tube tubes owners statistics prometheus",
+            ANSWER,
+        ),
         ("Store", "take_any flush close by_key find list schedule tags", ANSWER),
         ("StoreAdmin", "capacity limits next_id remove_limit set_limit", ANSWER),
         ("StoreAdmin", "delete delete_with_dependents groups kick", ANSWER),
