@@ -67,6 +67,7 @@ fn generated_steps_cover_every_transition_of_every_driver() {
 const CALLS_OF_NO_STEP: &[(&str, &str)] = &[
     ("Space", "changes and answers nothing; in waits for capacity: tests/parity"),
     ("IsTimed", "asked by workers: tests/worker"),
+    ("ScrapeTubes", "counts and ages that other calls have, as a text: tests/prometheus"),
     ("PutOrWait", "`Action::PutWait` makes it, on a thread of its own"),
     ("Limit", "made by workers: tests/worker/limits.rs"),
     ("DescribeHeld", "asked through connections only: tests/served.rs"),

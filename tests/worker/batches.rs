@@ -686,7 +686,7 @@ fn jobs_of_a_tube_without_delays_are_held_each_for_its_delay() {
         let ids = put_all(&case.tube, 3);
         let delay = |jobs: &[Job]| {
             if jobs[0].attempt() == 1 && jobs.len() == 3 {
-                jobs[0].set_outcome(Outcome::release_in(secs(20)));
+                jobs[0].set_outcome(Outcome::release_in(HOUR * 10));
                 jobs[2].set_outcome(Outcome::release_in(secs(10)));
             }
         };
@@ -700,7 +700,7 @@ fn jobs_of_a_tube_without_delays_are_held_each_for_its_delay() {
         });
         assert_eq!(case.state(ids[0]), Some(TaskState::Taken));
         wait_until(|| {
-            case.clock.advance(secs(1));
+            case.clock.advance(HOUR);
             case.state(ids[0]) == Some(TaskState::Ready)
         });
         let tally = worker.wait().unwrap();
