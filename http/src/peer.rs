@@ -40,7 +40,7 @@ impl Peer {
     pub(crate) async fn gone(&self) {
         loop {
             match self.0.ready(Interest::READABLE).await {
-                Ok(ready) if !ready.is_read_closed() && !ready.is_error() => sleep(LOOK).await,
+                Ok(ready) if !ready.is_read_closed() => sleep(LOOK).await,
                 _ => return,
             }
         }

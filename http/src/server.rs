@@ -4,7 +4,10 @@ use std::net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -192,12 +195,16 @@ async fn serve_connection(
     // Answers are small, and a client waits for each.
     let _best_effort = stream.set_nodelay(true);
     let (peer, stream) = Peer::new(stream);
-    let router = router.layer(axum::Extension(peer));
+    let service = TowerToHyperService::new(router);
+    let service = service_fn(move |mut call: Request<Incoming>| {
+        call.extensions_mut().insert(peer.clone());
+        service.call(call)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         // A peer that breaks the protocol, or is gone, is nobody to tell.

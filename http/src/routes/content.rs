@@ -107,16 +107,15 @@ fn too_large(max: usize) -> Problem {
 pub(super) type Tasks = (Vec<Put<Vec<u8>>>, bool);
 
 /// The tasks of a call.
-pub(super) async fn tasks(headers: HeaderMap, content: Bytes) -> Answer<Tasks> {
+pub(super) async fn tasks(shared: &Shared, is_json: bool, content: Bytes) -> Answer<Tasks> {
     if content.len() <= QUICK {
-        return read_tasks(&headers, &content);
+        return read_tasks(is_json, &content);
     }
-    let read = tokio::task::spawn_blocking(move || read_tasks(&headers, &content)).await;
-    read.unwrap_or_else(|_| Err(Problem::invalid("the content of the call cannot be read")))
+    shared.read(move |_, _| read_tasks(is_json, &content)).await
 }
 
-fn read_tasks(headers: &HeaderMap, content: &[u8]) -> Answer<Tasks> {
-    if !is_json(headers) {
+fn read_tasks(is_json: bool, content: &[u8]) -> Answer<Tasks> {
+    if !is_json {
         return Ok((vec![Put::new(content.to_vec())], false));
     }
     if !content.trim_ascii_start().starts_with(b"[") {

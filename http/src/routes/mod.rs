@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Makes calls that may block for a read of the file.
+    /// Does work that takes a while: calls that read the file, and the parsing of long contents.
     async fn read<R: Send + 'static>(
         &self,
         calls: impl FnOnce(&Store, &Answers) -> Answer<R> + Send + 'static,

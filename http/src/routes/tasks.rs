@@ -77,7 +77,8 @@ pub(super) async fn put(
     headers: HeaderMap,
     content: Content,
 ) -> Answer {
-    let (mut tasks, is_list) = content::tasks(headers.clone(), content.bytes.clone()).await?;
+    let is_json = content::is_json(&headers);
+    let (mut tasks, is_list) = content::tasks(&shared, is_json, content.bytes.clone()).await?;
     let key = idempotency_key(&headers)?;
     if key.is_some() && is_list {
         return Err(Problem::invalid(
