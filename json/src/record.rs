@@ -63,7 +63,7 @@ pub struct TaskRecord<'a> {
     pub steps: Option<usize>,
     /// How far the tasks are that it waits for. Left out of a task that waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub parents: Option<ParentsRecord>,
+    pub parents: Option<ParentCounts>,
     /// Left out of a listing without bodies.
     #[serde(flatten)]
     pub body: Option<Body<'a>>,
@@ -120,7 +120,7 @@ impl<'a> TaskRecord<'a> {
             progress: info.progress.as_ref(),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,
-            parents: count_parents(tube, info)?.map(ParentsRecord::new),
+            parents: count_parents(tube, info)?,
             body: None,
             result: None,
         })
@@ -155,24 +155,6 @@ impl<'a> OutcomeRecord<'a> {
 pub fn now(store: &Store) -> tubewell::Result<SystemTime> {
     let clocks = store.admin().clock_report()?;
     Ok(UNIX_EPOCH + clocks.untrusted.map_or(clocks.wall, |_| clocks.timeline))
-}
-
-/// How many of the tasks that a task waits for are done, and so on.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct ParentsRecord {
-    pub total: u64,
-    pub done: u64,
-    pub failed: u64,
-    pub open: u64,
-    pub taken: u64,
-    pub buried: u64,
-}
-
-impl ParentsRecord {
-    fn new(counts: ParentCounts) -> ParentsRecord {
-        let ParentCounts { total, done, failed, open, taken, buried, .. } = counts;
-        ParentsRecord { total, done, failed, open, taken, buried }
-    }
 }
 
 /// The owner of a task, if it is taken.
