@@ -1,13 +1,15 @@
 //! Calls of an operator on the tasks of all tubes: kicks, deletes, failure groups.
 
-use std::task::Waker;
+use std::thread;
 
 use tubewell::{Error, FIFO, FIFOTTL, Failure, Filter, Put, Store, TaskState, Tube, TubeOptions};
 
-use super::executor::{block_on, poll_pending};
+use super::executor::{block_on, with_timeout};
 use super::files::{after_a_kill, create};
 use super::filter_uses::assert_uses;
 use super::support::*;
+use super::wait::on_disk;
+use crate::stores;
 
 fn select() -> Filter {
     Filter::new()
@@ -45,19 +47,25 @@ fn assert_dependents(refused: tubewell::Result<u64>, of: u64) {
 /// The bound of the ids was that of the moment at which the call came to a tube, and dependents had none.
 #[test]
 fn tasks_that_are_put_during_a_delete_over_all_tubes_stay() {
-    for_each_driver(&[FIFO, FIFOTTL], |case| {
-        let [first, last] = others(case);
-        for _ in 0..300 {
-            put(&first, Put::new("x").tag("t"));
+    with_timeout(|| {
+        for driver in [FIFO, FIFOTTL] {
+            let (disk, _clock, store, _) = on_disk(driver);
+            let [first, last] = ["a", "z"]
+                .map(|name| store.create_tube(name, TubeOptions::new().driver(driver)).unwrap());
+            first.put_many((0..300).map(|_| Put::new("x").tag("t"))).unwrap();
+            let parent = put(&last, Put::new("x").tag("t"));
+            let deleting = store.clone();
+            let delete = disk.block_flush_of(|| {
+                thread::spawn(move || deleting.admin().delete(select().tag("t")))
+            });
+            let stays = last.to_async().put(Put::new("new").tag("t"));
+            stores::settle(&store);
+            disk.unblock_flushes();
+            let stays = stays.wait().unwrap().id;
+            assert_eq!(delete.join().unwrap(), Ok(301));
+            assert_eq!((total(&first), total(&last)), (0, 1));
+            assert!(last.query().task(parent).is_err() && last.query().task(stays).is_ok());
         }
-        let parent = put(&last, Put::new("x").tag("t"));
-        let later = case.store.to_async();
-        let mut delete = later.admin().delete(select().tag("t"));
-        poll_pending(&mut delete, Waker::noop());
-        let stays = put(&last, Put::new("new").tag("t"));
-        assert_eq!(block_on(delete), Ok(301));
-        assert_eq!((total(&first), total(&last)), (0, 1));
-        assert!(last.query().task(parent).is_err() && last.query().task(stays).is_ok());
     });
 }
 
