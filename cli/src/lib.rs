@@ -14,7 +14,6 @@ mod export_line;
 mod failure;
 mod follow;
 mod help_text;
-mod history;
 mod import;
 pub mod input;
 mod lock_owner;
@@ -24,7 +23,6 @@ mod owners_copy;
 mod printable;
 mod progress;
 mod signals;
-mod step;
 mod store;
 mod task_text;
 mod top;
@@ -37,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextValue, ErrorKind};
 use failure::Failure;
-use tubewell_json::{duration, moment, record};
+use tubewell_json::{duration, history, moment, record, step};
 
 /// Runs the command that the arguments of this process name.
 #[must_use]

@@ -57,6 +57,7 @@
 
 mod claim_text;
 mod guard;
+mod openapi;
 mod options;
 mod peer;
 mod problem;

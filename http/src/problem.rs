@@ -1,10 +1,14 @@
 //! Refusals, as problem details (RFC 9457).
 
+use std::collections::BTreeMap;
+
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde::Serialize;
 use tubewell::Error;
+use utoipa::openapi::{ContentBuilder, RefOr, Response as Described, ResponseBuilder};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
 /// The answer to a call that was not carried out.
 #[derive(Debug)]
@@ -12,6 +16,31 @@ pub(crate) struct Problem {
     status: StatusCode,
     kind: String,
     detail: String,
+}
+
+/// Its content.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemJson<'a> {
+    title: Option<&'a str>,
+    status: u16,
+    /// The name of the library's error, such as `not_taken`.
+    kind: &'a str,
+    /// What to do.
+    detail: &'a str,
+}
+
+/// The refusals of a call, as the description of the calls has them.
+pub(crate) struct Problems;
+
+impl IntoResponses for Problems {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        let content = ContentBuilder::new().schema(Some(ProblemJson::schema())).build();
+        let refused = ResponseBuilder::new()
+            .description("The call was refused, and has changed nothing unless the kind is `outcome_unknown`.")
+            .content("application/problem+json", content);
+        BTreeMap::from([("default".to_owned(), refused.build().into())])
+    }
 }
 
 pub(crate) type Answer<T = Response> = Result<T, Problem>;
@@ -35,13 +64,14 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let text = json!({
-            "title": self.status.canonical_reason(),
-            "status": self.status.as_u16(),
-            "kind": self.kind,
-            "detail": self.detail,
-        });
-        let mut response = (self.status, text.to_string()).into_response();
+        let content = ProblemJson {
+            title: self.status.canonical_reason(),
+            status: self.status.as_u16(),
+            kind: &self.kind,
+            detail: &self.detail,
+        };
+        let text = serde_json::to_vec(&content).unwrap_or_default();
+        let mut response = (self.status, text).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         // Not for an unknown outcome: the call may have been carried out.

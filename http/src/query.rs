@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer};
+use serde::{Deserialize, Deserializer};
 
 use crate::problem::{Answer, Problem};
 
@@ -71,6 +74,21 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Names<T
             Err(rejection) => Err(Problem::invalid(rejection.body_text())),
         }
     }
+}
+
+/// A word in a path that names what to do.
+pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Answer<T> {
+    let word: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+    T::deserialize(word).map_err(|why| {
+        Problem::new(StatusCode::NOT_FOUND, "unknown_call", format!("there is no such call: {why}"))
+    })
+}
+
+/// A field that is there, although it may be null.
+pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
 }
 
 /// The id of a task in a path.

@@ -90,8 +90,7 @@ pub fn serve(store: &Store, options: HttpOptions) -> Result<HttpServer> {
     let (stop, stopped) = watch::channel(false);
     let limit = Arc::new(Semaphore::new(options.max_connections.min(most_connections())));
     let guard = Arc::new(Guard::new(&options, address));
-    let shared =
-        Arc::new(Shared::new(store, session.to_async(), stopped.clone(), options.max_body));
+    let shared = Arc::new(Shared::new(store, session.to_async(), stopped.clone(), &options));
     let router = routes::router(shared, guard);
     runtime.spawn(accept(listener, router, limit, stopped));
     let (session, store) = (Some(session), store.clone());

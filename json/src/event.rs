@@ -10,15 +10,18 @@ use crate::record::{Body, FailureRecord};
 
 /// An event, and when it was read: it has no time of its own.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EventRecord<'a> {
     pub at: String,
     pub tube: &'a str,
     pub id: u64,
     pub kind: &'a str,
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::TaskState))]
     pub state: TaskState,
     pub key: Option<&'a str>,
     pub owner: Option<&'a str>,
     pub cause: Option<&'a str>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Progress>))]
     pub progress: Option<&'a Progress>,
     pub details: Option<DetailsRecord<'a>>,
     pub missed: u64,
@@ -46,11 +49,13 @@ impl<'a> EventRecord<'a> {
 
 /// The task of an event.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DetailsRecord<'a> {
     pub priority: u32,
     pub tags: &'a [String],
     pub failure: Option<FailureRecord<'a>>,
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Body))]
     pub body: Option<Body<'a>>,
 }
 

@@ -15,7 +15,11 @@
 
 pub mod duration;
 pub mod event;
+pub mod history;
 pub mod moment;
 pub mod option_fields;
 pub mod put;
 pub mod record;
+#[cfg(feature = "openapi")]
+pub mod schema;
+pub mod step;

@@ -10,9 +10,10 @@ use crate::record::bytes;
 use crate::{duration, moment};
 
 /// A task. An unknown field is an error: it may be a misspelt option.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-struct Fields<'a> {
+pub struct Fields<'a> {
     data: Option<Cow<'a, str>>,
     data_base64: Option<Cow<'a, str>>,
     priority: Option<u32>,
@@ -28,9 +29,12 @@ struct Fields<'a> {
 }
 
 /// Seconds, or a duration as on the command line.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize, PartialEq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = TimeToSet))]
 #[serde(untagged, expecting = "a duration is a number of seconds or a text such as \"10m\"")]
-enum Time {
+#[expect(missing_docs, reason = "each is what its name says")]
+pub enum Time {
     Seconds(f64),
     Text(String),
 }
@@ -125,7 +129,11 @@ pub fn not_before(text: Option<String>) -> Result<Option<SystemTime>, String> {
     moment.map_err(|why| format!("not_before: {why}"))
 }
 
-fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {
+/// The time of the field with this name.
+///
+/// # Errors
+/// It is none.
+pub fn time(name: &str, time: Option<Time>) -> Result<Option<Duration>, String> {
     let time = match time {
         None => return Ok(None),
         Some(Time::Seconds(seconds)) => duration::from_seconds(seconds),

@@ -20,9 +20,11 @@ use crate::option_fields::OptionFields;
 
 /// A task.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskRecord<'a> {
     pub id: u64,
     pub tube: &'a str,
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::TaskState))]
     pub state: &'static str,
     /// The label of the session that has taken it, or its id.
     pub owner: Option<String>,
@@ -55,6 +57,7 @@ pub struct TaskRecord<'a> {
     pub not_before: Option<String>,
     /// Left out unless it is taken and its worker reports.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Progress>))]
     pub progress: Option<&'a Progress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<SpawnedByRecord>,
@@ -63,12 +66,15 @@ pub struct TaskRecord<'a> {
     pub steps: Option<usize>,
     /// How far the tasks are that it waits for. Left out of a task that waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ParentCounts>))]
     pub parents: Option<ParentCounts>,
     /// Left out of a listing without bodies.
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Body))]
     pub body: Option<Body<'a>>,
     /// Of a task that is done with a result.
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ResultBytes))]
     pub result: Option<ResultBytes<'a>>,
 }
 
@@ -129,11 +135,14 @@ impl<'a> TaskRecord<'a> {
 
 /// How a task has ended.
 #[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutcomeRecord<'a> {
     pub id: u64,
     pub tube: &'a str,
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::TaskState))]
     pub state: &'static str,
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ResultBytes))]
     pub result: ResultBytes<'a>,
     pub failure: Option<FailureRecord<'a>>,
 }
@@ -171,6 +180,7 @@ fn label_or_session(owner: Owner) -> String {
 
 /// The run of a schedule that a task is. Left out of a task that is none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SpawnedByRecord {
     pub schedule: u64,
@@ -187,6 +197,7 @@ impl SpawnedByRecord {
 
 /// A schedule. It is also the line of one in an export, with the body of its runs.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleRecord<'a> {
     pub schedule: Cow<'a, str>,
@@ -221,6 +232,7 @@ pub struct ScheduleRecord<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_runtime: Option<Time>,
     #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub tags: Cow<'a, [String]>,
     /// An export leaves it out, and an import refuses it.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -234,6 +246,7 @@ pub struct ScheduleRecord<'a> {
 
 /// A time in seconds, or one without an end.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Time {
     Seconds(f64),
@@ -290,6 +303,7 @@ impl<'a> ScheduleRecord<'a> {
 
 /// The last failure of a task.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRecord<'a> {
     /// How it came about. Without it, it was reported.
@@ -385,11 +399,13 @@ pub fn text_and_base64(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<Cow<'_, st
 
 /// A tube and its options.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TubeRecord<'a> {
     pub tube: &'a str,
     pub driver: &'a str,
     pub usable: bool,
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub options: OptionFields,
     pub paused: bool,
     pub resumes_in: Option<f64>,
@@ -434,6 +450,7 @@ pub struct CountsRecord<'a> {
 
 /// The errors of the wall clock, in seconds; null if it is right.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClockRecord {
     /// By how much it is ahead of the time of the store, which does not trust it.
     pub untrusted: Option<f64>,
@@ -477,6 +494,7 @@ impl<'a> CountsRecord<'a> {
 
 /// The numbers of a tube on a day.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DayRecord<'a> {
     pub tube: &'a str,
     pub date: String,
@@ -493,6 +511,7 @@ pub struct DayRecord<'a> {
 
 /// How durations are distributed, in seconds.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SummaryRecord {
     pub count: u64,
     pub mean: f64,
@@ -505,6 +524,7 @@ pub struct SummaryRecord {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BinRecord {
     pub from: f64,
     /// Null for the last bin, which has no end.

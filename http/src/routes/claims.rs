@@ -8,23 +8,55 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use tubewell::{AsyncClaim, Outcome};
+use tubewell_json::schema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::answers::done;
 use super::content::{self, Content};
 use crate::claim_text::ClaimText;
-use crate::problem::{Answer, Problem};
+use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names, Options};
 
 /// What a client says with the end of a claim.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EndOptions {
+    /// When the task is ready again, such as `10m`: of `release`, `fail` and `snooze`.
     delay: Option<String>,
+    /// How long the task is held from now on: of `renew`.
     hold: Option<String>,
 }
 
+/// How a claim ends, or is prolonged.
+#[derive(Clone, Copy, Deserialize, PartialEq, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    /// The task is done; the content is its result.
+    Ack,
+    /// The task is ready again.
+    Release,
+    /// The attempt has failed; the content says why.
+    Fail,
+    /// The task is set aside; the content says why.
+    Bury,
+    /// The task is ready again later, and the attempt does not count.
+    Snooze,
+    /// The task is held for longer.
+    Renew,
+}
+
 /// Ends a claim, or prolongs it.
+#[utoipa::path(
+    post, path = "/v1/claims/{claim}/{end}", tag = "claims",
+    params(("claim" = String, Path), ("end" = inline(End), Path), EndOptions),
+    request_body(content((Option<String> = "text/plain"), (Option<content::Why> = "application/json"), (Option<Vec<u8>> = "application/octet-stream"))),
+    responses(
+        (status = 200, body = schema::Receipt, content_type = "application/json"),
+        (status = 204, description = "It is renewed."), Problems,
+    ),
+)]
 pub(super) async fn end(
     State(shared): State<Arc<Shared>>,
     Names((text, end)): Names<(String, String)>,
@@ -32,9 +64,10 @@ pub(super) async fn end(
     headers: HeaderMap,
     content: Content,
 ) -> Answer<Response> {
+    let end = query::word(&end)?;
     let text = ClaimText::parse(&text)?;
     let delay = options.delay.map(|text| query::duration("delay", &text)).transpose()?;
-    if end == "renew" {
+    if end == End::Renew {
         let hold = options.hold.as_deref().ok_or_else(|| {
             Problem::invalid("hold: say how long the task is held from now on, as in ?hold=60s")
         })?;
@@ -43,33 +76,32 @@ pub(super) async fn end(
         return Ok(done());
     }
     if options.hold.is_some() {
-        return Err(Problem::invalid(format!("hold: {end} has none; leave it out")));
+        return Err(Problem::invalid("hold: only renew has it; leave it out"));
     }
-    let outcome = outcome(&end, delay, &headers, &content.bytes)?;
-    let Some(outcome) = outcome else { return Err(super::unknown().await) };
+    let outcome = outcome(end, delay, &headers, &content.bytes)?;
     let receipt = claim(&shared, &text).await?.end(outcome).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }
 
-/// The outcome that a call names; `None` if there is no such call.
+/// The outcome that a call names.
 fn outcome(
-    end: &str,
+    end: End,
     delay: Option<Duration>,
     headers: &HeaderMap,
     content: &[u8],
-) -> Answer<Option<Outcome>> {
-    let delayed = ["release", "fail", "snooze"].contains(&end);
-    if delay.is_some() && !delayed {
-        return Err(Problem::invalid(format!("delay: {end} has none; leave it out")));
+) -> Answer<Outcome> {
+    if delay.is_some() && !matches!(end, End::Release | End::Fail | End::Snooze) {
+        let what = "delay: only release, fail and snooze have it; leave it out";
+        return Err(Problem::invalid(what));
     }
-    Ok(Some(match end {
-        "ack" if content.is_empty() => Outcome::done(),
-        "ack" => Outcome::result(content),
-        "release" => delay.map_or_else(Outcome::release, Outcome::release_in),
-        "snooze" => Outcome::snooze(delay.ok_or_else(|| {
+    Ok(match end {
+        End::Ack if content.is_empty() => Outcome::done(),
+        End::Ack => Outcome::result(content),
+        End::Release | End::Renew => delay.map_or_else(Outcome::release, Outcome::release_in),
+        End::Snooze => Outcome::snooze(delay.ok_or_else(|| {
             Problem::invalid("delay: say when the task is ready again, as in ?delay=10m")
         })?),
-        "fail" => {
+        End::Fail => {
             let failure = content::failure(headers, content)?
                 .ok_or_else(|| Problem::invalid("say why: {\"group\": …, \"message\": …}"))?;
             match delay {
@@ -77,9 +109,8 @@ fn outcome(
                 None => Outcome::fail(failure),
             }
         }
-        "bury" => Outcome::bury(content::failure(headers, content)?),
-        _ => return Ok(None),
-    }))
+        End::Bury => Outcome::bury(content::failure(headers, content)?),
+    })
 }
 
 /// The claim, if it has not ended.

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 use tubewell::{Failure, Put};
 use tubewell_json::put::{self, PutOptions};
+use utoipa::ToSchema;
 
 use super::Shared;
 use crate::problem::{Answer, Problem};
@@ -32,9 +33,9 @@ const TIME: Duration = Duration::from_secs(60);
 const UNNAMED: &str = "failed";
 
 /// Why a task has failed.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Why {
+pub(super) struct Why {
     #[serde(default)]
     group: String,
     #[serde(default)]
@@ -185,6 +186,11 @@ pub(super) fn failure(headers: &HeaderMap, content: &[u8]) -> Answer<Option<Fail
     let Why { group, message } = object(content)?;
     let group = if group.is_empty() { UNNAMED.to_owned() } else { group };
     Ok(Some(Failure::new(group, message)))
+}
+
+/// A text.
+pub(super) fn text(content: &[u8]) -> Answer<&str> {
+    std::str::from_utf8(content).map_err(|_| Problem::invalid("the content is no text in UTF-8"))
 }
 
 /// An object of JSON; the default one if there is no content.

@@ -17,9 +17,10 @@ use serde::Deserialize;
 use tokio::time::{Sleep, sleep};
 use tubewell::{Async, Event, EventKind, Events, Filter};
 use tubewell_json::event::EventRecord;
+use utoipa::IntoParams;
 
 use super::Shared;
-use crate::problem::Answer;
+use crate::problem::{Answer, Problems};
 use crate::query::Options;
 
 /// How many events may wait for a client. Further ones are dropped and counted.
@@ -29,8 +30,9 @@ const COMMENT: Duration = Duration::from_secs(15);
 /// What a browser sends that has lost its connection.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EventOptions {
     tube: Option<String>,
     key: Option<String>,
@@ -40,7 +42,14 @@ pub(super) struct EventOptions {
     kinds: Option<String>,
 }
 
-/// The events that the options ask for, until the client or the server ends the connection.
+/// The events that the options ask for, as server-sent events, until the client or the server ends the connection.
+///
+/// The data of each is an event in JSON. A client that comes back is told by an event `gap` that it has missed some.
+#[utoipa::path(
+    get, path = "/v1/events", tag = "store",
+    params(EventOptions, ("last-event-id" = Option<String>, Header)),
+    responses((status = 200, body = String, content_type = "text/event-stream"), Problems),
+)]
 pub(super) async fn events(
     State(shared): State<Arc<Shared>>,
     Options(options): Options<EventOptions>,

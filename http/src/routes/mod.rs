@@ -4,23 +4,33 @@ mod answers;
 mod claims;
 mod content;
 mod events;
+mod one_task;
+mod schedules;
+mod selected;
 mod take;
 mod tasks;
 mod tubes;
+mod whole_store;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{get, post};
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
 use tokio::sync::{Semaphore, watch};
 use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use answers::Answers;
 
+use crate::HttpOptions;
 use crate::guard::{Guard, guard};
-use crate::problem::{Answer, Problem};
+use crate::openapi;
+use crate::problem::{Answer, Problem, Problems};
 
 /// The maximum size of the content of all calls at a time.
 const CONTENT: usize = 256 << 20;
@@ -35,6 +45,7 @@ pub(crate) struct Shared {
     stopped: watch::Receiver<bool>,
     /// The maximum size of the content of a call.
     max_body: usize,
+    read_only: bool,
     /// The content of calls that the server may hold.
     room: Arc<Semaphore>,
     answers: Answers,
@@ -45,8 +56,9 @@ impl Shared {
         store: &Store,
         session: AsyncSession,
         stopped: watch::Receiver<bool>,
-        max_body: usize,
+        options: &HttpOptions,
     ) -> Shared {
+        let (max_body, read_only) = (options.max_body, options.read_only);
         // A piece that grows may have twice the size that it needs.
         let room = CONTENT.max(max_body.saturating_mul(2)).div_ceil(content::ROOM_UNIT) + 1;
         let room = Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS)));
@@ -56,6 +68,7 @@ impl Shared {
             session,
             stopped,
             max_body,
+            read_only,
             room,
             answers: Answers::new(),
         }
@@ -96,19 +109,52 @@ impl Shared {
     }
 }
 
+/// The calls of a client, and their description. Each call is described where it is made.
+fn described() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(tubes::list))
+        .routes(routes!(tubes::show, tubes::open, tubes::alter, tubes::remove))
+        .routes(routes!(tubes::pause))
+        .routes(routes!(tubes::resume))
+        .routes(routes!(tubes::truncate))
+        .routes(routes!(tubes::days))
+        .routes(routes!(selected::change))
+        .routes(routes!(tasks::list_in_tube, tasks::put))
+        .routes(routes!(take::take))
+        .routes(routes!(claims::end))
+        .routes(routes!(tasks::list))
+        .routes(routes!(one_task::show, one_task::update, one_task::remove))
+        .routes(routes!(one_task::by_key))
+        .routes(routes!(one_task::outcome))
+        .routes(routes!(one_task::history))
+        .routes(routes!(one_task::steps))
+        .routes(routes!(one_task::relations))
+        .routes(routes!(one_task::change))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::list_in_tube))
+        .routes(routes!(schedules::store))
+        .routes(routes!(schedules::change, schedules::remove))
+        .routes(routes!(schedules::run))
+        .routes(routes!(whole_store::show))
+        .routes(routes!(whole_store::groups))
+        .routes(routes!(whole_store::groups_in_tube))
+        .routes(routes!(whole_store::tags))
+        .routes(routes!(whole_store::limits))
+        .routes(routes!(whole_store::set_limit, whole_store::remove_limit))
+        .routes(routes!(selected::kick_all))
+        .routes(routes!(selected::delete_all))
+        .routes(routes!(events::events))
+        .routes(routes!(metrics))
+}
+
 pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
-    Router::new()
-        .route("/v1/tubes", get(tubes::list))
-        .route("/v1/tubes/{tube}", get(tubes::show).put(tubes::open).delete(tubes::remove))
-        .route("/v1/tubes/{tube}/tasks", get(tasks::list_in_tube).post(tasks::put))
-        .route("/v1/tubes/{tube}/take", post(take::take))
-        .route("/v1/tasks", get(tasks::list))
-        .route("/v1/tasks/{id}", get(tasks::show).delete(tasks::remove))
-        .route("/v1/tasks/{id}/outcome", get(tasks::outcome))
-        .route("/v1/tasks/{id}/{change}", post(tasks::change))
-        .route("/v1/claims/{claim}/{end}", post(claims::end))
-        .route("/v1/events", get(events::events))
-        .route("/metrics", get(metrics))
+    let (router, description) = described().split_for_parts();
+    let description = Bytes::from(description.to_json().unwrap_or_default());
+    router
+        .route(
+            "/openapi.json",
+            get(async move || ([(CONTENT_TYPE, "application/json")], description)),
+        )
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::middleware::from_fn_with_state(allowed, guard))
@@ -116,6 +162,10 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
 }
 
 /// The numbers of the store and of its tubes, for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "store",
+    responses((status = 200, body = String, content_type = "text/plain"), Problems),
+)]
 async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     shared

@@ -9,12 +9,13 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tubewell::{AsyncClaim, AsyncTube, Error, Outcome, Tube};
 use tubewell_json::record::{self, TaskRecord};
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::content::Content;
 use crate::claim_text::ClaimText;
 use crate::peer::Peer;
-use crate::problem::{Answer, Problem};
+use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names, Options};
 
 /// The maximum number of tasks of one take.
@@ -24,27 +25,38 @@ const TAKE_BYTES: usize = 8 << 20;
 /// How long a task without a ttr is held in a tube that has one.
 const HOLD: Duration = Duration::from_secs(60);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct TakeOptions {
+    /// How long the call waits for a task, such as `20s`; at most 300 s. Default: not at all.
     wait: Option<String>,
+    /// How long the tasks are held, such as `60s`. Default: their ttr.
     hold: Option<String>,
+    /// How many tasks at most; default 1.
+    #[param(minimum = 1, maximum = 1000)]
     max: Option<usize>,
 }
 
 /// A task, and what its holder names to end the claim.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Taken<'a> {
+    /// What the calls that end the claim name.
     claim: String,
     #[serde(flatten)]
     task: TaskRecord<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct TakenJson<'a> {
     tasks: Vec<Taken<'a>>,
 }
 
+/// Takes tasks, or waits for one.
+#[utoipa::path(
+    post, path = "/v1/tubes/{tube}/take", tag = "claims", params(("tube" = String, Path), TakeOptions),
+    responses((status = 200, body = TakenJson, content_type = "application/json"), Problems),
+)]
 pub(super) async fn take(
     State(shared): State<Arc<Shared>>,
     Names(name): Names<String>,

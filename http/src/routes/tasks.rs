@@ -1,22 +1,19 @@
-//! Tasks: puts, pages, and changes of one task.
+//! Tasks of a tube or of all tubes: puts, and pages.
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use tubewell::{
-    Cursor, Ending, Error, Filter, OnKey, Put, Receipt, Store, Task, TaskInfo, TaskState, Tube,
-};
-use tubewell_json::record::{self, OutcomeRecord, TaskRecord};
+use tubewell::{Cursor, Error, Filter, OnKey, Put, Receipt, Store, TaskInfo, TaskState, Tube};
+use tubewell_json::put::Fields;
+use tubewell_json::record::{self, TaskRecord};
+use tubewell_json::schema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
-use super::answers::done;
 use super::content::{self, Content};
-use crate::peer::Peer;
-use crate::problem::{Answer, Problem};
+use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names, Options};
 
 /// The header of the key with which a put may be made again.
@@ -25,51 +22,89 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const PAGE_MAX: usize = 1000;
 const PAGE: usize = 100;
 
-#[derive(Deserialize)]
+/// What happens if the key of a task is in use, or its idempotency key was seen.
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct PutRules {
+    /// `refuse` (default), `keep` or `replace`.
+    #[param(value_type = Option<String>)]
     on_key: Option<OnKey>,
+    /// How long the tube remembers the idempotency key, such as `1d`; default an hour.
     unique_for: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// Which tasks a page has, in which order.
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct ListOptions {
+    #[param(value_type = Option<schema::TaskState>, inline)]
     state: Option<TaskState>,
     tag: Option<String>,
+    /// The failure group of buried tasks.
     group: Option<String>,
+    /// The label of the session that has taken them.
     owner: Option<String>,
     sub_queue: Option<String>,
     #[serde(default)]
     newest_first: bool,
+    /// Of one tube and one state only.
     #[serde(default)]
     soonest_first: bool,
+    /// The `next` of the page before.
+    #[param(value_type = Option<String>)]
     after: Option<Cursor>,
+    /// At most 1,000; default 100.
+    #[param(maximum = 1000)]
     limit: Option<usize>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WaitOptions {
-    wait: Option<String>,
-}
-
 /// A page of tasks, without their bodies.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct PageJson<'a> {
     tasks: Vec<TaskRecord<'a>>,
-    /// What the call for the next page has as `after`.
+    /// What the call for the next page has as `after`; null after the last one.
+    #[schema(value_type = Option<String>)]
     next: Option<Cursor>,
     /// How many tasks were left out, since their records are damaged.
     damaged: u64,
 }
 
-#[derive(Serialize)]
+/// The receipts of a list, in its order.
+#[derive(Serialize, ToSchema)]
 struct PutJson<'a> {
+    #[schema(value_type = Vec<schema::Receipt>)]
     tasks: &'a [Receipt],
 }
 
+/// A task to put, or a list of tasks.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, clippy::large_enum_variant, reason = "only its description is used")]
+enum OneOrMany {
+    One(Fields<'static>),
+    Many(Vec<Fields<'static>>),
+}
+
+/// What a put returns: of a list, a list.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its description is used")]
+enum Stored {
+    One(schema::Receipt),
+    Many(PutJson<'static>),
+}
+
 /// Puts one task, or a list of them, all or none.
+///
+/// Content of another type than `application/json` is the body of one task, as it is.
+#[utoipa::path(
+    post, path = "/v1/tubes/{tube}/tasks", tag = "tasks",
+    params(("tube" = String, Path), PutRules, ("idempotency-key" = Option<String>, Header)),
+    request_body(content((OneOrMany = "application/json"), (String = "text/plain"), (Vec<u8> = "application/octet-stream"))),
+    responses((status = 201, body = Stored, content_type = "application/json"), Problems),
+)]
 pub(super) async fn put(
     State(shared): State<Arc<Shared>>,
     Names(name): Names<String>,
@@ -113,6 +148,11 @@ fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
     Ok(Some(key.trim_matches('"').to_owned()))
 }
 
+/// A page of the tasks of a tube, without their bodies.
+#[utoipa::path(
+    get, path = "/v1/tubes/{tube}/tasks", tag = "tasks", params(("tube" = String, Path), ListOptions),
+    responses((status = 200, body = PageJson, content_type = "application/json"), Problems),
+)]
 pub(super) async fn list_in_tube(
     State(shared): State<Arc<Shared>>,
     Names(name): Names<String>,
@@ -121,6 +161,11 @@ pub(super) async fn list_in_tube(
     page(&shared, Some(name), options).await
 }
 
+/// A page of the tasks of all tubes, one tube after the other, without their bodies.
+#[utoipa::path(
+    get, path = "/v1/tasks", tag = "tasks", params(ListOptions),
+    responses((status = 200, body = PageJson, content_type = "application/json"), Problems),
+)]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Options(options): Options<ListOptions>,
@@ -176,85 +221,4 @@ fn tubes_of(store: &Store, tasks: &[TaskInfo]) -> Answer<Vec<Option<Tube>>> {
         tubes.push(tube);
     }
     Ok(tubes)
-}
-
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
-    let id = query::id(&id)?;
-    shared
-        .read(move |store, answers| {
-            let tube = tube_of(store, id)?;
-            let task: Task = tube.query().task(id)?;
-            answers.json(StatusCode::OK, &TaskRecord::new(&tube, &task, record::now(store)?)?)
-        })
-        .await
-}
-
-/// The tube that has the task.
-fn tube_of(store: &Store, id: u64) -> Answer<Tube> {
-    let found = store.find(id)?.ok_or(Error::NotFound { id })?;
-    Ok(store.find_tube(&found.tube)?)
-}
-
-pub(super) async fn remove(
-    State(shared): State<Arc<Shared>>,
-    Names(id): Names<String>,
-) -> Answer<Response> {
-    let id = query::id(&id)?;
-    let tube = shared.read(move |store, _| tube_of(store, id)).await?;
-    tube.to_async().delete(id).await?;
-    Ok(done())
-}
-
-/// Kicks, buries or cancels a task.
-pub(super) async fn change(
-    State(shared): State<Arc<Shared>>,
-    Names((id, change)): Names<(String, String)>,
-    headers: HeaderMap,
-    content: Content,
-) -> Answer {
-    let id = query::id(&id)?;
-    if !["kick", "bury", "cancel"].contains(&change.as_str()) {
-        return Err(super::unknown().await);
-    }
-    let tube = shared.read(move |store, _| tube_of(store, id)).await?.to_async();
-    let receipt = match change.as_str() {
-        "kick" => tube.kick(id).await?,
-        "bury" => tube.admin().bury(id, content::failure(&headers, &content.bytes)?).await?,
-        _ => tube.cancel(id).await?,
-    };
-    shared.answers.json(StatusCode::OK, &receipt)
-}
-
-/// How a task has ended. Waits for its end if the call says how long.
-pub(super) async fn outcome(
-    State(shared): State<Arc<Shared>>,
-    Names(id): Names<String>,
-    Options(options): Options<WaitOptions>,
-    Extension(peer): Extension<Peer>,
-) -> Answer {
-    let (id, wait) = (query::id(&id)?, query::wait(options.wait.as_deref())?);
-    let tube = shared.read(move |store, _| tube_of(store, id)).await?;
-    let ending = tokio::select! {
-        biased;
-        () = peer.gone() => None,
-        ending = shared.wait(tube.to_async().wait_done(id, wait)) => ending?.flatten(),
-    };
-    let Some(ending) = ending else {
-        return Err(Problem::new(
-            StatusCode::NOT_FOUND,
-            "not_ended",
-            format!("task {id} has not ended; wait for it with ?wait=30s, or ask again"),
-        ));
-    };
-    let Some(outcome) = OutcomeRecord::new(id, tube.name(), &ending) else {
-        let (kind, what) = match ending {
-            Ending::Deleted => ("deleted", "was deleted or cancelled"),
-            Ending::Expired => ("expired", "has expired"),
-            _ => {
-                ("not_kept", "has ended, and its tube keeps nothing of it; one with keep_done does")
-            }
-        };
-        return Err(Problem::new(StatusCode::GONE, kind, format!("task {id} {what}")));
-    };
-    shared.answers.json(StatusCode::OK, &outcome)
 }

@@ -10,7 +10,7 @@ fn unknown_calls_are_refused_as_problems() {
     assert_eq!(served.call("PATCH", "/v1/tubes", &[], b"").refused(405), "unknown_call");
     assert_eq!(served.get("/v1/tasks/x").refused(400), "invalid");
     assert_eq!(served.get("/v1/tubes/%FF").refused(400), "invalid");
-    assert_eq!(served.post("/v1/tasks/0/forget", "").refused(404), "unknown_call");
+    assert_eq!(served.post("/v1/tasks/0/forgive", "").refused(404), "unknown_call");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! The entries of a history as JSON, in both directions.
+#![expect(missing_docs, reason = "docs/command.md documents the fields")]
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -11,11 +12,13 @@ use crate::moment;
 
 /// An entry.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EntryRecord<'a> {
     number: u64,
     at: String,
     what: Cow<'a, str>,
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::TaskState))]
     state: TaskState,
     tube: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +41,9 @@ impl EntryRecord<'_> {
     }
 
     /// The entry of this line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     pub fn entry(self) -> Result<HistoryEntry, String> {
         let at: SystemTime =
             moment::parse(&self.at).map_err(|why| format!("at of its history: {why}"))?;

@@ -1,4 +1,5 @@
 //! The steps of a task as JSON, in both directions.
+#![expect(missing_docs, reason = "docs/command.md documents the fields")]
 
 use std::borrow::Cow;
 
@@ -9,6 +10,7 @@ use crate::record::{bytes, text_and_base64};
 
 /// A step. Its value is text or in base64.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord<'a> {
     name: Cow<'a, str>,
@@ -27,6 +29,9 @@ impl StepRecord<'_> {
     }
 
     /// The step of this line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
     pub fn step(self) -> Result<Step, String> {
         let kind: StepKind =
             self.kind.parse().map_err(|why| format!("kind of one of its steps: {why}"))?;

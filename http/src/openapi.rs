@@ -1,0 +1,31 @@
+//! The description of the calls (`OpenAPI` 3.1), made of the handlers and of their types.
+
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi as Description, OpenApiBuilder,
+};
+
+/// What the description says beside the calls.
+pub(crate) fn head() -> Description {
+    let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let info = InfoBuilder::new()
+        .title("tubewell")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "A persistent queue of tasks: tubes, tasks, takes as long polls, claims, schedules, events. \
+             Times are seconds or texts such as `10m`; moments are texts of RFC 3339. Refusals are problem \
+             details (RFC 9457).",
+        ))
+        .license(Some(
+            LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0")).build(),
+        ));
+    OpenApiBuilder::new()
+        .info(info.build())
+        .components(Some(ComponentsBuilder::new().security_scheme("token", token).build()))
+        // Without a token on the server, no call sends one.
+        .security(Some([
+            SecurityRequirement::default(),
+            SecurityRequirement::new("token", [] as [&str; 0]),
+        ]))
+        .build()
+}

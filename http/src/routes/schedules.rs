@@ -1,0 +1,299 @@
+//! Schedules: what puts tasks again and again.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tubewell::{Error, Overlap, Put, Schedule, ScheduleInfo, Store, Tube};
+use tubewell_json::put::{self, PutOptions, Time};
+use tubewell_json::record::{self, ScheduleRecord};
+use tubewell_json::{moment, schema};
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::answers::{Answers, done};
+use super::content::Content;
+use crate::problem::{Answer, Problem, Problems};
+use crate::query::{self, Names};
+
+/// How many schedules are read at a time.
+const PAGE: usize = 500;
+/// The maximum number of schedules of a list.
+const LISTED_MAX: usize = 10_000;
+/// The fields of the rule. All others are those of the task.
+const RULE: [&str; 8] =
+    ["every", "cron", "zone", "starting", "times", "missed", "within", "overlap"];
+
+/// When the runs of a schedule are.
+#[derive(Default, Deserialize, ToSchema)]
+struct Rule {
+    /// The time from one run to the next one: seconds, or a text such as `10m`.
+    every: Option<Time>,
+    /// Minute, hour, day of the month, month, day of the week.
+    cron: Option<String>,
+    /// The time zone of `cron`; UTC without it.
+    zone: Option<String>,
+    /// The moment of the next run.
+    starting: Option<String>,
+    /// The number of runs after which it ends; null for never.
+    #[serde(default, deserialize_with = "query::given")]
+    #[schema(value_type = Option<u64>)]
+    times: Option<Option<u64>>,
+    /// Which missed runs are put later: a number of the newest ones, `all`, or `skip`.
+    missed: Option<String>,
+    /// How late a run may be; null for no limit.
+    #[serde(default, deserialize_with = "query::given")]
+    #[schema(value_type = Option<Time>)]
+    within: Option<Option<Time>>,
+    overlap: Option<OverlapWord>,
+}
+
+/// What becomes of a run that is due before the last one is over.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum OverlapWord {
+    /// It is put all the same.
+    Allow,
+    /// It is left out.
+    Skip,
+}
+
+impl From<OverlapWord> for Overlap {
+    fn from(word: OverlapWord) -> Overlap {
+        match word {
+            OverlapWord::Allow => Overlap::Allow,
+            OverlapWord::Skip => Overlap::Skip,
+        }
+    }
+}
+
+/// A schedule, and the task that its runs put.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its description is used")]
+struct ScheduleFields {
+    #[schema(inline)]
+    #[serde(flatten)]
+    rule: Rule,
+    #[serde(flatten)]
+    task: put::Fields<'static>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct SchedulesJson<'a> {
+    schedules: Vec<ScheduleRecord<'a>>,
+}
+
+impl Rule {
+    fn schedule(self, key: &str) -> Result<Schedule, String> {
+        let every = put::time("every", self.every)?;
+        let mut schedule = match (every, self.cron) {
+            (Some(_), Some(_)) => return Err("it has both every and cron; leave one out".into()),
+            (Some(interval), None) => Schedule::every(key, interval),
+            (None, Some(cron)) => Schedule::cron(key, cron, self.zone.as_deref().unwrap_or("UTC")),
+            (None, None) => Schedule::of(key),
+        };
+        if let Some(moment) = self.starting {
+            let moment = moment::parse(&moment).map_err(|why| format!("starting: {why}"))?;
+            schedule = schedule.starting(moment);
+        }
+        schedule = self.times.into_iter().fold(schedule, Schedule::times);
+        if let Some(missed) = self.missed {
+            schedule = schedule.missed(missed.parse().map_err(|why| format!("missed: {why}"))?);
+        }
+        if let Some(within) = self.within {
+            schedule = schedule.within(put::time("within", within)?);
+        }
+        Ok(self.overlap.map(Overlap::from).into_iter().fold(schedule, Schedule::overlap))
+    }
+}
+
+/// The rule, and the fields of the task.
+fn fields(content: &[u8]) -> Answer<(Rule, Map<String, Value>)> {
+    let mut task: Map<String, Value> =
+        serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))?;
+    let rule: Map<_, _> =
+        RULE.iter().filter_map(|name| Some(((*name).to_owned(), task.remove(*name)?))).collect();
+    let rule = serde_json::from_value(rule.into());
+    Ok((rule.map_err(|error| Problem::invalid(error.to_string()))?, task))
+}
+
+/// The task of these fields. What they do not name is as before.
+fn task(fields: &Map<String, Value>, before: &PutOptions) -> Answer<Put<Vec<u8>>> {
+    if fields.contains_key("key") {
+        return Err(Problem::invalid("key: the runs of a schedule have none; leave it out"));
+    }
+    let content = serde_json::to_vec(fields).unwrap_or_default();
+    let task = put::task(&content, before).map_err(Problem::invalid)?;
+    task.ok_or_else(|| Problem::invalid("the schedule has no task; send an object with `data`"))
+}
+
+/// The schedules of all tubes.
+#[utoipa::path(
+    get, path = "/v1/schedules", tag = "schedules",
+    responses((status = 200, body = SchedulesJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
+    shared
+        .read(|store, answers| {
+            let statistics = store.statistics()?;
+            let has_some = statistics.iter().filter(|(_, counts)| counts.tasks.recurring > 0);
+            listed(store, answers, has_some.map(|(name, _)| name.as_str()))
+        })
+        .await
+}
+
+/// The schedules of a tube.
+#[utoipa::path(
+    get, path = "/v1/tubes/{tube}/schedules", tag = "schedules", params(("tube" = String, Path)),
+    responses((status = 200, body = SchedulesJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn list_in_tube(
+    State(shared): State<Arc<Shared>>,
+    Names(name): Names<String>,
+) -> Answer {
+    shared
+        .read(move |store, answers| {
+            store.find_tube(&name)?;
+            listed(store, answers, [name.as_str()])
+        })
+        .await
+}
+
+fn listed<'a>(
+    store: &Store,
+    answers: &Answers,
+    tubes: impl IntoIterator<Item = &'a str>,
+) -> Answer {
+    let mut found: Vec<(&str, ScheduleInfo)> = Vec::new();
+    for name in tubes {
+        let tube = match store.find_tube(name) {
+            Err(Error::TubeNotFound { .. }) => continue,
+            tube => tube?,
+        };
+        let mut after = None;
+        loop {
+            let page = tube.schedules().list(after, PAGE)?;
+            found.extend(page.items.into_iter().map(|schedule| (name, schedule)));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+            if found.len() >= LISTED_MAX {
+                return Err(Problem::invalid(format!(
+                    "there are more than {LISTED_MAX} schedules; list those of one tube"
+                )));
+            }
+        }
+    }
+    let schedules = found.iter().map(|(tube, info)| ScheduleRecord::new(tube, info)).collect();
+    answers.json(StatusCode::OK, &SchedulesJson { schedules })
+}
+
+/// Stores a schedule, which puts tasks with this body.
+#[utoipa::path(
+    put, path = "/v1/tubes/{tube}/schedules/{key}", tag = "schedules",
+    params(("tube" = String, Path), ("key" = String, Path)),
+    request_body(content = ScheduleFields, content_type = "application/json"),
+    responses((status = 200, body = schema::Receipt, content_type = "application/json"), Problems),
+)]
+pub(super) async fn store(
+    State(shared): State<Arc<Shared>>,
+    Names((name, key)): Names<(String, String)>,
+    content: Content,
+) -> Answer {
+    let (rule, task_fields) = fields(&content.bytes)?;
+    if rule.every.is_none() && rule.cron.is_none() {
+        return Err(Problem::invalid("the schedule does not say when its runs are: every or cron"));
+    }
+    let schedule = rule.schedule(&key).map_err(Problem::invalid)?;
+    let task = task(&task_fields, &PutOptions::default())?;
+    let receipt = shared.tube(&name).await?.schedule(schedule, task).await?;
+    shared.answers.json(StatusCode::OK, &receipt)
+}
+
+/// Changes a schedule; what is left out stays.
+#[utoipa::path(
+    patch, path = "/v1/schedules/{key}", tag = "schedules", params(("key" = String, Path)),
+    request_body(content = ScheduleFields, content_type = "application/json"),
+    responses((status = 200, body = schema::Receipt, content_type = "application/json"), Problems),
+)]
+pub(super) async fn change(
+    State(shared): State<Arc<Shared>>,
+    Names(key): Names<String>,
+    content: Content,
+) -> Answer {
+    let (rule, mut task_fields) = fields(&content.bytes)?;
+    let schedule = rule.schedule(&key).map_err(Problem::invalid)?;
+    let (tube, was, body) = shared.read(move |store, _| found(store, key)).await?;
+    let tube = tube.to_async();
+    let receipt = if task_fields.is_empty() {
+        tube.schedules().change(schedule).await?
+    } else {
+        if !task_fields.contains_key("data") && !task_fields.contains_key("data_base64") {
+            let (name, text) = match record::text_or_base64(&body) {
+                Ok(text) => ("data", text.to_owned()),
+                Err(base64) => ("data_base64", base64),
+            };
+            task_fields.insert(name.to_owned(), text.into());
+        }
+        tube.schedules().change_task(schedule, task(&task_fields, &options_of(was))?).await?
+    };
+    shared.answers.json(StatusCode::OK, &receipt)
+}
+
+/// Puts a task as the runs of the schedule are, now. It does not count as a run.
+#[utoipa::path(
+    post, path = "/v1/schedules/{key}/run", tag = "schedules", params(("key" = String, Path)),
+    responses((status = 201, body = schema::Receipt, content_type = "application/json"), Problems),
+)]
+pub(super) async fn run(
+    State(shared): State<Arc<Shared>>,
+    Names(key): Names<String>,
+    _: Content,
+) -> Answer {
+    let (tube, was, body) = shared.read(move |store, _| found(store, key)).await?;
+    let task = options_of(was).apply(Put::new(body));
+    let receipt = tube.to_async().refuse_when_full().put(task).await?;
+    shared.answers.json(StatusCode::CREATED, &receipt)
+}
+
+/// The tube of a schedule, what it is, and the body of its runs.
+fn found(store: &Store, key: String) -> Answer<(Tube, ScheduleInfo, Vec<u8>)> {
+    let schedule = store.schedule(&key)?.ok_or(Error::KeyNotFound { key })?;
+    let tube = store.find_tube(&schedule.tube)?;
+    let body = tube.query().task(schedule.id)?.body.to_vec();
+    Ok((tube, schedule, body))
+}
+
+/// The options of the runs.
+fn options_of(was: ScheduleInfo) -> PutOptions {
+    PutOptions {
+        priority: was.priority,
+        ttl: was.ttl,
+        ttr: was.ttr,
+        delay: (!was.delay.is_zero()).then_some(was.delay),
+        not_before: None,
+        sub_queue: was.sub_queue,
+        max_attempts: was.max_attempts,
+        max_runtime: was.max_runtime,
+        tags: was.tags,
+    }
+}
+
+/// Removes a schedule; the tasks that it has put stay.
+#[utoipa::path(
+    delete, path = "/v1/schedules/{key}", tag = "schedules", params(("key" = String, Path)),
+    responses((status = 204, description = "It is removed."), Problems),
+)]
+pub(super) async fn remove(
+    State(shared): State<Arc<Shared>>,
+    Names(key): Names<String>,
+) -> Answer<Response> {
+    let name = key.clone();
+    let (tube, _, _) = shared.read(move |store, _| found(store, name)).await?;
+    tube.to_async().schedules().remove(&key).await?;
+    Ok(done())
+}

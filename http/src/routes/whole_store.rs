@@ -1,0 +1,256 @@
+//! The store as a whole: its counters, failure groups, tags and limits.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use tubewell::expert::Counters;
+use tubewell::{Store, Tube};
+use tubewell_json::moment;
+use tubewell_json::record::{self, ClockRecord};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Shared;
+use super::answers::{Answers, done};
+use super::content::{Content, object};
+use crate::problem::{Answer, Problem, Problems};
+use crate::query::{Names, Options};
+
+/// The maximum number of tags of a list.
+const TAGS_MAX: usize = 1000;
+const TAGS: usize = 100;
+
+#[derive(Serialize, ToSchema)]
+struct StoreJson {
+    version: &'static str,
+    /// Whether this server changes nothing.
+    read_only: bool,
+    /// The id of the next task.
+    next_id: u64,
+    /// The wall clock, as far as the store trusts it.
+    now: String,
+    /// What was committed, written and read since the store was opened.
+    #[schema(value_type = std::collections::BTreeMap<String, u64>)]
+    counters: Counters,
+    clock: ClockRecord,
+}
+
+/// A cause of failures.
+#[derive(Serialize, ToSchema)]
+struct GroupJson {
+    tube: String,
+    name: String,
+    /// How many buried tasks it has.
+    count: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct GroupsJson {
+    groups: Vec<GroupJson>,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct TagOptions {
+    /// At most 1,000; default 100.
+    #[param(maximum = 1000)]
+    limit: Option<usize>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct TagJson {
+    tag: String,
+    tasks: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct TagsJson {
+    tags: Vec<TagJson>,
+}
+
+/// How many tasks of the sub-queues with this name may be taken, over all tubes with `shared_limits`.
+#[derive(Serialize, ToSchema)]
+struct LimitJson {
+    name: String,
+    most: u32,
+    taken: u64,
+}
+
+/// A sub-queue whose takes are paused.
+#[derive(Serialize, ToSchema)]
+struct PausedJson {
+    tube: String,
+    name: String,
+    resumes_in: Option<f64>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct LimitsJson {
+    limits: Vec<LimitJson>,
+    paused: Vec<PausedJson>,
+}
+
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitFields {
+    #[schema(required)]
+    most: Option<u32>,
+}
+
+/// The store: its counters since it was opened, and its clocks.
+#[utoipa::path(
+    get, path = "/v1/store", tag = "store",
+    responses((status = 200, body = StoreJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Answer {
+    let read_only = shared.read_only;
+    shared
+        .read(move |store, answers| {
+            let admin = store.admin();
+            let shown = StoreJson {
+                version: env!("CARGO_PKG_VERSION"),
+                read_only,
+                next_id: admin.next_id()?,
+                now: moment::show(record::now(store)?),
+                counters: admin.counters()?,
+                clock: ClockRecord::new(admin.clock_report()?),
+            };
+            answers.json(StatusCode::OK, &shown)
+        })
+        .await
+}
+
+/// The failure groups of the buried tasks of all tubes.
+#[utoipa::path(
+    get, path = "/v1/groups", tag = "store",
+    responses((status = 200, body = GroupsJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn groups(State(shared): State<Arc<Shared>>) -> Answer {
+    shared
+        .read(|store, answers| {
+            let all = store.admin().groups()?.into_iter();
+            let all = all.flat_map(|(tube, groups)| {
+                groups.into_iter().map(move |group| (tube.clone(), group.name, group.count))
+            });
+            grouped(answers, all)
+        })
+        .await
+}
+
+/// The failure groups of the buried tasks of a tube.
+#[utoipa::path(
+    get, path = "/v1/tubes/{tube}/groups", tag = "tubes", params(("tube" = String, Path)),
+    responses((status = 200, body = GroupsJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn groups_in_tube(
+    State(shared): State<Arc<Shared>>,
+    Names(name): Names<String>,
+) -> Answer {
+    shared
+        .read(move |store, answers| {
+            let groups = store.find_tube(&name)?.query().groups()?;
+            grouped(answers, groups.into_iter().map(|it| (name.clone(), it.name, it.count)))
+        })
+        .await
+}
+
+fn grouped(answers: &Answers, groups: impl Iterator<Item = (String, String, u64)>) -> Answer {
+    let groups = groups.map(|(tube, name, count)| GroupJson { tube, name, count }).collect();
+    answers.json(StatusCode::OK, &GroupsJson { groups })
+}
+
+/// The tags that tasks have, those used most first.
+#[utoipa::path(
+    get, path = "/v1/tags", tag = "store", params(TagOptions),
+    responses((status = 200, body = TagsJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn tags(
+    State(shared): State<Arc<Shared>>,
+    Options(options): Options<TagOptions>,
+) -> Answer {
+    let limit = options.limit.unwrap_or(TAGS);
+    if limit > TAGS_MAX {
+        return Err(Problem::invalid(format!("limit: a list has at most {TAGS_MAX} tags")));
+    }
+    shared
+        .read(move |store, answers| {
+            let tags = store.tags(None, limit)?.into_iter();
+            let tags = tags.map(|it| TagJson { tag: it.tag, tasks: it.tasks }).collect();
+            answers.json(StatusCode::OK, &TagsJson { tags })
+        })
+        .await
+}
+
+/// The limits that tubes share, and the sub-queues that are paused.
+#[utoipa::path(
+    get, path = "/v1/limits", tag = "store",
+    responses((status = 200, body = LimitsJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn limits(State(shared): State<Arc<Shared>>) -> Answer {
+    shared
+        .read(|store, answers| {
+            let limits = store.admin().limits()?.into_iter();
+            let limits = limits
+                .map(|it| LimitJson { name: it.name, most: it.most, taken: it.taken })
+                .collect();
+            let mut paused = Vec::new();
+            for info in store.tubes()? {
+                paused.extend(paused_in(store, &info.name)?);
+            }
+            answers.json(StatusCode::OK, &LimitsJson { limits, paused })
+        })
+        .await
+}
+
+fn paused_in(store: &Store, name: &str) -> tubewell::Result<Vec<PausedJson>> {
+    let paused = store.find_tube(name).and_then(|tube: Tube| tube.query().paused_sub_queues());
+    let paused = match paused {
+        // It was dropped since, or its driver is unknown here, or has no sub-queues.
+        Err(
+            tubewell::Error::TubeNotFound { .. }
+            | tubewell::Error::TubeDropped { .. }
+            | tubewell::Error::DriverUnknown { .. }
+            | tubewell::Error::Unsupported { .. },
+        ) => return Ok(Vec::new()),
+        paused => paused?,
+    };
+    let json = |it: tubewell::expert::PausedSubQueue| PausedJson {
+        tube: name.to_owned(),
+        name: it.name,
+        resumes_in: record::seconds(it.resumes_in),
+    };
+    Ok(paused.into_iter().map(json).collect())
+}
+
+/// Sets how many tasks of the sub-queues with this name may be taken at a time.
+#[utoipa::path(
+    put, path = "/v1/limits/{name}", tag = "store", params(("name" = String, Path)),
+    request_body(content = LimitFields, content_type = "application/json"),
+    responses((status = 204, description = "It is set."), Problems),
+)]
+pub(super) async fn set_limit(
+    State(shared): State<Arc<Shared>>,
+    Names(name): Names<String>,
+    content: Content,
+) -> Answer<Response> {
+    let LimitFields { most } = object(&content.bytes)?;
+    let most = most.ok_or_else(|| Problem::invalid("most: say how many, as in {\"most\": 3}"))?;
+    shared.later.admin().set_limit(&name, most).await?;
+    Ok(done())
+}
+
+/// Removes a limit that tubes share.
+#[utoipa::path(
+    delete, path = "/v1/limits/{name}", tag = "store", params(("name" = String, Path)),
+    responses((status = 204, description = "It is removed."), Problems),
+)]
+pub(super) async fn remove_limit(
+    State(shared): State<Arc<Shared>>,
+    Names(name): Names<String>,
+) -> Answer<Response> {
+    shared.later.admin().remove_limit(&name).await?;
+    Ok(done())
+}

@@ -1,0 +1,75 @@
+//! Schedules.
+
+use serde_json::json;
+use tubewell::Put;
+
+use super::client::Served;
+
+#[test]
+fn schedule_is_stored_changed_and_removed() {
+    let served = Served::new();
+    let path = "/v1/tubes/jobs/schedules/nightly";
+    let schedule = json!({
+        "cron": "30 3 * * *", "zone": "Europe/Berlin", "missed": "all", "overlap": "skip",
+        "data": "tidy", "priority": 7, "tags": ["t"],
+    });
+    served.json("PUT", path, &schedule).expect(200);
+    let listed = served.get("/v1/schedules").expect(200);
+    let shown = &listed["schedules"][0];
+    assert_eq!((&shown["schedule"], &shown["tube"]), (&json!("nightly"), &json!("jobs")));
+    assert_eq!((&shown["cron"], &shown["zone"]), (&json!("30 3 * * *"), &json!("Europe/Berlin")));
+    assert_eq!((&shown["missed"], &shown["overlap"]), (&json!("all"), &json!("skip")));
+
+    // What is left out stays.
+    let change = json!({ "every": "1d", "times": 3, "within": 60, "priority": 8 });
+    served.json("PATCH", "/v1/schedules/nightly", &change).expect(200);
+    let listed = served.get("/v1/tubes/jobs/schedules").expect(200);
+    let shown = &listed["schedules"][0];
+    assert_eq!((&shown["every"], &shown["times"]), (&json!(86400.0), &json!(3)));
+    assert_eq!((&shown["within"], &shown["tags"]), (&json!(60.0), &json!(["t"])));
+    let without = json!({ "times": null, "within": null });
+    served.json("PATCH", "/v1/schedules/nightly", &without).expect(200);
+    let shown = served.get("/v1/schedules").expect(200)["schedules"][0].clone();
+    assert!(shown["times"].is_null() && shown["within"].is_null());
+
+    let starting = json!({ "starting": "2100-01-01T00:00:00Z" });
+    served.json("PATCH", "/v1/schedules/nightly", &starting).expect(200);
+    let shown = served.get("/v1/schedules").expect(200)["schedules"][0].clone();
+    assert!(shown["next"].as_str().unwrap().starts_with("2100-01-01"), "{shown}");
+
+    served.post("/v1/schedules/nightly/run", "").expect(201);
+    let taken = served.post("/v1/tubes/jobs/take?hold=60s", "").expect(200);
+    assert_eq!(
+        (&taken["tasks"][0]["data"], &taken["tasks"][0]["priority"]),
+        (&json!("tidy"), &json!(8))
+    );
+    served.call("DELETE", "/v1/schedules/nightly", &[], b"").expect(204);
+    assert_eq!(served.get("/v1/schedules").expect(200)["schedules"], json!([]));
+}
+
+#[test]
+fn schedule_that_cannot_be_is_refused() {
+    let served = Served::new();
+    let path = "/v1/tubes/jobs/schedules/k";
+    for wrong in [
+        json!({ "data": "x" }),
+        json!({ "every": "1m" }),
+        json!({ "every": "1m", "cron": "* * * * *", "data": "x" }),
+        json!({ "cron": "61 * * * *", "data": "x" }),
+        json!({ "cron": "* * * * *", "zone": "Mars/Base", "data": "x" }),
+        json!({ "every": "1m", "data": "x", "key": "k" }),
+        json!({ "every": "1m", "data": "x", "oncee": true }),
+        json!({ "every": "1m", "data": "x", "overlap": "maybe" }),
+        json!({ "every": "1m", "data": "x", "starting": "soon" }),
+        json!([1]),
+    ] {
+        assert_eq!(served.json("PUT", path, &wrong).refused(400), "invalid", "{wrong}");
+    }
+    assert_eq!(served.get("/v1/schedules").expect(200)["schedules"], json!([]));
+    let change = json!({ "every": "1m" });
+    assert_eq!(served.json("PATCH", "/v1/schedules/k", &change).refused(404), "key_not_found");
+    served.store.find_tube("jobs").unwrap().put(Put::new("x").key("k")).unwrap();
+    let refused = served.json("PATCH", "/v1/schedules/k", &change);
+    assert_eq!(refused.status, 404);
+    assert_eq!(served.call("DELETE", "/v1/schedules/k", &[], b"").status, 404);
+}
