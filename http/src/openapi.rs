@@ -1,5 +1,6 @@
 //! The description of the calls (`OpenAPI` 3.1), made of the handlers and of their types.
 
+use tubewell_json::schema;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi as Description, OpenApiBuilder,
@@ -21,7 +22,13 @@ pub(crate) fn head() -> Description {
         ));
     OpenApiBuilder::new()
         .info(info.build())
-        .components(Some(ComponentsBuilder::new().security_scheme("token", token).build()))
+        .components(Some(
+            ComponentsBuilder::new()
+                .security_scheme("token", token)
+                // The values of a map are not found by themselves.
+                .schema_from::<schema::OptionValue>()
+                .build(),
+        ))
         // Without a token on the server, no call sends one.
         .security(Some([
             SecurityRequirement::default(),

@@ -30,6 +30,11 @@ impl OptionFields {
         OptionFields(values.into_iter().map(|(name, value)| (name.into(), json(value))).collect())
     }
 
+    /// Whether the object names no option.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Options, changed by these.
     pub fn over(self, mut options: TubeOptions) -> Result<TubeOptions, String> {
         for (name, value) in self.0 {

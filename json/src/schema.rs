@@ -16,6 +16,17 @@ pub enum TaskState {
     Recurring,
 }
 
+/// The value of an option of a tube: a text such as `10m` or `write(50ms)`, a number, which is one of seconds for
+/// times, or a flag. Null is what the lack of a value means.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub enum OptionValue {
+    Text(String),
+    Number(f64),
+    Flag(bool),
+    None,
+}
+
 /// A body: `data` if it is UTF-8, otherwise `data_base64`. Left out of a listing without bodies.
 #[derive(ToSchema)]
 pub struct Body {

@@ -195,7 +195,7 @@ pub(super) fn text(content: &[u8]) -> Answer<&str> {
 
 /// An object of JSON; the default one if there is no content.
 pub(super) fn object<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T> {
-    if content.trim_ascii().is_empty() {
+    if matches!(content.trim_ascii(), b"" | b"null") {
         return Ok(T::default());
     }
     serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))

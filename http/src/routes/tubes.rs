@@ -49,7 +49,7 @@ impl<'a> TubeJson<'a> {
 struct OpenFields {
     driver: Option<String>,
     #[serde(flatten)]
-    #[schema(value_type = BTreeMap<String, serde_json::Value>)]
+    #[schema(value_type = BTreeMap<String, schema::OptionValue>)]
     options: OptionFields,
 }
 
@@ -141,6 +141,9 @@ pub(super) async fn alter(
     content: Content,
 ) -> Answer {
     let OpenFields { driver, options } = object(&content.bytes)?;
+    if options.is_empty() {
+        return Err(Problem::invalid("say which options to change, as in {\"ttr\": \"5m\"}"));
+    }
     if driver.is_some() {
         return Err(Problem::invalid("driver: that of a tube never changes; leave it out"));
     }

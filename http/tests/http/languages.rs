@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::client::Served;
+use super::tools::are_there;
 
 const DOCUMENT: &str = include_str!("../../../docs/http.md");
 
@@ -14,9 +15,7 @@ fn program(language: &str) -> &'static str {
 
 /// Runs a program, if all that it needs is installed.
 fn run(language: &str, command: &[&str], needs: &[&str]) {
-    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
-    if let Some(missing) = needs.iter().find(|name| !is_there(name)) {
-        println!("left out: the program in {language} needs {missing}");
+    if !are_there(&format!("the program in {language}"), needs) {
         return;
     }
     let served = Served::new();

@@ -4,6 +4,7 @@
 mod client;
 
 mod claims;
+mod described;
 mod events;
 mod hostile;
 mod languages;
@@ -13,5 +14,6 @@ mod puts;
 mod refused;
 mod schedules;
 mod takes;
+mod tools;
 mod tubes;
 mod whole_store;
