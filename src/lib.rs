@@ -299,7 +299,8 @@
 //! * `docs/workers.md`: handlers, attempts, time limits, async, exactly once, stop and deploy.
 //! * `docs/testing.md`: stores in memory, a clock that the test moves, assertions, crashes.
 //! * `docs/schedules.md`: intervals, cron expressions, missed runs, and clocks that are set.
-//! * `docs/operating.md`: metrics, alarms, dead letters, backup, upgrade, and what to do after an error.
+//! * `docs/operating.md`: alarms, dead letters, backup, upgrade, and what to do after an error.
+//! * `docs/monitoring.md`: metrics for Prometheus, alarms, a Grafana dashboard.
 //! * `docs/other-processes.md`: several processes that use one store.
 //! * `docs/cookbook.md`: recipes, such as idempotent work, a batch and its end, deduplication, request and response, graceful
 //!   shutdown, axum, a desktop UI.
@@ -486,6 +487,10 @@ struct Workers;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/operating.md")]
 struct Operating;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/monitoring.md")]
+struct Monitoring;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/schedules.md")]

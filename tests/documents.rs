@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 30] = [
+const DOCUMENTS: [&str; 31] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -14,6 +14,7 @@ const DOCUMENTS: [&str; 30] = [
     "docs/command.md",
     "docs/cookbook.md",
     "docs/format.md",
+    "docs/monitoring.md",
     "docs/operating.md",
     "docs/other-processes.md",
     "docs/performance.md",

@@ -248,6 +248,7 @@ fn only_size_says_how_much_the_tests_do() {
         "tests/conformance/mod.rs",
         "tests/invariants.rs",
         "tests/kill/process.rs",
+        "tests/prometheus/promtool.rs",
         "tests/threads/close.rs",
         "tests/transact/kills.rs",
         "wire/tests/wire/connect.rs",

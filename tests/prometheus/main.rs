@@ -1,4 +1,4 @@
-//! The text that a store gives Prometheus.
+//! The text that a store gives Prometheus, and the alarms and the dashboard that read it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,10 +8,10 @@ mod blocking_disk;
 #[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod executor;
+mod monitoring;
 mod oldest_ready;
+mod promtool;
 
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -221,24 +221,4 @@ fn ten_thousand_tubes_are_all_there() {
     assert!(ages.into_iter().eq(expected));
     let states = family(&text, "tubewell_tasks{");
     assert_eq!(states.len(), TUBES * 7);
-}
-
-#[test]
-fn promtool_accepts_the_text() {
-    let promtool = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let Ok(mut promtool) = promtool else {
-        println!("left out: there is no promtool (package prometheus of Debian)");
-        return;
-    };
-    let (store, _clock) = small_store();
-    let text = store.prometheus().unwrap();
-    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let checked = promtool.wait_with_output().unwrap();
-    let said = [checked.stdout, checked.stderr].concat();
-    assert!(checked.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }

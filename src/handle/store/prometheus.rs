@@ -16,7 +16,7 @@ use crate::{Error, Mode, Result};
 
 impl<M: Mode> Store<M> {
     /// The numbers of the store and of its tubes as text in the exposition format of Prometheus, for the
-    /// endpoint of an application. Its content type is `text/plain; version=0.0.4`. docs/operating.md lists
+    /// endpoint of an application. Its content type is `text/plain; version=0.0.4`. docs/monitoring.md lists
     /// the families, and the alarms to set.
     ///
     /// The text is made by this call. What is counted for it costs other calls no row, no lock and no allocation. The label `tube` has the name of the tube; no label has a key, a tag or a
