@@ -348,7 +348,7 @@ pub mod expert {
     //!   [`LastFailure`];
     //!   a damaged file: [`Salvaged`].
     //! * **Numbers:** [`Counters`], [`ClockReport`], [`CallCounts`], [`Day`], [`Summary`], [`Bin`], [`Date`],
-    //!   [`TagCount`], [`FailureGroup`], [`ParentCounts`],
+    //!   [`TagCount`], [`FailureGroup`], [`ParentCounts`], [`Backlog`],
     //!   [`PausedSubQueue`].
     //! * **Fields and parameters:** [`FailureKind`], [`Recurrence`], [`OptionValue`], [`Delivered`], [`EventDetails`],
     //!   [`Callback`], [`BoxError`].
@@ -363,6 +363,7 @@ pub mod expert {
     pub use crate::options::OptionValue;
     pub use crate::serve::{is_socket_served, socket_beside};
     pub use crate::storage::Storage;
+    pub use crate::values::backlog::Backlog;
     pub use crate::values::body::BoxError;
     pub use crate::values::counters::{ClockReport, Counters};
     pub use crate::values::date::Date;

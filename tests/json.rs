@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{from_str, to_string};
 use tubewell::expert::{
-    ClockReport, Counters, Day, Delivered, FailureGroup, HistoryEntry, ParentCounts,
+    Backlog, ClockReport, Counters, Day, Delivered, FailureGroup, HistoryEntry, ParentCounts,
     PausedSubQueue, SpawnedBy, Step, TagCount,
 };
 use tubewell::worker::{Job, Left, Tally, Worker};
@@ -322,6 +322,7 @@ fn values_that_calls_return_are_written_and_read() {
     has_json::<Page<Task>>();
     has_json::<Page<TaskInfo>>();
     has_json::<ParentCounts>();
+    has_json::<Backlog>();
     has_json::<PausedSubQueue>();
     has_json::<Progress>();
     has_json::<Receipt>();

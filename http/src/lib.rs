@@ -64,6 +64,7 @@ mod problem;
 mod query;
 mod routes;
 mod server;
+mod workers;
 
 /// The programs of docs/http.md.
 #[cfg(doctest)]

@@ -19,6 +19,7 @@ use crate::HttpOptions;
 use crate::guard::Guard;
 use crate::peer::Peer;
 use crate::routes::{self, Shared};
+use crate::workers::Workers;
 
 /// How many threads make calls and write answers.
 const THREADS: usize = 2;
@@ -36,8 +37,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 #[must_use = "a server that is dropped serves no longer"]
 pub struct HttpServer {
     address: SocketAddr,
-    /// The owner of the claims of all clients.
-    label: String,
+    /// The owners of the claims of all clients.
+    workers: Arc<Workers>,
     /// Without it, the claims would end as those of a session that is lost.
     session: Option<Session>,
     store: Store,
@@ -90,11 +91,13 @@ pub fn serve(store: &Store, options: HttpOptions) -> Result<HttpServer> {
     let (stop, stopped) = watch::channel(false);
     let limit = Arc::new(Semaphore::new(options.max_connections.min(most_connections())));
     let guard = Arc::new(Guard::new(&options, address));
-    let shared = Arc::new(Shared::new(store, session.to_async(), stopped.clone(), &options));
+    let workers = Arc::new(Workers::new(store.to_async(), label));
+    let shared = Shared::new(store, session.to_async(), workers.clone(), stopped.clone(), &options);
+    let shared = Arc::new(shared);
     let router = routes::router(shared, guard);
     runtime.spawn(accept(listener, router, limit, stopped));
     let (session, store) = (Some(session), store.clone());
-    Ok(HttpServer { address, label, session, store, runtime: Some(runtime), stop })
+    Ok(HttpServer { address, workers, session, store, runtime: Some(runtime), stop })
 }
 
 impl HttpServer {
@@ -128,16 +131,21 @@ impl Drop for HttpServer {
             let _waits = std::thread::Builder::new().spawn_scoped(scope, end);
         });
         // What fails here is released with the session, which ends with its last handle.
-        let _released = revoke(&self.store, &self.label);
+        let _released = revoke(&self.store, &self.workers);
         self.session = None;
     }
 }
 
 /// Takes the tasks back that clients have, and forgives the attempts.
-fn revoke(store: &Store, owner: &str) -> Result<()> {
+fn revoke(store: &Store, workers: &Workers) -> Result<()> {
+    let owners = store.owners()?.into_iter().filter_map(|owner| owner.label);
+    let owners: Vec<_> = owners.filter(|label| workers.has(label)).collect();
     let mut failed = Ok(());
     for (name, counts) in store.statistics()? {
-        if counts.tasks.taken > 0 {
+        if counts.tasks.taken == 0 {
+            continue;
+        }
+        for owner in &owners {
             let tube = store.find_tube(&name);
             let revoked = tube.and_then(|tube| tube.admin().revoke(Filter::new().owner(owner)));
             failed = failed.and(revoked.map(drop));

@@ -1,6 +1,7 @@
 //! The store: its tubes, and its close.
 
 mod admin;
+mod backlog;
 mod connect;
 mod inspect;
 mod keys;

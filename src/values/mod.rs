@@ -5,6 +5,7 @@
 //! the file; `text` has the words of values, `core/wire` their bytes. Applications build and read values, and
 //! all folders above use them.
 
+pub(crate) mod backlog;
 pub(crate) mod body;
 pub(crate) mod counters;
 #[cfg(feature = "cron")]

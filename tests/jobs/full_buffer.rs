@@ -131,6 +131,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert_eq!(store.tubes().unwrap().len(), 1);
         assert!(store.admin().limits().unwrap().is_empty());
         assert_eq!(store.statistics().unwrap().len(), 1);
+        assert!(store.backlog().unwrap().contains_key("case"));
         assert!(store.prometheus().unwrap().contains("tubewell_tasks{tube=\"case\""));
         assert!(store.admin().next_id().unwrap() > ready);
         assert!(!store.owners().unwrap().is_empty());

@@ -90,7 +90,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("StoreAdmin", "register_driver serve counters clock_report", NEVER_BLOCKS),
         (
             "Store",
-            "tube open_tube create_tube find_tube drop_tube tubes owners statistics prometheus",
+            "tube open_tube create_tube find_tube drop_tube tubes owners statistics backlog prometheus",
             ANSWER,
         ),
         ("Store", "take_any flush close by_key find list schedule tags", ANSWER),

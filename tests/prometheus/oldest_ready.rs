@@ -6,8 +6,18 @@ use tubewell::{ManualClock, Put, Store, TubeOptions, UTUBE};
 
 use crate::{SECOND, in_memory, sample};
 
+/// As the text has it, which is what the backlog has.
 fn oldest(store: &Store) -> Option<String> {
-    sample(&store.prometheus().unwrap(), r#"tubewell_oldest_ready_seconds{tube="jobs"}"#)
+    let text = store.prometheus().unwrap();
+    let shown = sample(&text, r#"tubewell_oldest_ready_seconds{tube="jobs"}"#);
+    let told = store.backlog().unwrap()["jobs"].oldest_ready;
+    match &shown {
+        Some(seconds) if seconds != "0" => {
+            assert_eq!(seconds.parse::<f64>().unwrap(), told.unwrap().as_secs_f64());
+        }
+        _ => assert_eq!(told.unwrap_or_default(), Duration::ZERO),
+    }
+    shown
 }
 
 /// A store with a tube, and tasks of these priorities, put a second after the other. One second has

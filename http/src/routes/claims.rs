@@ -115,7 +115,13 @@ fn outcome(
 
 /// The claim, if it has not ended.
 async fn claim(shared: &Shared, text: &ClaimText) -> Answer<AsyncClaim> {
-    let tube = shared.tube(&text.tube).await?;
+    let tube = match &text.worker {
+        Some(name) => {
+            let worker = shared.workers.of_claim(name).ok_or_else(|| text.ended())?;
+            worker.tube(&shared.later.find_tube(&text.tube).await?)?
+        }
+        None => shared.tube(&text.tube).await?,
+    };
     let claim = tube.claimed(text.id).await?;
     if claim.epoch() == text.epoch { Ok(claim) } else { Err(text.ended()) }
 }

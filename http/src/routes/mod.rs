@@ -31,6 +31,7 @@ use crate::HttpOptions;
 use crate::guard::{Guard, guard};
 use crate::openapi;
 use crate::problem::{Answer, Problem, Problems};
+use crate::workers::Workers;
 
 /// The maximum size of the content of all calls at a time.
 const CONTENT: usize = 256 << 20;
@@ -39,8 +40,9 @@ const CONTENT: usize = 256 << 20;
 pub(crate) struct Shared {
     store: Store,
     later: AsyncStore,
-    /// It has the claims of all clients.
+    /// It has the claims of the clients that do not name themselves.
     session: AsyncSession,
+    workers: Arc<Workers>,
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
     /// The maximum size of the content of a call.
@@ -55,6 +57,7 @@ impl Shared {
     pub(crate) fn new(
         store: &Store,
         session: AsyncSession,
+        workers: Arc<Workers>,
         stopped: watch::Receiver<bool>,
         options: &HttpOptions,
     ) -> Shared {
@@ -66,6 +69,7 @@ impl Shared {
             store: store.clone(),
             later: store.to_async(),
             session,
+            workers,
             stopped,
             max_body,
             read_only,
@@ -138,6 +142,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(whole_store::show))
         .routes(routes!(whole_store::groups))
         .routes(routes!(whole_store::groups_in_tube))
+        .routes(routes!(whole_store::owners))
         .routes(routes!(whole_store::tags))
         .routes(routes!(whole_store::limits))
         .routes(routes!(whole_store::set_limit, whole_store::remove_limit))

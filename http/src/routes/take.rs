@@ -36,6 +36,8 @@ pub(super) struct TakeOptions {
     /// How many tasks at most; default 1.
     #[param(minimum = 1, maximum = 1000)]
     max: Option<usize>,
+    /// The name of the worker, which is shown as the end of the owner of its tasks; up to 128 bytes.
+    worker: Option<String>,
 }
 
 /// A task, and what its holder names to end the claim.
@@ -71,7 +73,14 @@ pub(super) async fn take(
     if !(1..=TAKE_MAX).contains(&max) {
         return Err(Problem::invalid(format!("max: a take is of 1 to {TAKE_MAX} tasks")));
     }
-    let tube = shared.tube(&name).await?;
+    let worker = match &options.worker {
+        Some(name) => Some(shared.workers.of_take(name).await?),
+        None => None,
+    };
+    let tube = match &worker {
+        Some(worker) => worker.tube(&shared.later.find_tube(&name).await?)?,
+        None => shared.tube(&name).await?,
+    };
     if hold.is_none() && tube.info().await?.ttr.is_none() {
         return Err(Problem::invalid(format!(
             "tube {name:?} has no ttr, so a claim would never end if its client is gone; say how long the task \
@@ -87,7 +96,7 @@ pub(super) async fn take(
     let mut taken = Unsent(first.into_iter().collect());
     taken.add_further(&tube, max).await;
     taken.hold(hold).await?;
-    hand_out(&shared, tube.to_blocking(), taken).await
+    hand_out(&shared, tube.to_blocking(), taken, options.worker).await
 }
 
 /// Claims of which no client knows. Where they are dropped, their tasks are ready again, and the attempts do not count.
@@ -140,14 +149,21 @@ async fn hold_for(claim: &AsyncClaim, hold: Option<Duration>) -> tubewell::Resul
 }
 
 /// Leaves the claims to the session of the server once the answer is written.
-async fn hand_out(shared: &Shared, tube: Tube, mut claims: Unsent) -> Answer {
+async fn hand_out(
+    shared: &Shared,
+    tube: Tube,
+    mut claims: Unsent,
+    worker: Option<String>,
+) -> Answer {
     shared
         .read(move |store, answers| {
             let now = record::now(store)?;
             let mut tasks = Vec::with_capacity(claims.0.len());
             for claim in &claims.0 {
                 match tube.query().task(claim.id()) {
-                    Ok(task) => tasks.push((ClaimText::of(claim).to_string(), task)),
+                    Ok(task) => {
+                        tasks.push((ClaimText::of(claim, worker.as_deref()).to_string(), task));
+                    }
                     Err(Error::NotFound { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }

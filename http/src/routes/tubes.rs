@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use tubewell::expert::CallCounts;
+use tubewell::expert::{Backlog, CallCounts};
 use tubewell::{Statistics, Store, TaskCounts, TubeInfo, TubeOptions};
 use tubewell_json::option_fields::OptionFields;
-use tubewell_json::record::{DayRecord, TubeRecord};
+use tubewell_json::record::{DayRecord, TubeRecord, seconds};
 use tubewell_json::schema;
 use utoipa::{IntoParams, ToSchema};
 
@@ -42,6 +42,17 @@ impl<'a> TubeJson<'a> {
         let Statistics { tasks, calls, .. } = *counts;
         TubeJson { tube: TubeRecord::new(info, tasks), tasks, calls }
     }
+}
+
+/// The same, and what waits in the tube.
+#[derive(Serialize, ToSchema)]
+struct ListedTubeJson<'a> {
+    #[serde(flatten)]
+    tube: TubeJson<'a>,
+    waiting_takes: u64,
+    waiting_puts: u64,
+    /// For how many seconds the task has been ready that has been ready for the longest time; null if none is ready.
+    oldest_ready: Option<f64>,
 }
 
 /// The driver and the options of a tube: those of `create`, by their names.
@@ -86,7 +97,7 @@ struct DaysJson<'a> {
 
 #[derive(Serialize, ToSchema)]
 struct TubesJson<'a> {
-    tubes: Vec<TubeJson<'a>>,
+    tubes: Vec<ListedTubeJson<'a>>,
 }
 
 /// The tubes, with their options and the number of tasks in each state.
@@ -95,11 +106,23 @@ struct TubesJson<'a> {
     responses((status = 200, body = TubesJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
-    let (tubes, counts) = (shared.later.tubes().await?, shared.later.statistics().await?);
-    let none = Statistics::default();
-    let tubes =
-        tubes.iter().map(|info| TubeJson::new(info, counts.get(&info.name).unwrap_or(&none)));
-    shared.answers.json(StatusCode::OK, &TubesJson { tubes: tubes.collect() })
+    shared
+        .read(|store, answers| {
+            let (infos, counts, backlog) = (store.tubes()?, store.statistics()?, store.backlog()?);
+            // Those of a tube that was created in between.
+            let (no_counts, no_backlog) = (Statistics::default(), Backlog::default());
+            let tubes = infos.iter().map(|info| {
+                let waits = backlog.get(&info.name).unwrap_or(&no_backlog);
+                ListedTubeJson {
+                    tube: TubeJson::new(info, counts.get(&info.name).unwrap_or(&no_counts)),
+                    waiting_takes: waits.waiting_takes,
+                    waiting_puts: waits.waiting_puts,
+                    oldest_ready: seconds(waits.oldest_ready),
+                }
+            });
+            answers.json(StatusCode::OK, &TubesJson { tubes: tubes.collect() })
+        })
+        .await
 }
 
 /// A tube, with its options and the number of tasks in each state.

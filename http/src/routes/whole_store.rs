@@ -51,6 +51,27 @@ struct GroupsJson {
     groups: Vec<GroupJson>,
 }
 
+/// A session that has tasks, or that has described itself. Times are in seconds.
+#[derive(Serialize, ToSchema)]
+struct OwnerJson {
+    /// Its label, or its id if it has none.
+    owner: String,
+    kind: Option<String>,
+    metadata: Option<String>,
+    /// How long ago it began; null if it has ended, and its parked claims stand.
+    since: Option<f64>,
+    /// How long ago it last took a task or made a call with a claim.
+    last_seen: Option<f64>,
+    running: u64,
+    overdue: u64,
+    parked: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+struct OwnersJson {
+    owners: Vec<OwnerJson>,
+}
+
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -160,6 +181,25 @@ pub(super) async fn groups_in_tube(
 fn grouped(answers: &Answers, groups: impl Iterator<Item = (String, String, u64)>) -> Answer {
     let groups = groups.map(|(tube, name, count)| GroupJson { tube, name, count }).collect();
     answers.json(StatusCode::OK, &GroupsJson { groups })
+}
+
+/// The sessions that have tasks, or that have described themselves: workers and clients.
+#[utoipa::path(
+    get, path = "/v1/owners", tag = "store",
+    responses((status = 200, body = OwnersJson, content_type = "application/json"), Problems),
+)]
+pub(super) async fn owners(State(shared): State<Arc<Shared>>) -> Answer {
+    let owners = shared.later.owners().await?.into_iter().map(|it| OwnerJson {
+        owner: it.label.map_or_else(|| it.session.to_string(), |label| label.to_string()),
+        kind: it.kind.map(|kind| kind.to_string()),
+        metadata: it.metadata.map(|metadata| metadata.to_string()),
+        since: record::seconds(it.since),
+        last_seen: record::seconds(it.last_seen),
+        running: it.running,
+        overdue: it.overdue,
+        parked: it.parked,
+    });
+    shared.answers.json(StatusCode::OK, &OwnersJson { owners: owners.collect() })
 }
 
 /// The tags that tasks have, those used most first.

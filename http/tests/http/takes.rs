@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-use tubewell::Put;
+use serde_json::{Value, json};
+use tubewell::{Put, TaskState};
 use tubewell_http::{HttpOptions, serve};
 
 use super::client::{Client, Served};
@@ -135,4 +135,47 @@ fn until(mut holds: impl FnMut() -> bool) {
         std::thread::park_timeout(Duration::from_millis(1));
     }
     panic!("it does not hold");
+}
+
+/// The owner of what they take ends with their names. A name is not that of a worker of the owner's own process.
+#[test]
+fn workers_that_name_themselves_are_owners_of_their_tasks() {
+    let mut served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    jobs.put_many([Put::new("x").max_attempts(1), Put::new("x").max_attempts(1)]).unwrap();
+    jobs.put("y").unwrap();
+    let session = served.store.session("a").unwrap();
+    let own = session.tube(&jobs).unwrap();
+    let take = |name: &str| {
+        let taken = served.post(&format!("/v1/tubes/jobs/take?hold=60s&worker={name}"), "");
+        taken.expect(200)["tasks"][0].clone()
+    };
+    let (first, second) = (take("a"), take("b"));
+    let mine = own.try_take().unwrap().unwrap();
+    assert!(first["owner"].as_str().unwrap().ends_with("/a"), "{first}");
+    let owners = served.get("/v1/owners").expect(200);
+    let names: Vec<&str> = owners["owners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["owner"].as_str().unwrap())
+        .collect();
+    let address = served.address();
+    assert_eq!(
+        names,
+        ["a".to_owned(), format!("http://{address}/a"), format!("http://{address}/b")]
+    );
+    // The claim of one names its worker.
+    let end = |claim: &Value| format!("/v1/claims/{}/ack", claim["claim"].as_str().unwrap());
+    let other = end(&first).replace(".YQ/ack", ".Yg/ack");
+    assert_eq!(served.post(&other, "").refused(409), "not_taken");
+    served.post(&end(&first), "").expect(200);
+    for wrong in ["", &"x".repeat(129)] {
+        let path = format!("/v1/tubes/jobs/take?hold=60s&worker={wrong}");
+        assert_eq!(served.post(&path, "").refused(400), "invalid");
+    }
+    served.stop();
+    let task = jobs.query().task(second["id"].as_u64().unwrap()).unwrap().info;
+    assert_eq!((task.state, task.attempts), (TaskState::Ready, 0));
+    mine.ack().unwrap();
 }

@@ -65,7 +65,7 @@ impl<M: Mode> Store<M> {
 }
 
 /// All tubes, by name.
-async fn scrape_tubes(handle: &StoreHandle) -> Result<Vec<TubeScrape>> {
+pub(super) async fn scrape_tubes(handle: &StoreHandle) -> Result<Vec<TubeScrape>> {
     let mut tubes: Vec<TubeScrape> = Vec::new();
     loop {
         let after = tubes.last().map(|last| last.name.clone());

@@ -1,0 +1,120 @@
+//! The sessions of workers that name themselves: each is the owner of what it has taken.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use parking_lot::Mutex;
+use tubewell::{AsyncSession, AsyncStore};
+
+use crate::problem::{Answer, Problem};
+
+/// How many names of workers there may be at a time.
+const WORKERS_MAX: usize = 1000;
+/// The longest name of a worker in bytes.
+const NAME_MAX: usize = 128;
+
+/// The sessions by the names of the workers.
+pub(crate) struct Workers {
+    store: AsyncStore,
+    /// The owner of the tasks of clients that do not name themselves, with which the labels of the others begin.
+    label: String,
+    named: Mutex<HashMap<String, Arc<AsyncSession>>>,
+}
+
+impl Workers {
+    pub(crate) fn new(store: AsyncStore, label: String) -> Workers {
+        Workers { store, label, named: Mutex::default() }
+    }
+
+    /// The session of the worker with this name, for a take.
+    pub(crate) async fn of_take(&self, name: &str) -> Answer<Arc<AsyncSession>> {
+        if name.is_empty() || name.len() > NAME_MAX {
+            return Err(Problem::invalid(format!("worker: a name has 1 to {NAME_MAX} bytes")));
+        }
+        if let Some(worker) = self.of_claim(name) {
+            return Ok(worker);
+        }
+        self.make_room().await?;
+        let session = self.store.session(self.label_of(name)).await?;
+        // Another take of the same worker may have been quicker.
+        Ok(self.named.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(session)).clone())
+    }
+
+    /// The session of the worker with this name, if it has one.
+    pub(crate) fn of_claim(&self, name: &str) -> Option<Arc<AsyncSession>> {
+        self.named.lock().get(name).cloned()
+    }
+
+    /// Whether clients of this server have the tasks of this owner.
+    pub(crate) fn has(&self, owner: &str) -> bool {
+        let name = owner.strip_prefix(&self.label);
+        name.is_some_and(|name| name.is_empty() || name.starts_with('/'))
+    }
+
+    fn label_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.label)
+    }
+
+    /// Ends the sessions that hold no task, if there are too many. The next take of such a worker begins a new one.
+    async fn make_room(&self) -> Answer<()> {
+        if self.named.lock().len() < WORKERS_MAX {
+            return Ok(());
+        }
+        let owners = self.store.owners().await?;
+        let holders: BTreeSet<_> = owners.into_iter().filter_map(|owner| owner.label).collect();
+        let mut named = self.named.lock();
+        // A session with a second handle has a take under way.
+        named.retain(|name, session| {
+            holders.contains(&*self.label_of(name)) || Arc::strong_count(session) > 1
+        });
+        if named.len() < WORKERS_MAX {
+            return Ok(());
+        }
+        Err(Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "overloaded",
+            format!(
+                "{WORKERS_MAX} other workers hold tasks; use a name again, or take without one"
+            ),
+        ))
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tubewell::Store;
+
+    use super::*;
+
+    #[test]
+    fn worker_that_holds_a_task_keeps_its_session() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let store = Store::in_memory().unwrap();
+        let jobs = store.tube("jobs").unwrap();
+        jobs.put("x").unwrap();
+        let workers = Workers::new(store.to_async(), "http".into());
+        runtime.block_on(async {
+            let holder = workers.of_take("holder").await.unwrap();
+            let tube = holder.tube(&jobs.to_async()).unwrap();
+            let _held = tube.try_take().await.unwrap().unwrap().detach();
+            drop((tube, holder));
+            let waits = workers.of_take("waits").await.unwrap();
+            for number in 0..WORKERS_MAX {
+                workers.of_take(&format!("worker-{number}")).await.unwrap();
+            }
+            drop(waits);
+        });
+        let left = ["holder", "waits", "worker-0"].map(|name| workers.of_claim(name).is_some());
+        assert_eq!(left, [true, true, false]);
+        assert!(workers.named.lock().len() < 10);
+        assert_eq!(jobs.statistics().unwrap().tasks.taken, 1);
+    }
+}
