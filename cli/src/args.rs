@@ -45,6 +45,8 @@ pub use parents::{AddParents, RemoveParents};
 pub use put::{Format, Import, OnKey, OnParent, Put, PutOptions};
 pub use schedules::{RescheduleArgs, Schedule, Schedules, Unschedule};
 pub use serve::Serve;
+#[cfg(feature = "http")]
+pub use serve::ServeHttp;
 pub use top::Top;
 pub use work::{OnFailure, Order, Work};
 

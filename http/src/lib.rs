@@ -21,20 +21,9 @@
 //! ```
 //!
 //! # Calls
-//! | call | what it does |
-//! |---|---|
-//! | `GET /v1/tubes`, `GET /v1/tubes/{tube}` | the tubes, with their options and the number of tasks in each state |
-//! | `PUT /v1/tubes/{tube}` | opens the tube with these options, or creates it |
-//! | `DELETE /v1/tubes/{tube}` | drops the tube with its tasks |
-//! | `POST /v1/tubes/{tube}/tasks` | puts a task, or a list of tasks, all or none |
-//! | `GET /v1/tubes/{tube}/tasks`, `GET /v1/tasks` | a page of tasks |
-//! | `POST /v1/tubes/{tube}/take` | takes tasks, or waits for one |
-//! | `POST /v1/claims/{claim}/ack`, `release`, `fail`, `bury`, `snooze`, `renew` | ends or prolongs a claim |
-//! | `GET /v1/tasks/{id}`, `DELETE /v1/tasks/{id}` | a task of any tube |
-//! | `POST /v1/tasks/{id}/kick`, `bury`, `cancel` | changes a task |
-//! | `GET /v1/tasks/{id}/outcome` | how a task has ended, or waits for its end |
-//! | `GET /v1/events` | what happens, as server-sent events |
-//! | `GET /metrics` | the numbers of the store and of its tubes, for Prometheus |
+//! `docs/http.md` of the project lists the calls, and each server describes them at `/openapi.json`: puts, takes as long
+//! polls and ends of claims; pages of tasks, their changes and outcomes; changes of many tasks; tubes, schedules, failure groups,
+//! events and metrics.
 //!
 //! **Tasks** have the fields of the command's JSON (docs/command.md). A put reads a JSON object with `data` or
 //! `data_base64` and the options of the task, or a list of such objects, if its content type is `application/json`. Any

@@ -20,6 +20,28 @@ pub struct Serve {
     /// Allow a TCP address that other machines can reach
     #[arg(long, requires = "tcp")]
     pub any_interface: bool,
+    #[cfg(feature = "http")]
+    #[command(flatten)]
+    pub http: ServeHttp,
+}
+
+impl Serve {
+    #[cfg(feature = "http")]
+    pub fn is_over_http(&self) -> bool {
+        self.http.http.is_some()
+    }
+
+    #[cfg(not(feature = "http"))]
+    #[expect(clippy::unused_self, reason = "as with the feature")]
+    pub fn is_over_http(&self) -> bool {
+        false
+    }
+}
+
+/// How the store is served over HTTP.
+#[cfg(feature = "http")]
+#[derive(Debug, Args)]
+pub struct ServeHttp {
     /// Serve over HTTP at this address, too, such as 127.0.0.1:11380
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,

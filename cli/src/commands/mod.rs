@@ -23,6 +23,8 @@ mod pop;
 mod put;
 mod schedules;
 mod serve;
+#[cfg(feature = "http")]
+mod serve_http;
 mod tasks;
 mod tubes;
 

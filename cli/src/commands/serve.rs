@@ -6,7 +6,6 @@ use std::sync::mpsc::channel;
 
 use serde_json::json;
 use tubewell::{Error, Store};
-use tubewell_http::{HttpOptions, HttpServer};
 
 use crate::args::{Cli, Serve};
 use crate::connection::{self, Serving};
@@ -58,7 +57,7 @@ fn serve(
         let socket = args.socket.clone().unwrap_or_else(|| tubewell::expert::socket_beside(path));
         let served = connection::serve_unix(store, &socket);
         serving.push(served.map_err(|error| address_in_use(error, &socket.display()))?);
-    } else if tcp.is_none() && args.http.is_none() {
+    } else if tcp.is_none() && !args.is_over_http() {
         return Err(Failure::usage("this system has no unix sockets")
             .hint("give --tcp ADDRESS or --http ADDRESS"));
     }
@@ -66,9 +65,12 @@ fn serve(
         let served = connection::serve_tcp(store, address, secret, args.any_interface);
         serving.push(served.map_err(|error| address_in_use(error, &address))?);
     }
-    let http = http(store, args)?;
-    let urls = serving.iter().map(|served| served.url().to_string());
-    let urls = urls.chain(http.iter().map(|served| format!("http://{}", served.address())));
+    #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "it is the only other one"))]
+    let mut urls: Vec<String> = serving.iter().map(|served| served.url().to_string()).collect();
+    #[cfg(feature = "http")]
+    let http = super::serve_http::serve(store, &args.http)?;
+    #[cfg(feature = "http")]
+    urls.extend(http.iter().map(|served| format!("http://{}", served.address())));
     for url in urls {
         if output.json {
             output.object(&json!({ "file": path.display().to_string(), "address": url }))?;
@@ -82,26 +84,7 @@ fn serve(
     Ok(())
 }
 
-/// Serves the store over HTTP, if that is asked for.
-fn http(store: &Store, args: &Serve) -> CommandResult<Option<HttpServer>> {
-    let Some(address) = &args.http else { return Ok(None) };
-    let mut options = HttpOptions::new(address).read_only(args.http_read_only);
-    options = args.http_host.iter().fold(options, HttpOptions::host);
-    if let Some(file) = &args.http_token_file {
-        options = options.token(owner::secret(file)?);
-    }
-    match tubewell_http::serve(store, options) {
-        Ok(served) => Ok(Some(served)),
-        Err(Error::Invalid { what }) if what.contains("token") => {
-            Err(Failure::usage(format!("--http: {what}"))
-                .hint("give --http-token-file FILE; `openssl rand -hex 32` prints a token"))
-        }
-        Err(Error::Invalid { what }) => Err(Failure::usage(format!("--http: {what}"))),
-        Err(error) => Err(address_in_use(error, address)),
-    }
-}
-
-fn address_in_use(error: Error, at: &impl std::fmt::Display) -> Failure {
+pub(super) fn address_in_use(error: Error, at: &impl std::fmt::Display) -> Failure {
     match error {
         Error::AddressInUse { .. } => {
             Failure::new(Exit::InUse, format!("another process listens at {at}"))
