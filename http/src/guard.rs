@@ -14,10 +14,13 @@ use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
 
 use crate::HttpOptions;
+use crate::page;
 use crate::problem::Problem;
 
 /// A browser names itself with this header; programs do not.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// With `navigate`, the browser opens what it gets as a page of its own, which the calling page cannot read.
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// A page of another site cannot set this header without asking first, which is never allowed.
 const FROM_PAGE: HeaderName = HeaderName::from_static("tubewell-page");
 
@@ -46,14 +49,21 @@ impl Guard {
         }
     }
 
-    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Problem> {
         check_transfer(headers)?;
+        let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        // The page has no data, and asks for the token.
+        let is_page = !changes && page::is_page(path);
         match &self.token {
+            Some(_) if is_page => {}
             Some(token) => check_token(token, headers)?,
             None => self.check_host(headers)?,
         }
-        let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        self.check_origin(headers, changes)?;
+        // A link of another site may lead to the page.
+        let is_link = is_page && text_of(headers, &FETCH_MODE) == Some("navigate");
+        if !is_link {
+            self.check_origin(headers, changes)?;
+        }
         if changes && self.read_only {
             return Err(forbidden(
                 "read_only",
@@ -113,7 +123,7 @@ impl Guard {
 
 /// Answers a call, or refuses it.
 pub(crate) async fn guard(State(guard): State<Arc<Guard>>, call: Request, next: Next) -> Response {
-    let mut response = match guard.check(call.method(), call.headers()) {
+    let mut response = match guard.check(call.method(), call.uri().path(), call.headers()) {
         Ok(()) => next.run(call).await,
         Err(problem) => problem.into_response(),
     };
@@ -123,7 +133,9 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, call: Request, next: 
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    // The page has one of its own.
+    let policy = headers.entry(CONTENT_SECURITY_POLICY);
+    policy.or_insert(HeaderValue::from_static("default-src 'none'"));
     response
 }
 

@@ -20,6 +20,8 @@
 //! curl -X POST http://127.0.0.1:11380/v1/claims/CLAIM/ack
 //! ```
 //!
+//! The page at `/` shows the store in a browser, and changes it: docs/dashboard.md describes it.
+//!
 //! # Calls
 //! `docs/http.md` of the project lists the calls, and each server describes them at `/openapi.json`: puts, takes as long
 //! polls and ends of claims; pages of tasks, their changes and outcomes; changes of many tasks; tubes, schedules, failure groups,
@@ -48,6 +50,7 @@ mod claim_text;
 mod guard;
 mod openapi;
 mod options;
+mod page;
 mod peer;
 mod problem;
 mod query;

@@ -30,6 +30,7 @@ use answers::Answers;
 use crate::HttpOptions;
 use crate::guard::{Guard, guard};
 use crate::openapi;
+use crate::page;
 use crate::problem::{Answer, Problem, Problems};
 use crate::workers::Workers;
 
@@ -156,6 +157,8 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
     let (router, description) = described().split_for_parts();
     let description = Bytes::from(description.to_json().unwrap_or_default());
     router
+        .route("/", get(page::index))
+        .route("/page/{*name}", get(page::file))
         .route(
             "/openapi.json",
             get(async move || ([(CONTENT_TYPE, "application/json")], description)),

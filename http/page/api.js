@@ -1,0 +1,162 @@
+// Calls of the HTTP API: the token, errors, and the stream of events.
+
+const TOKEN = 'tubewell-token';
+const ROWS = 100;
+/** The largest number of tasks that one call changes or returns. */
+export const STEP = 1000;
+
+/** A refusal of the server, with its own words, or a server that cannot be reached. */
+export class Problem extends Error {
+  constructor(status, kind, detail) {
+    super(detail);
+    this.status = status;
+    this.kind = kind;
+  }
+}
+
+/** The server needs a token. `ask` is set by the page: it returns a promise of the token. */
+export const token = {
+  ask: null,
+  pending: null,
+  get() {
+    return sessionStorage.getItem(TOKEN);
+  },
+  forget() {
+    sessionStorage.removeItem(TOKEN);
+  },
+  /** One question, however many calls wait for its answer. */
+  async request(wasWrong) {
+    this.pending ??= this.ask(wasWrong).then((given) => {
+      sessionStorage.setItem(TOKEN, given);
+      this.pending = null;
+    });
+    await this.pending;
+  },
+};
+
+function headersWith(more) {
+  const given = token.get();
+  return { ...(given ? { Authorization: `Bearer ${given}` } : {}), ...more };
+}
+
+async function send(path, init) {
+  for (;;) {
+    const used = token.get();
+    const answer = await reach(path, { ...init, headers: headersWith(init.headers) });
+    if (answer.status !== 401) return answer;
+    // Another call may have been given the token meanwhile.
+    if (token.get() === used) await token.request(used != null);
+  }
+}
+
+async function reach(path, init) {
+  try {
+    return await fetch(path, { cache: 'no-store', ...init });
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new Problem(0, 'unreachable', 'the server cannot be reached');
+  }
+}
+
+/**
+ * Ids are numbers below 2^53 in practice. A number that JavaScript would round stays the text that it is, where the
+ * browser tells it.
+ */
+function parse(text) {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (_name, value, context) => {
+    const isRounded = typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value);
+    return isRounded && /^\d+$/.test(context?.source ?? '') ? context.source : value;
+  });
+}
+
+async function problemOf(answer) {
+  const text = await answer.text();
+  try {
+    const { kind, detail, title } = JSON.parse(text);
+    return new Problem(answer.status, kind, detail ?? title);
+  } catch {
+    return new Problem(answer.status, 'unknown', text.slice(0, 200) || `the server answered with status ${answer.status}`);
+  }
+}
+
+/** A path of the API, from names that may have any character. Relative, so that a proxy may add a prefix. */
+export function path(strings, ...names) {
+  return strings.reduce((made, part, at) => made + encodeURIComponent(names[at - 1]) + part);
+}
+
+export function query(options) {
+  const given = Object.entries(options ?? {}).filter(([, value]) => value != null && value !== '' && value !== false);
+  return given.length ? `?${new URLSearchParams(given)}` : '';
+}
+
+/** Makes one call, and returns the value of its answer; null if it has no content. */
+export async function call(method, where, { json, text, signal } = {}) {
+  const headers = method === 'GET' ? {} : { 'Tubewell-Page': '1' };
+  let body;
+  if (json !== undefined) {
+    headers['Content-Type'] = 'application/json';
+    body = JSON.stringify(json);
+  } else if (text !== undefined) {
+    headers['Content-Type'] = 'text/plain';
+    body = text;
+  }
+  const answer = await send(where, { method, headers, body, signal });
+  if (!answer.ok) throw await problemOf(answer);
+  const content = await answer.text();
+  return content === '' ? null : parse(content);
+}
+
+export const get = (where, signal) => call('GET', where, { signal });
+
+export async function getText(where, signal) {
+  const answer = await send(where, { method: 'GET', signal });
+  if (!answer.ok) throw await problemOf(answer);
+  return answer.text();
+}
+
+/** A page of tasks, of one tube or of all. */
+export function listTasks({ tube, ...filter }, signal) {
+  const where = tube == null ? 'v1/tasks' : path`v1/tubes/${tube}/tasks`;
+  return get(where + query({ limit: ROWS, ...filter }), signal);
+}
+
+/** The answer of a call, or `fallback` where the server is older than the call. */
+export async function getOr(fallback, where, signal) {
+  try {
+    return await get(where, signal);
+  } catch (error) {
+    if (error.kind === 'unknown_call') return fallback;
+    throw error;
+  }
+}
+
+/**
+ * Reads server-sent events until the stream ends. `EventSource` cannot send a token. `taken` is called for each event
+ * with its name, id and data, and `chunk`, after each piece of the stream, may return a promise: nothing more is read
+ * until it is kept, and what the server cannot send it drops and counts.
+ */
+export async function readEvents(where, { last, signal, opened, taken, chunk }) {
+  const headers = { Accept: 'text/event-stream', ...(last == null ? {} : { 'Last-Event-ID': last }) };
+  const answer = await send(where, { method: 'GET', headers, signal });
+  if (!answer.ok) throw await problemOf(answer);
+  opened();
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    rest += value;
+    const messages = rest.split('\n\n');
+    rest = messages.pop();
+    for (const message of messages) {
+      const fields = {};
+      for (const line of message.split('\n')) {
+        const colon = line.indexOf(':');
+        if (colon > 0) fields[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
+      }
+      if (fields.data) taken(fields.event ?? 'message', fields.id, fields.data);
+    }
+    await chunk();
+  }
+}

@@ -1,0 +1,174 @@
+// Changes of many tasks: those that are marked, or all that match a filter, in steps that can be stopped. And exports.
+
+import { STEP, call, get, listTasks, path, query } from './api.js';
+import { number, plural } from './format.js';
+import { confirm, runSteps } from './dialogs.js';
+import { live } from './live.js';
+import { STATES, html, inTurn, toast } from './ui.js';
+
+/** How far tasks are counted before a question. */
+const COUNTED = 20_000;
+const EXPORTS_AT_ONCE = 6;
+
+const VERBS = {
+  kick: { label: 'Kick', done: 'kicked' },
+  bury: { label: 'Bury', done: 'buried' },
+  delete: { label: 'Delete', done: 'deleted', isDanger: true },
+  move: { label: 'Move', done: 'moved' },
+  release: { label: 'Release', done: 'released' },
+  revoke: { label: 'Revoke', done: 'revoked', isDanger: true },
+};
+
+/** A filter in words. */
+export function describe({ tube, state, tag, group, sub_queue: subQueue, owner }) {
+  const named = [['tag', tag], ['failure group', group], ['sub-queue', subQueue], ['owner', owner]];
+  const conditions = named.filter(([, value]) => value != null).map(([name, value]) => `${name} “${value}”`);
+  const where = tube == null ? 'in all tubes' : `in tube “${tube}”`;
+  return [state ?? 'all states', where, ...conditions].join(', ');
+}
+
+/** How many tasks match, where the store counts them; null where they have to be listed. */
+export function knownCount({ tube, ...filter }) {
+  const others = Object.entries(filter).filter(([name, value]) => value != null && name !== 'state');
+  if (others.length > 0) return null;
+  const tubes = tube == null ? live.tubes : [live.byName.get(tube)].filter(Boolean);
+  const states = filter.state == null ? STATES : [filter.state];
+  return tubes.reduce((sum, tube) => states.reduce((part, state) => part + (tube.states[state] ?? 0), sum), 0);
+}
+
+/** Counts by pages, up to a limit. `isMore`: there are more. */
+async function count(filter) {
+  const known = knownCount(filter);
+  if (known != null) return { count: known, isMore: false };
+  let [found, after] = [0, null];
+  do {
+    const page = await listTasks({ ...filter, after, limit: STEP });
+    found += page.tasks.length;
+    after = page.next;
+  } while (after != null && found < COUNTED);
+  return { count: found, isMore: after != null };
+}
+
+/** Changes all tasks that match, after a question that has their number. Returns whether anything was done. */
+export async function changeMatching(verb, filter, { to, known } = {}) {
+  const { label, done, isDanger } = VERBS[verb];
+  let counted;
+  try {
+    counted = known != null ? { count: known, isMore: false } : await count(filter);
+  } catch (error) {
+    toast(error.message, true);
+    return false;
+  }
+  if (counted.count === 0) {
+    toast(`No task matches: ${describe(filter)}.`);
+    return false;
+  }
+  const tasks = counted.isMore ? `more than ${number(counted.count)} tasks` : plural(counted.count, 'task');
+  const target = to == null ? '' : ` to “${to}”`;
+  const agreed = await confirm({
+    title: `${label} ${tasks}${target}?`,
+    intro: html`<p>All that match: ${describe(filter)}.</p>
+      <p class="quiet">In steps of ${number(STEP)}, which can be stopped. A step that is done stays done.</p>`,
+    submit: `${label} ${tasks}`,
+    isDanger,
+    run: async () => true,
+  });
+  if (!agreed) return false;
+  // No more than were agreed to: a kicked task that fails at once would match again.
+  const most = counted.isMore ? Infinity : counted.count;
+  const { tube, ...conditions } = filter;
+  const where = tube == null ? `v1/${verb}` : path`v1/tubes/${tube}/` + verb;
+  await runSteps({
+    title: `${label} tasks`,
+    total: most,
+    done,
+    async step(run) {
+      const limit = Math.min(STEP, most - run.count);
+      const answer = await call('POST', where + query({ ...conditions, to, limit }), { signal: run.signal });
+      run.count += answer.changed;
+      return answer.changed < limit || run.count >= most;
+    },
+  });
+  return true;
+}
+
+/** Changes the tasks that are marked. */
+export async function changeMarked(verb, tasks, { to } = {}) {
+  const { label, done, isDanger } = VERBS[verb];
+  const title = `${label} ${plural(tasks.length, 'marked task')}${to == null ? '' : ` to “${to}”`}`;
+  if (isDanger || tasks.length > 100) {
+    const agreed = await confirm({ title: `${title}?`, submit: title, isDanger, run: async () => true });
+    if (!agreed) return false;
+  }
+  const byTube = Map.groupBy ? Map.groupBy(tasks, (task) => task.tube) : groupBy(tasks, (task) => task.tube);
+  const parts = [...byTube].flatMap(([tube, all]) => {
+    const ids = all.map((task) => task.id);
+    return Array.from({ length: Math.ceil(ids.length / STEP) }, (_, at) => [tube, ids.slice(at * STEP, (at + 1) * STEP)]);
+  });
+  let changed = 0;
+  try {
+    for (const [tube, ids] of parts) {
+      if (verb === 'bury') {
+        for (const id of ids) await call('POST', path`v1/tasks/${id}/bury`);
+        changed += ids.length;
+      } else {
+        const where = path`v1/tubes/${tube}/` + verb + query({ to });
+        changed += (await call('POST', where, { json: { ids } })).changed;
+      }
+    }
+    const others = tasks.length - changed;
+    const left = others > 0 ? ` ${plural(others, 'task')} could not be: they are in another state, or gone.` : '';
+    toast(`${plural(changed, 'task')} ${done}.${left}`);
+  } catch (error) {
+    toast(`${changed > 0 ? `${plural(changed, 'task')} ${done}, then: ` : ''}${error.message}`, true);
+  }
+  return true;
+}
+
+export function groupBy(items, keyOf) {
+  const groups = new Map();
+  for (const item of items) {
+    const key = keyOf(item);
+    if (groups.has(key)) groups.get(key).push(item);
+    else groups.set(key, [item]);
+  }
+  return groups;
+}
+
+/** Writes tasks as JSON lines into a file of the browser, with their bodies. `tasks`: the marked ones, or null for all that match. */
+export async function exportTasks(filter, tasks) {
+  const total = tasks?.length ?? knownCount(filter);
+  const parts = [];
+  let [after, isFirst] = [null, true];
+  const result = await runSteps({
+    title: 'Export tasks',
+    total,
+    done: 'exported',
+    async step(run) {
+      let page = tasks;
+      if (tasks == null) {
+        if (!isFirst && after == null) return true;
+        const answer = await listTasks({ ...filter, after }, run.signal);
+        [page, after, isFirst] = [answer.tasks, answer.next, false];
+      }
+      const lines = new Array(page.length).fill('');
+      await inTurn(page.entries(), EXPORTS_AT_ONCE, async ([at, task]) => {
+        try {
+          lines[at] = `${JSON.stringify(await get(path`v1/tasks/${task.id}`, run.signal))}\n`;
+          run.count += 1;
+        } catch (error) {
+          // It has ended since it was listed.
+          if (error.status !== 404) throw error;
+        }
+      }, run.signal);
+      parts.push(new Blob([lines.join('')]));
+      return tasks != null;
+    },
+  });
+  if (!result?.count) return;
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob(parts, { type: 'application/jsonl' }));
+  link.download = `${filter.tube ?? 'tasks'}.jsonl`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

@@ -1,0 +1,141 @@
+// How numbers, times and bytes are written. Nothing here knows the API.
+
+const NONE = '–';
+const whole = new Intl.NumberFormat('en-US');
+
+export function number(value) {
+  return value == null ? NONE : whole.format(value);
+}
+
+/** A number in at most five characters: 950, 12.3k, 4.56M. */
+export function short(value) {
+  if (value == null) return NONE;
+  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e4]]) {
+    if (value < size) continue;
+    const scaled = value / (unit === 'k' ? 1e3 : size);
+    return scaled.toFixed(scaled < 10 ? 2 : scaled < 100 ? 1 : 0) + unit;
+  }
+  return whole.format(value);
+}
+
+export function plural(count, what) {
+  return `${number(count)} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** Events a second. */
+export function rate(value) {
+  if (value == null) return NONE;
+  if (value === 0) return '0';
+  if (value < 0.05) return '<0.1';
+  return value < 10 ? value.toFixed(1) : short(Math.round(value));
+}
+
+export function share(part, all) {
+  if (!all) return NONE;
+  const percent = (100 * part) / all;
+  if (percent > 0 && percent < 0.1) return '<0.1 %';
+  return `${percent.toFixed(percent > 0 && percent < 10 ? 1 : 0)} %`;
+}
+
+/** Seconds as text. */
+export function duration(seconds) {
+  if (seconds == null) return NONE;
+  if (typeof seconds === 'string') return seconds;
+  if (seconds < 0) return `-${duration(-seconds)}`;
+  if (seconds === 0) return '0 s';
+  if (seconds < 0.001) return `${Math.max(1, Math.round(seconds * 1e6))} µs`;
+  if (seconds < 0.01) return `${(seconds * 1e3).toFixed(1)} ms`;
+  if (seconds < 1) return `${Math.round(seconds * 1e3)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const rounded = Math.round(seconds);
+  if (rounded < 60) return `${rounded} s`;
+  if (rounded < 3600) return `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
+  if (rounded < 86400) return `${Math.floor(rounded / 3600)} h ${Math.floor((rounded % 3600) / 60)} min`;
+  return `${Math.floor(rounded / 86400)} d ${Math.floor((rounded % 86400) / 3600)} h`;
+}
+
+export function bytes(count) {
+  if (count == null) return NONE;
+  for (const [unit, size] of [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]]) {
+    if (count >= size) return `${(count / size).toFixed(count / size < 10 ? 1 : 0)} ${unit}`;
+  }
+  return `${count} B`;
+}
+
+const clock = new Intl.DateTimeFormat('sv-SE', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const day = new Intl.DateTimeFormat('sv-SE', { year: 'numeric', month: '2-digit', day: '2-digit' });
+
+/** A moment in the time zone of the browser: the time, and the date unless it is today. */
+export function moment(text) {
+  const at = new Date(text);
+  if (text == null || Number.isNaN(at.getTime())) return text ?? NONE;
+  const date = day.format(at);
+  return date === day.format(new Date()) ? clock.format(at) : `${date} ${clock.format(at)}`;
+}
+
+export function secondsSince(text) {
+  return (Date.now() - new Date(text).getTime()) / 1000;
+}
+
+/** What a text field means for the API: nothing, a number, or a text such as "10m". */
+export function optionValue(text) {
+  const trimmed = text.trim();
+  if (trimmed === '') return null;
+  if (trimmed === 'true' || trimmed === 'false') return trimmed === 'true';
+  return /^-?\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
+}
+
+export function fromBase64(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/** The bytes of a body or a result, which the API sends as text or in base64. */
+export function bytesOf(object, name) {
+  if (object[name] != null) return new TextEncoder().encode(object[name]);
+  const encoded = object[`${name}_base64`];
+  return encoded == null ? null : fromBase64(encoded);
+}
+
+export function hexDump(content) {
+  const lines = [];
+  for (let at = 0; at < content.length; at += 16) {
+    const row = [...content.subarray(at, at + 16)];
+    const hex = row.map((byte) => byte.toString(16).padStart(2, '0'));
+    const left = hex.slice(0, 8).join(' ').padEnd(23);
+    const right = hex.slice(8).join(' ').padEnd(23);
+    const text = row.map((byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : '.')).join('');
+    lines.push(`${at.toString(16).padStart(8, '0')}  ${left}  ${right}  ${text}`);
+  }
+  return lines.join('\n');
+}
+
+/**
+ * JSON with line breaks and indentation; null if the text is no JSON object or list. The text is not parsed and
+ * written anew: numbers keep all their digits, and keys that occur twice are shown twice.
+ */
+export function prettyJson(text) {
+  if (!/^\s*[[{]/.test(text)) return null;
+  try {
+    JSON.parse(text);
+  } catch {
+    return null;
+  }
+  let depth = 0;
+  let shown = '';
+  const line = () => `\n${'  '.repeat(depth)}`;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g)) {
+    if (token === '{' || token === '[') {
+      depth += 1;
+      shown += token + line();
+    } else if (token === '}' || token === ']') {
+      depth -= 1;
+      const isEmpty = /[[{]\n *$/.test(shown);
+      shown = isEmpty ? shown.replace(/\n *$/, '') + token : shown + line() + token;
+    } else if (token === ',') {
+      shown += token + line();
+    } else {
+      shown += token === ':' ? ': ' : token;
+    }
+  }
+  return shown;
+}
