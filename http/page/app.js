@@ -165,7 +165,7 @@ function App() {
         ${isReadOnly() && html`<span class="badge" title="The server refuses changes.">read-only</span>`}
         <span class="frame-buttons">
         ${token.get() && html`<button type="button" class="button small" onClick=${() => { token.forget(); location.reload(); }}>Forget token</button>`}
-        <button type="button" class="button small" aria-label=${`colours: ${theme}; change`} title="dark or light (key c)" onClick=${nextTheme}>${theme}</button>
+        <button type="button" class="button small" aria-label=${`colours: ${theme}; change`} title="dark or light (key c)" onClick=${nextTheme}>◐</button>
         <button type="button" class="button small" aria-label="keys" title="keys (key ?)" onClick=${showKeys}>?</button></span>
       </div>
     </header>

@@ -60,7 +60,7 @@ function showLast(chart) {
  * A chart. `data` is a list of times and a list of values for each of `lines`, which are `{label, tone, dash, isArea}`.
  * `unit` is `rate` or `time`; `isTime` is false for days.
  */
-export function Chart({ data, lines, label, height = 190, isTime = true, unit = 'rate', theme }) {
+export function Chart({ data, lines, label, height = 165, isTime = true, unit = 'rate', theme }) {
   const place = useRef(null);
   const chart = useRef(null);
   const latest = useRef(data);

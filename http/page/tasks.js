@@ -5,7 +5,7 @@ import { changeMarked, changeMatching, exportTasks } from './bulk.js';
 import { askForm, confirm } from './dialogs.js';
 import { bytes, duration, number, optionValue, plural } from './format.js';
 import { live } from './live.js';
-import { Action, Empty, Progress, State, Tags, Trouble, attempt, html, inTurn, taskLink, toast, tubeLink, useEffect,
+import { Action, Empty, Progress, State, Tags, Trouble, When, attempt, html, inTurn, taskLink, toast, tubeLink, useEffect,
   useLoad, useRef, useState } from './ui.js';
 
 const PREVIEW_MAX = 16 << 10;
@@ -62,6 +62,8 @@ function Status({ task }) {
       return html`<span>waits for ${plural(task.open_parents, 'task')}</span>`;
     case 'buried':
       return html`<span class="failure">${task.group && html`<strong>${task.group}</strong> `}${task.failure?.message ?? ''}</span>`;
+    case 'done':
+      return html`<span class="quiet">ended <${When} at=${task.ended_at} /></span>`;
     default:
       return task.failure ? html`<span class="quiet">last failure: ${task.failure.message || task.failure.group}</span>` : null;
   }

@@ -28,6 +28,9 @@ pub struct TaskRecord<'a> {
     pub state: &'static str,
     /// The label of the session that has taken it, or its id.
     pub owner: Option<String>,
+    /// For how long that session has had it. Left out unless it is taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<f64>,
     pub put_at: String,
     pub age: f64,
     pub priority: u32,
@@ -96,11 +99,13 @@ impl<'a> TaskRecord<'a> {
         info: &'a TaskInfo,
         now: SystemTime,
     ) -> tubewell::Result<TaskRecord<'a>> {
+        let owner = owner(tube, info)?;
         Ok(TaskRecord {
             id: info.id,
             tube: tube.name(),
             state: info.state.as_str(),
-            owner: owner(tube, info)?.map(label_or_session),
+            held: owner.as_ref().and_then(|owner| seconds(Some(owner.held))),
+            owner: owner.map(label_or_session),
             put_at: moment::show(info.put_at),
             age: moment::age(info.put_at, now).as_secs_f64(),
             priority: info.priority,

@@ -86,7 +86,7 @@ function Row({ tube, states }) {
     <td class="number ${acks ? '' : 'zero'}" data-label="acks/s">${rate(acks)}</td>
     <td class="number ${failing > 0.05 ? 'bad' : failing ? '' : 'zero'}" data-label="failing"
       title=${attempts && `${plural(attempts.failed, 'failed attempt')} of ${number(attempts.all)} since ${attempts.since}`}>${share(attempts?.failed, attempts?.all)}</td>
-    <td class="number" data-label="oldest ready">${tube.oldest_ready == null ? html`<span class="quiet">–</span>` : duration(passed(tube.oldest_ready, tube.readAt))}</td>
+    <td class="number ${tube.oldest_ready == null ? 'zero' : ''}" data-label="oldest ready">${tube.oldest_ready == null ? html`<span class="quiet">–</span>` : duration(passed(tube.oldest_ready, tube.readAt))}</td>
     <td class="spark-cell"><${Spark} series=${seriesOf(tube.tube, 3600, 60)} label=${`acks and failures of ${tube.tube} in the last hour`} /></td>
     <td class="row-actions">
       <${Action} keys="z" kind="small" hint=${tube.paused ? 'takes get tasks again' : 'takes get no task'} aria-label=${`${tube.paused ? 'resume' : 'pause'} ${tube.tube}`} onClick=${() => pauseOrResume(tube)}>${tube.paused ? 'Resume' : 'Pause'}<//>
