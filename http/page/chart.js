@@ -98,8 +98,19 @@ export function Chart({ data, lines, label, height = 165, isTime = true, unit = 
   return html`<div class="chart" role="img" aria-label=${label} ref=${place} />`;
 }
 
+/** Bins that are twice as wide each, without gaps, of many small ones. */
+function coarse(bins) {
+  if (bins.length < 3 || bins.every((bin, at) => at === 0 || bin.from === bins[at - 1].to)) return bins;
+  const power = (bin) => Math.floor(Math.log2(Math.max(bin.from, 1e-6)) + 1e-9);
+  const first = power(bins[0]);
+  const wide = Array.from({ length: power(bins.at(-1)) - first + 1 }, (_, at) => ({ from: 2 ** (first + at), to: 2 ** (first + at + 1), count: 0 }));
+  for (const bin of bins) wide[power(bin) - first].count += bin.count;
+  return wide;
+}
+
 /** Counts by size as columns. `bins` are `{from, to, count}` in seconds. */
-export function Columns({ bins, label }) {
+export function Columns({ bins: given, label }) {
+  const bins = coarse(given);
   const used = bins.filter((bin, at) => bin.count > 0 || bins.slice(0, at).some((other) => other.count > 0));
   while (used.length && used.at(-1).count === 0) used.pop();
   const most = Math.max(1, ...used.map((bin) => bin.count));

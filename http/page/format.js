@@ -49,9 +49,10 @@ export function duration(seconds) {
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const rounded = Math.round(seconds);
   if (rounded < 60) return `${rounded} s`;
-  if (rounded < 3600) return `${Math.floor(rounded / 60)} min ${rounded % 60} s`;
-  if (rounded < 86400) return `${Math.floor(rounded / 3600)} h ${Math.floor((rounded % 3600) / 60)} min`;
-  return `${Math.floor(rounded / 86400)} d ${Math.floor((rounded % 86400) / 3600)} h`;
+  const parts = (large, size, small, rest) => `${Math.floor(rounded / size)} ${large}${rest > 0 ? ` ${rest} ${small}` : ''}`;
+  if (rounded < 3600) return parts('min', 60, 's', rounded % 60);
+  if (rounded < 86400) return parts('h', 3600, 'min', Math.floor((rounded % 3600) / 60));
+  return parts('d', 86400, 'h', Math.floor((rounded % 86400) / 3600));
 }
 
 export function bytes(count) {

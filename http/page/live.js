@@ -3,7 +3,7 @@
 // An event marks its tube as changed. Marked tubes are read anew at most once a second, and more seldom where a reading
 // takes long; without events nothing is read. A hidden page closes its stream and does nothing.
 
-import { get, getOr, readEvents } from './api.js';
+import { get, getOr, getText, readEvents } from './api.js';
 
 const REFRESH = 1000;
 /** The share of the time that readings may take: a tenth. */
@@ -151,6 +151,14 @@ export function hourOf(name) {
   return SERIES.map((_, row) => history.sum(row, SLOTS));
 }
 
+const openedAt = nowSeconds();
+
+/** Of which length small charts are, in seconds: what the page has seen, up to an hour. */
+export function seenSeconds() {
+  const seen = nowSeconds() - openedAt;
+  return seen < 300 ? 300 : seen < 900 ? 900 : 3600;
+}
+
 /** Times, and a list of rates a second for each series. `seconds` is the length, `step` that of each point. */
 export function seriesOf(name, seconds, step) {
   const slots = step / SLOT;
@@ -213,6 +221,7 @@ async function read() {
     live.byName = new Map(live.tubes.map((tube) => [tube.tube, tube]));
     live.isLoaded = true;
     live.error = null;
+    await readAges(tubes);
   } catch (error) {
     live.error = error;
     allChanged = true;
@@ -224,6 +233,33 @@ async function read() {
   tell();
   for (const callback of watchers) callback(change);
   if (allChanged || tubesChanged.size > 0) schedule();
+}
+
+// The age of the oldest ready tasks is one of the metrics, whose text has 2.5 kB for each tube.
+
+const METERED = 400;
+const METERED_EVERY = 4000;
+let ages = new Map();
+let agesAt = 0;
+let agesDue = 0;
+
+async function readAges(tubes) {
+  if (tubes.length > METERED || tubes[0]?.oldest_ready !== undefined || performance.now() < agesDue) return;
+  const began = performance.now();
+  const text = await getText('metrics');
+  ages = new Map();
+  for (const [, name, value] of text.matchAll(/^tubewell_oldest_ready_seconds\{tube="((?:[^"\\]|\\.)*)"\} (\S+)$/gm)) {
+    ages.set(name.replace(/\\(.)/g, (_, letter) => (letter === 'n' ? '\n' : letter)), Number(value));
+  }
+  agesAt = nowSeconds();
+  agesDue = performance.now() + Math.max(METERED_EVERY, (performance.now() - began) * 4 * COST);
+}
+
+/** For how long the oldest ready task of a tube has been ready, in seconds; null if none is, or that is not known. */
+export function oldestReady(tube) {
+  if (!tube.states.ready) return null;
+  const [age, at] = tube.oldest_ready !== undefined ? [tube.oldest_ready, tube.readAt] : [ages.get(tube.tube), agesAt];
+  return age ? age + Math.max(0, nowSeconds() - at) : null;
 }
 
 // The stream.

@@ -14,17 +14,17 @@ const previews = new Map();
 
 /** Which verbs a list of tasks in a state has. */
 const VERBS = {
-  all: ['delete', 'move'],
+  all: ['kick', 'delete', 'move'],
   ready: ['bury', 'delete', 'move'],
   taken: ['release', 'revoke'],
-  delayed: ['kick', 'bury', 'delete', 'move'],
+  delayed: ['bury', 'delete', 'move'],
   blocked: ['bury', 'delete'],
   buried: ['kick', 'delete', 'move'],
   done: ['delete'],
 };
 
 const BUTTONS = {
-  kick: { label: 'Kick', keys: 'K', hint: 'make buried or delayed tasks ready' },
+  kick: { label: 'Kick', keys: 'K', hint: 'make buried tasks ready' },
   bury: { label: 'Bury', keys: 'B', hint: 'set tasks aside until they are kicked' },
   delete: { label: 'Delete', keys: 'D', kind: 'danger-quiet', hint: 'delete tasks for good' },
   move: { label: 'Move', keys: 'M', hint: 'move tasks to another tube' },
@@ -52,6 +52,7 @@ function Status({ task }) {
   switch (task.state) {
     case 'taken':
       return html`<span><span class="mono">${task.owner ?? 'unknown owner'}</span>
+        ${task.held != null && html` <span class="quiet">for ${duration(task.held)}</span>`}
         ${task.reclaimed_in !== undefined
           ? html` <strong class="late">overdue</strong>`
           : task.due_in != null && html` <span class="quiet">expires in ${duration(task.due_in)}</span>`}

@@ -1,7 +1,7 @@
 // What the pages are made of: small components, and how they load what they show.
 
 import { html, useEffect, useRef, useState } from './vendor/preact.js';
-import { duration, moment, number } from './format.js';
+import { moment, number } from './format.js';
 import { isReadOnly, live, onLive, watch } from './live.js';
 
 export { html, useEffect, useRef, useState };
@@ -248,14 +248,4 @@ export function Tags({ tags, onTag }) {
       ? html`<button type="button" class="tag" key=${tag} title="show the tasks with this tag" onClick=${() => onTag(tag)}>${tag}</button>`
       : html`<span class="tag" key=${tag}>${tag}</span>`,
   );
-}
-
-/** Seconds that were read at `readAt`, as they are now. */
-export function passed(seconds, readAt) {
-  return seconds == null ? null : seconds + Math.max(0, Date.now() / 1000 - readAt);
-}
-
-/** A time that is left, of a task that was just read. */
-export function Left({ seconds }) {
-  return html`<span class="number">${seconds == null ? '–' : duration(seconds)}</span>`;
 }

@@ -65,7 +65,7 @@ async function create() {
 function Row({ schedule, reload }) {
   const key = schedule.schedule;
   const left = -secondsSince(schedule.next);
-  const run = async () => (await attempt(() => call('PATCH', path`v1/schedules/${key}`, { json: { starting: 'now' } }), `“${key}” runs now.`)) && reload();
+  const run = async () => (await attempt(() => call('POST', path`v1/schedules/${key}/run`), ({ id }) => `Task ${id} put.`)) && reload();
   const remove = async () => {
     const done = await confirm({
       title: `Remove schedule “${key}”?`,

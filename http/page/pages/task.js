@@ -1,7 +1,7 @@
 // One task: what it is, its body and result, its attempts, and the tasks around it.
 
 import { call, get, getOr, path } from '../api.js';
-import { bytes, bytesOf, duration, hexDump, moment, number, prettyJson } from '../format.js';
+import { bytes, bytesOf, duration, hexDump, moment, number, prettyJson, secondsSince } from '../format.js';
 import { live } from '../live.js';
 import { askForm, confirm } from '../dialogs.js';
 import { askTube, attemptsOf, editTask, forgetPreview } from '../tasks.js';
@@ -61,7 +61,7 @@ function Attempts({ entries }) {
   return html`<section class="card" aria-label="attempts"><h2>Attempts</h2><ol class="attempts">
     ${attempts.map(({ begin, end }, at) => html`<li key=${begin.number} class=${end && !['ack', 'snooze', 'advance'].includes(end.what) ? 'is-failed' : ''}>
       <span class="number">${at + 1}</span>
-      <span><strong>${end ? end.what : 'running'}</strong> <span class="quiet">after ${end ? duration(seconds(begin.at, end.at)) : '…'}</span>
+      <span><strong>${end ? end.what : 'running'}</strong> <span class="quiet">${end ? `after ${duration(seconds(begin.at, end.at))}` : `for ${duration(Math.max(0, secondsSince(begin.at)))}`}</span>
         ${begin.owner && html` <span class="mono quiet">${begin.owner}</span>`}
         ${end?.text && html`<pre class="said">${end.text}</pre>`}</span>
       <span class="quiet"><${When} at=${begin.at} /></span></li>`)}
@@ -82,7 +82,7 @@ function Steps({ steps }) {
   if (steps.length === 0) return null;
   return html`<section class="card" aria-label="steps"><h2>Steps <span class="quiet number">${steps.length}</span></h2>
     <ol class="history">${steps.map((step) => html`<li key=${step.name}><${State} state="done">${step.name}<//>
-      <code class="step">${(step.result ?? (step.result_base64 && `base64 ${step.result_base64}`) ?? '').slice(0, 300)}</code></li>`)}</ol></section>`;
+      <code class="step">${(step.value ?? `base64 ${step.value_base64}`).slice(0, 300)}</code></li>`)}</ol></section>`;
 }
 
 /** The tasks that it waits for, itself, and the tasks that wait for it. */

@@ -4,9 +4,9 @@ import { getOr, path } from '../api.js';
 import { changeMatching } from '../bulk.js';
 import { Chart, Columns } from '../chart.js';
 import { duration, number, plural, rate, share } from '../format.js';
-import { live, ratesOf, seriesOf } from '../live.js';
+import { live, oldestReady, ratesOf, seriesOf } from '../live.js';
 import { TaskList, alterTube, dropTube, optionsOf, pauseOrResume, putTask, truncateTube } from '../tasks.js';
-import { Action, Empty, Facts, STATES, State, go, html, isOfTube, passed, tubeLink, useEffect, useLive, useLoad, useMemo,
+import { Action, Empty, Facts, STATES, State, go, html, isOfTube, tubeLink, useEffect, useLive, useLoad, useMemo,
   useState, useTick } from '../ui.js';
 import { attemptsOf } from './tubes.js';
 
@@ -52,7 +52,7 @@ function Days({ name, theme }) {
     <${Facts} facts=${[
       [last.date, html`${number(last.puts)} puts, ${number(last.acks)} acks, ${number(last.failures)} failures`],
       ['p50, p90, p99', `${duration(last[which].p50)}, ${duration(last[which].p90)}, ${duration(last[which].p99)}`],
-      ['most', duration(last[which].max)],
+      ['longest', duration(last[which].max)],
     ]} />
     ${last[which].bins?.length > 0 && html`<${Columns} bins=${last[which].bins} label=${`${which}s on ${last.date}`} />`}
   </section>`;
@@ -115,12 +115,11 @@ export function Tube({ name, query, theme }) {
       <${Action} kind="danger-quiet" onClick=${drop}>Drop<//>
     </header>
     <dl class="sums">
-      <div class="sum"><dt>oldest ready</dt><dd class="number">${tube.oldest_ready == null ? '–' : duration(passed(tube.oldest_ready, tube.readAt))}</dd></div>
+      <div class="sum"><dt>oldest ready</dt><dd class="number">${duration(oldestReady(tube))}</dd></div>
       <div class="sum"><dt>puts/s</dt><dd class="number">${rate(puts)}</dd></div>
       <div class="sum"><dt>acks/s</dt><dd class="number">${rate(acks)}</dd></div>
       <div class="sum"><dt>failures/s</dt><dd class="number">${rate(failed)}</dd></div>
-      <div class="sum"><dt>failing</dt><dd class="number">${share(attempts?.failed, attempts?.all)}</dd>
-        ${attempts && html`<dd class="quiet">since ${attempts.since}</dd>`}</div>
+      <div class="sum" title=${attempts && `since ${attempts.since}`}><dt>failing</dt><dd class="number">${share(attempts?.failed, attempts?.all)}</dd></div>
     </dl>
     <div class="beside">
       <div class="side">

@@ -1,9 +1,9 @@
 // All tubes: how many tasks they have in each state, how fast they go, and what stands still.
 
 import { duration, number, plural, rate, share, short } from '../format.js';
-import { failures, hourOf, live, ratesOf, seriesOf } from '../live.js';
+import { failures, hourOf, live, oldestReady, ratesOf, seenSeconds, seriesOf } from '../live.js';
 import { createTube, pauseOrResume, putTask } from '../tasks.js';
-import { Action, Empty, STATES, Spark, Stack, State, Trouble, go, html, passed, tubeLink, useLive, useState, useTick } from '../ui.js';
+import { Action, Empty, STATES, Spark, Stack, State, Trouble, go, html, tubeLink, useLive, useState, useTick } from '../ui.js';
 
 const ROWS = 100;
 
@@ -30,7 +30,7 @@ const COLUMNS = [
   { name: 'puts', label: 'puts/s', of: (tube) => ratesOf(tube.tube)[0], isNumber: true },
   { name: 'acks', label: 'acks/s', of: (tube) => ratesOf(tube.tube)[1], isNumber: true },
   { name: 'failing', label: 'failing', of: failingShare, isNumber: true },
-  { name: 'oldest', label: 'oldest', of: (tube) => tube.oldest_ready ?? -1, isNumber: true },
+  { name: 'oldest', label: 'oldest', of: (tube) => oldestReady(tube) ?? -1, isNumber: true },
 ];
 
 function sorted(tubes, { by, isDown }) {
@@ -49,7 +49,7 @@ function Sums({ tubes }) {
   const sum = (of) => tubes.reduce((before, tube) => before + (of(tube) ?? 0), 0);
   const rates = tubes.map((tube) => ratesOf(tube.tube));
   const total = (row) => rates.reduce((before, some) => before + some[row], 0);
-  const oldest = tubes.reduce((most, tube) => Math.max(most, passed(tube.oldest_ready, tube.readAt) ?? -1), -1);
+  const oldest = tubes.reduce((most, tube) => Math.max(most, oldestReady(tube) ?? -1), -1);
   const paused = tubes.filter((tube) => tube.paused).length;
   return html`<dl class="sums" aria-label="all tubes">
     <${Sum} state="ready" label="ready" value=${short(sum((tube) => tube.states.ready))} note=${oldest >= 0 && `oldest ${duration(oldest)}`} />
@@ -67,7 +67,9 @@ function Sums({ tubes }) {
 const SELDOM = ['blocked', 'done'];
 
 function Row({ tube, states }) {
+  const span = seenSeconds();
   const [puts, acks] = ratesOf(tube.tube);
+  const oldest = oldestReady(tube);
   const attempts = attemptsOf(tube);
   const failing = attempts?.all ? attempts.failed / attempts.all : 0;
   const count = (state) => {
@@ -86,8 +88,8 @@ function Row({ tube, states }) {
     <td class="number ${acks ? '' : 'zero'}" data-label="acks/s">${rate(acks)}</td>
     <td class="number ${failing > 0.05 ? 'bad' : failing ? '' : 'zero'}" data-label="failing"
       title=${attempts && `${plural(attempts.failed, 'failed attempt')} of ${number(attempts.all)} since ${attempts.since}`}>${share(attempts?.failed, attempts?.all)}</td>
-    <td class="number ${tube.oldest_ready == null ? 'zero' : ''}" data-label="oldest ready">${tube.oldest_ready == null ? html`<span class="quiet">–</span>` : duration(passed(tube.oldest_ready, tube.readAt))}</td>
-    <td class="spark-cell"><${Spark} series=${seriesOf(tube.tube, 3600, 60)} label=${`acks and failures of ${tube.tube} in the last hour`} /></td>
+    <td class="number ${oldest == null ? 'zero' : ''}" data-label="oldest ready">${duration(oldest)}</td>
+    <td class="spark-cell"><${Spark} series=${seriesOf(tube.tube, span, span / 60)} label=${`acks and failures of ${tube.tube} in the last ${duration(span)}`} /></td>
     <td class="row-actions">
       <${Action} keys="z" kind="small" hint=${tube.paused ? 'takes get tasks again' : 'takes get no task'} aria-label=${`${tube.paused ? 'resume' : 'pause'} ${tube.tube}`} onClick=${() => pauseOrResume(tube)}>${tube.paused ? 'Resume' : 'Pause'}<//>
       <${Action} keys="a" kind="small" aria-label=${`put a task into ${tube.tube}`} onClick=${() => putTask(tube.tube)}>Put<//>
@@ -126,7 +128,7 @@ export function Tubes() {
         <thead><tr>${columns.map((column) => html`<th key=${column.name} class=${column.isNumber && column.name !== 'tasks' ? 'number' : ''}
           aria-sort=${order.by === column.name ? (order.isDown ? 'descending' : 'ascending') : undefined}>
           <button type="button" class="sort" onClick=${() => sort(column)}>${column.isState ? html`<${State} state=${column.name} />` : column.label}</button></th>`)}
-          <th>last hour</th><th><span class="hidden">actions</span></th></tr></thead>
+          <th>last ${duration(seenSeconds())}</th><th><span class="hidden">actions</span></th></tr></thead>
         <tbody>${rows.map((tube) => html`<${Row} key=${tube.tube} tube=${tube} states=${states} />`)}</tbody>
       </table></div>
       ${found.length > ROWS && html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows.length)} of ${number(found.length)}</span>

@@ -81,7 +81,7 @@ export function Workers() {
   const all = live.tubes.reduce((sum, tube) => sum + tube.states.taken, 0);
   return html`
     <header class="head"><h1 tabindex="-1">Workers</h1>
-      <span class="quiet">${plural(owners.length, 'owner')}, ${plural(all, 'taken task')}</span>
+      <span class="quiet">${plural(owners.length, 'owner')}, ${plural(data && !data.isMore ? data.tasks.length : all, 'taken task')}</span>
       <input type="search" data-filter placeholder="Filter by owner, tube or key" aria-label="filter by owner, tube or key" value=${text} onInput=${(event) => setText(event.target.value)} />
     </header>
     <${Trouble} error=${error} />
