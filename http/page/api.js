@@ -2,6 +2,7 @@
 
 const TOKEN = 'tubewell-token';
 const ROWS = 100;
+const EMPTY_PAGES = 50;
 /** The largest number of tasks that one call changes or returns. */
 export const STEP = 1000;
 
@@ -33,6 +34,9 @@ export const token = {
     await this.pending;
   },
 };
+
+/** Told after each call that may have changed something. */
+export const afterChange = { tell: () => {} };
 
 function headersWith(more) {
   const given = token.get();
@@ -103,6 +107,7 @@ export async function call(method, where, { json, text, signal } = {}) {
   }
   const answer = await send(where, { method, headers, body, signal });
   if (!answer.ok) throw await problemOf(answer);
+  if (method !== 'GET') afterChange.tell();
   const content = await answer.text();
   return content === '' ? null : parse(content);
 }
@@ -115,10 +120,14 @@ export async function getText(where, signal) {
   return answer.text();
 }
 
-/** A page of tasks, of one tube or of all. */
-export function listTasks({ tube, ...filter }, signal) {
+/** A page of tasks, of one tube or of all. A page over many tubes may be empty, with others behind it. */
+export async function listTasks({ tube, ...filter }, signal) {
   const where = tube == null ? 'v1/tasks' : path`v1/tubes/${tube}/tasks`;
-  return get(where + query({ limit: ROWS, ...filter }), signal);
+  let page = await get(where + query({ limit: ROWS, ...filter }), signal);
+  for (let empty = 0; page.tasks.length === 0 && page.next != null && empty < EMPTY_PAGES; empty++) {
+    page = await get(where + query({ limit: ROWS, ...filter, after: page.next }), signal);
+  }
+  return page;
 }
 
 /** The answer of a call, or `fallback` where the server is older than the call. */

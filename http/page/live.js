@@ -1,11 +1,13 @@
 // What happens in the store, as it happens: the stream of events, the tubes and their numbers, and an hour of rates.
 //
 // An event marks its tube as changed. Marked tubes are read anew at most once a second, and more seldom where a reading
-// takes long; without events nothing is read. A hidden page closes its stream and does nothing.
+// takes long; without events each half a minute. A hidden page closes its stream and does nothing.
 
-import { get, getOr, getText, readEvents } from './api.js';
+import { afterChange, get, getOr, getText, readEvents } from './api.js';
 
 const REFRESH = 1000;
+/** Pauses, options and limits have no events: others' changes of them are seen after this time. */
+const WITHOUT_EVENTS = 30_000;
 /** The share of the time that readings may take: a tenth. */
 const COST = 10;
 /** The server sends a comment every 15 s. */
@@ -42,7 +44,8 @@ export function onLive(callback) {
 }
 
 /**
- * Calls back with what has changed, at most once a second: `tubes` and `ids`, sets, or null if anything may have.
+ * Calls back with what has changed, at most once a second: `tubes` and `ids`, sets, or null if anything may have, and
+ * `isOwn` if this page has changed something.
  * Returns what ends that.
  */
 export function watch(callback) {
@@ -187,6 +190,8 @@ export function seriesOf(name, seconds, step) {
 let tubesChanged = new Set();
 let idsChanged = new Set();
 let allChanged = true;
+/** Whether this page itself has changed something. */
+let isOwn = false;
 let timer = null;
 let earliest = 0;
 let readAt = 0;
@@ -207,8 +212,8 @@ function schedule() {
 }
 
 async function read() {
-  const change = allChanged ? { tubes: null, ids: null } : { tubes: tubesChanged, ids: idsChanged };
-  [tubesChanged, idsChanged, allChanged] = [new Set(), new Set(), false];
+  const change = { ...(allChanged ? { tubes: null, ids: null } : { tubes: tubesChanged, ids: idsChanged }), isOwn };
+  [tubesChanged, idsChanged, allChanged, isOwn] = [new Set(), new Set(), false, false];
   const began = performance.now();
   try {
     if (change.tubes == null && live.store == null) live.store = await getOr(null, 'v1/store');
@@ -371,6 +376,16 @@ export function start() {
       connect();
     }
   });
+  // Changes of this page itself.
+  afterChange.tell = () => {
+    [allChanged, isOwn] = [true, true];
+    schedule();
+  };
+  setInterval(() => {
+    if (document.hidden) return;
+    allChanged = true;
+    schedule();
+  }, WITHOUT_EVENTS);
   window.addEventListener('online', () => live.status === 'lost' && reconnect());
   connect();
 }

@@ -10,6 +10,8 @@ import { Action, Empty, Progress, State, Tags, Trouble, When, attempt, html, inT
 
 const PREVIEW_MAX = 16 << 10;
 const PREVIEWS = 300;
+/** Rows stay where they are for this time after a pointer has moved over them, in ms. */
+const POINTED = 2500;
 const previews = new Map();
 
 /** Which verbs a list of tasks in a state has. */
@@ -112,7 +114,7 @@ export function forgetPreview(id) {
 export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, total, showTube, label }) {
   const [cursors, turn] = useState([null]);
   const [marks, setMarks] = useState(new Map());
-  const held = useRef(false);
+  const held = useRef(0);
   const after = cursors.at(-1);
   const loaded = useLoad((signal) => listTasks({ ...filter, newest_first: isNewestFirst, after }, signal),
     [after], isStale, held);
@@ -121,7 +123,6 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
   const change = (edit) => {
     const next = new Map(marks);
     edit(next);
-    held.current = next.size > 0;
     setMarks(next);
   };
   const toggle = (task) => change((next) => next.delete(task.id) || next.set(task.id, task));
@@ -173,7 +174,7 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
     ${loaded.data?.damaged > 0 && html`<p class="trouble">${plural(loaded.data.damaged, 'task')} left out: the records are damaged.</p>`}
     ${tasks.length === 0
       ? html`<${Empty} isLoading=${loaded.isLoading}>No task matches.<//>`
-      : html`<div class="scroll" onMouseEnter=${() => (held.current = true)} onMouseLeave=${() => (held.current = marks.size > 0)}>
+      : html`<div class="scroll" onMouseMove=${() => (held.current = performance.now() + POINTED)} onMouseLeave=${() => (held.current = 0)}>
         <table class="tasks" aria-label=${label} aria-busy=${loaded.isLoading}>
         <thead><tr>
           <th class="mark"><input type="checkbox" checked=${isAll} data-key="X" aria-label="mark all tasks of this page" onChange=${toggleAll} /></th>

@@ -45,7 +45,8 @@ export function useTick(every = 1000) {
 
 /**
  * Loads what a component shows, again when `isStale` says so of a change, at most once a second and for at most a tenth
- * of the time, and not while `held.current` is true. What was loaded before stays until the next answer.
+ * of the time, and not before `held.current`, a time of `performance.now`, unless this page has made the change. What was
+ * loaded before stays until the next answer.
  */
 export function useLoad(load, dependencies, isStale, held) {
   const [state, set] = useState({ data: null, error: null, isLoading: true });
@@ -77,14 +78,18 @@ export function useLoad(load, dependencies, isStale, held) {
       isWanted = false;
       timer ??= setTimeout(() => {
         timer = null;
-        if (held?.current) later();
+        if (performance.now() < (held?.current ?? 0)) later();
         else now();
-      }, Math.max(held?.current ? 500 : 0, earliest - performance.now()));
+      }, Math.max(0, earliest - performance.now(), (held?.current ?? 0) - performance.now()));
     };
     control.current = now;
     set((old) => ({ ...old, isLoading: true }));
     now();
-    const end = watch((change) => isStale?.(change) && later());
+    const end = watch((change) => {
+      if (!isStale?.(change)) return;
+      if (change.isOwn) now();
+      else later();
+    });
     return () => {
       end();
       clearTimeout(timer);

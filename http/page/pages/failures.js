@@ -9,13 +9,18 @@ import { Action, Empty, Trouble, When, go, html, inTurn, isAny, taskLink, tubeLi
 
 const SHOWN = 200;
 const SAMPLED = 100;
+const TUBES = 4;
 
-/** The first and the last task of each group, with their failures. */
+/** The first and the last task of each group, in the tubes that have most of it. */
 async function sample(groups, signal) {
   await inTurn(groups.slice(0, SAMPLED), 4, async (group) => {
-    const filter = { state: 'buried', group: group.name, limit: 1, tube: group.tubes.length === 1 ? group.tubes[0].tube : null };
-    const [first, last] = await Promise.all([false, true].map((newest) => listTasks({ ...filter, newest_first: newest }, signal)));
-    [group.first, group.last] = [first.tasks[0], last.tasks[0]];
+    for (const { tube } of group.tubes.slice(0, TUBES)) {
+      const filter = { tube, state: 'buried', group: group.name, limit: 1 };
+      const [first, last] = await Promise.all([false, true].map((newest) => listTasks({ ...filter, newest_first: newest }, signal)));
+      const at = (task) => task?.ended_at ?? '';
+      if (group.first == null || at(first.tasks[0]) < at(group.first)) group.first = first.tasks[0];
+      if (group.last == null || at(last.tasks[0]) > at(group.last)) group.last = last.tasks[0];
+    }
   }, signal);
 }
 
@@ -30,8 +35,6 @@ async function load(signal) {
   await sample(byName, signal);
   return byName;
 }
-
-const touchesBuried = (change) => isAny(change);
 
 function Group({ group, reload }) {
   const filter = { state: 'buried', group: group.name };
@@ -61,7 +64,7 @@ export function Failures({ query }) {
 }
 
 function Groups() {
-  const { data, error, isLoading, reload } = useLoad(load, [], touchesBuried);
+  const { data, error, isLoading, reload } = useLoad(load, [], isAny);
   const buried = live.tubes.reduce((sum, tube) => sum + tube.states.buried, 0);
   const grouped = (data ?? []).reduce((sum, group) => sum + group.count, 0);
   const act = async (verb) => {

@@ -5,20 +5,25 @@ import { changeMarked, groupBy } from '../bulk.js';
 import { confirm } from '../dialogs.js';
 import { duration, number, plural } from '../format.js';
 import { live } from '../live.js';
-import { Action, Empty, Progress, Trouble, html, isAny, taskLink, toast, tubeLink, useLoad, useState, useTick } from '../ui.js';
+import { Action, Empty, Progress, Trouble, html, isAny, taskLink, toast, tubeLink, useLive, useLoad, useState, useTick } from '../ui.js';
 
-const PAGES = 10;
+const SHOWN = 1000;
 
+/** The taken tasks, of those tubes that have some. */
 async function load(signal) {
   const tasks = [];
-  let after = null;
-  for (let page = 0; page < PAGES; page++) {
-    const answer = await listTasks({ state: 'taken', after }, signal);
-    tasks.push(...answer.tasks);
-    after = answer.next;
-    if (after == null) break;
+  let isMore = false;
+  for (const { tube, states } of live.tubes) {
+    if (states.taken === 0 || isMore) continue;
+    let after = null;
+    do {
+      const page = await listTasks({ tube, state: 'taken', after }, signal);
+      tasks.push(...page.tasks);
+      after = page.next;
+      isMore = tasks.length >= SHOWN;
+    } while (after != null && !isMore);
   }
-  return { tasks, isMore: after != null, readAt: Date.now() };
+  return { tasks, isMore, readAt: Date.now() };
 }
 
 /** For how long a task has been held, in seconds; null if nobody has told. */
@@ -73,7 +78,8 @@ function Owner({ owner, tasks, readAt, reload }) {
 
 export function Workers() {
   useTick();
-  const { data, error, isLoading, reload } = useLoad(load, [], isAny);
+  const { isLoaded } = useLive();
+  const { data, error, isLoading, reload } = useLoad(load, [isLoaded], isAny);
   const [text, setText] = useState('');
   const wanted = text.trim().toLowerCase();
   const tasks = (data?.tasks ?? []).filter((task) => wanted === '' || `${task.owner} ${task.tube} ${task.key ?? ''}`.toLowerCase().includes(wanted));
@@ -86,7 +92,7 @@ export function Workers() {
     </header>
     <${Trouble} error=${error} />
     ${owners.length === 0
-      ? html`<${Empty} isLoading=${isLoading && !data}>${wanted ? 'No taken task matches.' : 'No task is taken: nobody works.'}<//>`
+      ? html`<${Empty} isLoading=${!isLoaded || (isLoading && !data)}>${wanted ? 'No taken task matches.' : 'No task is taken: nobody works.'}<//>`
       : html`<div class="scroll"><table class="workers" aria-label="taken tasks by owner">
         <thead><tr><th>task</th><th>tube</th><th class="wide">key</th><th class="number">held for</th><th class="number">claim ends in</th>
           <th class="number">attempt</th><th class="wide">progress</th><th><span class="hidden">actions</span></th></tr></thead>

@@ -10,7 +10,7 @@ mod browser;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use tubewell::{Failure, Filter, Keep, Outcome, Put, Schedule, Store, TaskState, TubeOptions};
+use tubewell::{Failure, Keep, Outcome, Put, Schedule, Store, TaskState, TubeOptions};
 use tubewell_http::{HttpOptions, HttpServer, serve};
 
 use browser::Browser;
@@ -175,6 +175,4 @@ fn ten_thousand_tubes_are_shown_by_pages() {
     store.find_tube("tube-07777").unwrap().put("x").unwrap();
     let (_server, url) = served(&store);
     browser.run("many_tubes", &url);
-    let all = store.list(Filter::new(), None, 10).unwrap();
-    assert_eq!(all.items.len(), 1);
 }
