@@ -15,8 +15,14 @@ use tubewell_http::HttpOptions;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
-const HOSTS: [&str; 6] =
-    ["example.org", "docs.rs", "crates.io", "wiki.example.net", "news.example.com", "blog.example.io"];
+const HOSTS: [&str; 6] = [
+    "example.org",
+    "docs.rs",
+    "crates.io",
+    "wiki.example.net",
+    "news.example.com",
+    "blog.example.io",
+];
 
 /// Numbers without a pattern, the same in each run.
 fn dice(sides: u64) -> u64 {
@@ -39,13 +45,18 @@ struct Tubes {
 
 impl Tubes {
     fn open(store: &Store) -> Result<Tubes> {
-        let kept = TubeOptions::new().ttr(30 * SECOND).history(50).metrics(30).keep_done(Keep::new().count(500));
+        let kept = TubeOptions::new()
+            .ttr(30 * SECOND)
+            .history(50)
+            .metrics(30)
+            .keep_done(Keep::new().count(500));
         let backoff = Backoff::exponential(5 * SECOND);
         Ok(Tubes {
             mails: store.open_tube("mails", kept.clone().max_attempts(3).backoff(backoff))?,
             crawl: store.open_tube("crawl", kept.clone().driver("utubettl").max_attempts(2))?,
             films: store.open_tube("films", kept.clone().ttr(60 * SECOND).max_attempts(5))?,
-            thumbnails: store.open_tube("thumbnails", TubeOptions::new().ttr(10 * SECOND).metrics(30))?,
+            thumbnails: store
+                .open_tube("thumbnails", TubeOptions::new().ttr(10 * SECOND).metrics(30))?,
             parts: store.open_tube("report-parts", kept.clone())?,
             reports: store.open_tube("reports", kept.clone())?,
             imports: store.open_tube("imports", kept.max_attempts(1))?,
@@ -56,10 +67,16 @@ impl Tubes {
         for number in 0..40 {
             self.put_mail(number)?;
             self.put_page(number)?;
-            self.imports.put(format!("{{\"file\": \"orders-{number:03}.csv\", \"rows\": {}}}", 900 + 37 * number))?;
+            self.imports.put(format!(
+                "{{\"file\": \"orders-{number:03}.csv\", \"rows\": {}}}",
+                900 + 37 * number
+            ))?;
         }
         for number in 0..6_u64 {
-            let film = format!("{{\"film\": {number}, \"profile\": \"1080p\", \"frames\": {}}}", 2400 + 600 * number);
+            let film = format!(
+                "{{\"film\": {number}, \"profile\": \"1080p\", \"frames\": {}}}",
+                2400 + 600 * number
+            );
             self.films.put(Put::new(film).key(format!("film-{number}")).tag("video"))?;
         }
         for number in 1..4_u64 {
@@ -68,15 +85,22 @@ impl Tubes {
                 self.parts.put(part.delay(Duration::from_secs(40 * number)).tag("reports"))
             };
             let ids = [part("sales")?.id, part("costs")?.id, part("stock")?.id];
-            let report = Put::new(format!("{{\"report\": {number}}}")).key(format!("report-{number}")).tag("reports");
+            let report = Put::new(format!("{{\"report\": {number}}}"))
+                .key(format!("report-{number}"))
+                .tag("reports");
             self.reports.put(report.after(&self.parts, ids))?;
         }
         let script = "<script>document.body.remove()</script> <b>not bold</b>";
         self.imports.put(Put::new(script).key("from-a-form").delay(HOUR).tag("untrusted"))?;
         self.imports.put(Put::new(&b"\x00\x01\xff\xfebinary"[..]).delay(2 * HOUR))?;
-        self.crawl.schedule(Schedule::every("sitemaps", HOUR), Put::new("{\"url\": \"/sitemap.xml\"}").tag("sitemap"))?;
-        self.mails.schedule(Schedule::every("digest", 15 * 60 * SECOND), "{\"template\": \"digest\"}")?;
-        self.reports.schedule(Schedule::every("daily-report", 24 * HOUR), "{\"report\": \"daily\"}")?;
+        self.crawl.schedule(
+            Schedule::every("sitemaps", HOUR),
+            Put::new("{\"url\": \"/sitemap.xml\"}").tag("sitemap"),
+        )?;
+        self.mails
+            .schedule(Schedule::every("digest", 15 * 60 * SECOND), "{\"template\": \"digest\"}")?;
+        self.reports
+            .schedule(Schedule::every("daily-report", 24 * HOUR), "{\"report\": \"daily\"}")?;
         Ok(())
     }
 
@@ -92,7 +116,10 @@ impl Tubes {
 
     fn put_page(&self, number: u64) -> Result<()> {
         let host = HOSTS[usize::try_from(dice(6)).unwrap_or(0)];
-        let page = Put::new(format!("{{\"url\": \"https://{host}/page/{number}\", \"depth\": {}}}", number % 4));
+        let page = Put::new(format!(
+            "{{\"url\": \"https://{host}/page/{number}\", \"depth\": {}}}",
+            number % 4
+        ));
         self.crawl.put(page.sub_queue(host))?;
         Ok(())
     }
@@ -102,8 +129,13 @@ fn send(_: &Job) -> std::result::Result<(), Failure> {
     thread::sleep(Duration::from_millis(20 + dice(300)));
     match dice(30) {
         0 | 1 => Err(Failure::new("smtp 550", "550 5.1.1 mailbox unavailable: no such user here")),
-        2 => Err(Failure::new("timeout", "connecting to mx1.example.org:25: no answer within 10 s")),
-        3 => Err(Failure::new("template", "the template \"reminder\" has no field \"due_on\"\n  at line 14, column 3")),
+        2 => {
+            Err(Failure::new("timeout", "connecting to mx1.example.org:25: no answer within 10 s"))
+        }
+        3 => Err(Failure::new(
+            "template",
+            "the template \"reminder\" has no field \"due_on\"\n  at line 14, column 3",
+        )),
         _ => Ok(()),
     }
 }
@@ -136,7 +168,10 @@ fn import(_: &Job) -> std::result::Result<(), Failure> {
     match dice(5) {
         0 => Ok(()),
         1 => Err(Failure::new("encoding", "row 113: invalid UTF-8 at byte 4,098")),
-        _ => Err(Failure::new("schema", "the column \"vat_id\" is missing; expected 14 columns, found 13")),
+        _ => Err(Failure::new(
+            "schema",
+            "the column \"vat_id\" is missing; expected 14 columns, found 13",
+        )),
     }
 }
 
@@ -165,8 +200,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             .on(&tubes.reports, part)
             .start()?,
     ];
-    let server =
-        tubewell_http::serve(&store, HttpOptions::new(address).read_only(is_read_only))?;
+    let server = tubewell_http::serve(&store, HttpOptions::new(address).read_only(is_read_only))?;
     println!("http://{}/", server.address());
 
     for number in 40.. {

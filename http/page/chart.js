@@ -100,7 +100,7 @@ export function Chart({ data, lines, label, height = 165, isTime = true, unit = 
 
 /** Bins that are twice as wide each, without gaps, of many small ones. */
 function coarse(bins) {
-  if (bins.length < 3 || bins.every((bin, at) => at === 0 || bin.from === bins[at - 1].to)) return bins;
+  if (bins.length <= 24 && bins.every((bin, at) => at === 0 || bin.from === bins[at - 1].to)) return bins;
   const power = (bin) => Math.floor(Math.log2(Math.max(bin.from, 1e-6)) + 1e-9);
   const first = power(bins[0]);
   const wide = Array.from({ length: power(bins.at(-1)) - first + 1 }, (_, at) => ({ from: 2 ** (first + at), to: 2 ** (first + at + 1), count: 0 }));

@@ -138,15 +138,24 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
     const focused = row && tasks.find((task) => String(task.id) === row.dataset.row);
     return focused ? [focused] : null;
   };
+  const refusal = (verb, chosen) => {
+    if (chosen) return null;
+    if (verb === 'bury') return 'Mark the tasks to bury: there is no bury of all that match.';
+    if (filter.state != null || verb === 'kick') return null;
+    return `Mark tasks, or choose a state: to ${verb} all that match, the call names their state.`;
+  };
   const act = async (verb) => {
     const chosen = targets();
-    const to = verb === 'move' ? await askTube(chosen ? `Move ${plural(chosen.length, 'task')}` : 'Move all that match', filter.tube) : null;
-    if (verb === 'move' && to == null) return;
-    if (chosen == null && verb === 'bury') {
-      toast('Mark the tasks to bury: there is no bury of all that match.', true);
+    const why = refusal(verb, chosen);
+    if (why) {
+      toast(why, true);
       return;
     }
-    const isDone = chosen ? await changeMarked(verb, chosen, { to }) : await changeMatching(verb, filter, { to });
+    const to = verb === 'move' ? await askTube(chosen ? `Move ${plural(chosen.length, 'task')}` : 'Move all that match', filter.tube) : null;
+    if (verb === 'move' && to == null) return;
+    const isKickOfAny = verb === 'kick' && filter.state == null;
+    const matching = isKickOfAny ? { ...filter, state: 'buried' } : filter;
+    const isDone = chosen ? await changeMarked(verb, chosen, { to }) : await changeMatching(verb, matching, { to });
     if (!isDone) return;
     change((left) => left.clear());
     loaded.reload();
@@ -160,8 +169,7 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
         : html`<span class="quiet">all that match</span>`}</span>
       ${verbs.map((verb) => {
         const { label: text, ...about } = BUTTONS[verb];
-        return html`<${Action} key=${verb} ...${about} isDisabled=${verb === 'delete' && filter.state == null && marks.size === 0 && !pick}
-          onClick=${() => act(verb)}>${text}<//>`;
+        return html`<${Action} key=${verb} ...${about} onClick=${() => act(verb)}>${text}<//>`;
       })}
       <${Action} keys="E" changes=${false} hint="download as JSON lines" onClick=${() => exportTasks(filter, targets())}>Export<//>
       <span class="pages number">

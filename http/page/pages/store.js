@@ -1,11 +1,11 @@
 // The store: its file and journal, how long flushes take, its limits, its clock.
 
-import { call, get, getOr, getText, path } from '../api.js';
+import { call, getOr, getText, path } from '../api.js';
 import { Columns } from '../chart.js';
 import { askForm } from '../dialogs.js';
-import { bytes, duration, number, optionValue, plural } from '../format.js';
-import { live, onLive } from '../live.js';
-import { Action, Empty, Facts, Trouble, attempt, html, isAny, toast, tubeLink, useLoad, useState, useTick } from '../ui.js';
+import { bytes, duration, number, optionValue } from '../format.js';
+import { live } from '../live.js';
+import { Action, Empty, Facts, Trouble, When, attempt, html, isAny, tubeLink, useLoad, useTick } from '../ui.js';
 
 /** A tube has 2.5 kB of the metrics' text. */
 const TUBES = 1000;
@@ -111,11 +111,10 @@ export function Store() {
     ${isLarge && html`<p class="quiet">The store has more than ${number(TUBES)} tubes: latencies and sizes are left out here; GET /metrics has them.</p>`}
     <div class="cards">
       <section class="card" aria-label="store"><h2>Store</h2><${Facts} facts=${[
-        ['file', store ? html`<span class="mono">${store.path ?? 'in memory'}</span>` : null],
+        ['file', store?.path && html`<span class="mono">${store.path}</span>`],
         ['tubewell', store?.version ?? info?.version],
         ['durability', store?.durability],
         ['changes over HTTP', store ? (store.read_only ? 'refused: read-only' : 'allowed') : null],
-        ['opened', store?.counters?.opened_at && String(store.counters.opened_at)],
         ['next id', store && number(store.next_id)],
         ['tubes', number(live.tubes.length)],
         ['storage', hasFailed ? html`<strong class="bad">failed</strong>` : samples.size > 0 && 'works'],
@@ -139,7 +138,7 @@ export function Store() {
       ]} /></section>
       <section class="card" aria-label="clock"><h2>Clock</h2>${clock
         ? html`<${Facts} facts=${[
-            ['time of the store', store.now],
+            ['time of the store', html`<${When} at=${store.now} />`],
             ['wall clock', clock.untrusted != null ? html`<strong class="bad">not trusted: ${duration(clock.untrusted)} ahead</strong>` : 'trusted'],
             ['set back at the open', clock.set_back != null && html`<strong class="bad">by ${duration(clock.set_back)}</strong>`],
           ]} />`

@@ -10,6 +10,7 @@ mod hostile;
 mod languages;
 mod many_tasks;
 mod one_task;
+mod page;
 mod puts;
 mod refused;
 mod schedules;
