@@ -3,7 +3,7 @@
 // An event marks its tube as changed. Marked tubes are read anew at most once a second, and more seldom where a reading
 // takes long; without events each half a minute. A hidden page closes its stream and does nothing.
 
-import { afterChange, get, getOr, getText, readEvents } from './api.js';
+import { afterChange, get, getOr, readEvents } from './api.js';
 
 const REFRESH = 1000;
 /** Pauses, options and limits have no events: others' changes of them are seen after this time. */
@@ -226,7 +226,6 @@ async function read() {
     live.byName = new Map(live.tubes.map((tube) => [tube.tube, tube]));
     live.isLoaded = true;
     live.error = null;
-    await readAges(tubes);
   } catch (error) {
     live.error = error;
     allChanged = true;
@@ -240,31 +239,10 @@ async function read() {
   if (allChanged || tubesChanged.size > 0) schedule();
 }
 
-// The age of the oldest ready tasks is one of the metrics, whose text has 2.5 kB for each tube.
-
-const METERED = 400;
-const METERED_EVERY = 4000;
-let ages = new Map();
-let agesAt = 0;
-let agesDue = 0;
-
-async function readAges(tubes) {
-  if (tubes.length > METERED || tubes[0]?.oldest_ready !== undefined || performance.now() < agesDue) return;
-  const began = performance.now();
-  const text = await getText('metrics');
-  ages = new Map();
-  for (const [, name, value] of text.matchAll(/^tubewell_oldest_ready_seconds\{tube="((?:[^"\\]|\\.)*)"\} (\S+)$/gm)) {
-    ages.set(name.replace(/\\(.)/g, (_, letter) => (letter === 'n' ? '\n' : letter)), Number(value));
-  }
-  agesAt = nowSeconds();
-  agesDue = performance.now() + Math.max(METERED_EVERY, (performance.now() - began) * 4 * COST);
-}
-
-/** For how long the oldest ready task of a tube has been ready, in seconds; null if none is, or that is not known. */
+/** For how long the oldest ready task of a tube has been ready, in seconds; null if none is. */
 export function oldestReady(tube) {
   if (!tube.states.ready) return null;
-  const [age, at] = tube.oldest_ready !== undefined ? [tube.oldest_ready, tube.readAt] : [ages.get(tube.tube), agesAt];
-  return age ? age + Math.max(0, nowSeconds() - at) : null;
+  return tube.oldest_ready == null ? null : tube.oldest_ready + Math.max(0, nowSeconds() - tube.readAt);
 }
 
 // The stream.

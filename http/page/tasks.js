@@ -294,7 +294,7 @@ const OPTION_HINTS = {
   metrics: 'days whose numbers are kept',
 };
 const NOT_OPTIONS = new Set(['tube', 'driver', 'usable', 'temporary', 'paused', 'resumes_in', 'total', 'kept', 'tasks',
-  'calls', 'oldest_ready', 'readAt', 'states']);
+  'calls', 'oldest_ready', 'waiting_takes', 'waiting_puts', 'readAt', 'states']);
 
 export const optionsOf = (tube) => Object.entries(tube).filter(([name]) => !NOT_OPTIONS.has(name));
 

@@ -120,6 +120,7 @@ export function Tube({ name, query, theme }) {
       <div class="sum"><dt>acks/s</dt><dd class="number">${rate(acks)}</dd></div>
       <div class="sum"><dt>failures/s</dt><dd class="number">${rate(failed)}</dd></div>
       <div class="sum" title=${attempts && `since ${attempts.since}`}><dt>failing</dt><dd class="number">${share(attempts?.failed, attempts?.all)}</dd></div>
+      <div class="sum" title="takes that wait for a task: idle workers"><dt>waiting takes</dt><dd class="number">${number(tube.waiting_takes)}</dd></div>
     </dl>
     <div class="beside">
       <div class="side">
