@@ -5,7 +5,7 @@ use super::client::Served;
 #[test]
 fn unknown_calls_are_refused_as_problems() {
     let served = Served::new();
-    assert_eq!(served.get("/").refused(404), "unknown_call");
+    assert_eq!(served.get("/v2").refused(404), "unknown_call");
     assert_eq!(served.get("/v1/tubes/jobs/tasks/0").refused(404), "unknown_call");
     assert_eq!(served.call("PATCH", "/v1/tubes", &[], b"").refused(405), "unknown_call");
     assert_eq!(served.get("/v1/tasks/x").refused(400), "invalid");

@@ -18,7 +18,7 @@ impl Browser {
     /// `None` if something is missing, which is printed; a failure if a browser is required.
     pub fn new() -> Option<Browser> {
         static MISSING: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
-        let is_required = std::env::var("TUBEWELL_BROWSER").is_ok_and(|value| value == "required");
+        let is_required = std::env::var("TUBEWELL_TOOLS").is_ok_and(|value| value == "required");
         match MISSING.get_or_init(|| find(is_required)) {
             Ok((chromium, modules)) => {
                 Some(Browser { chromium: chromium.clone(), modules: modules.clone() })

@@ -162,7 +162,8 @@ const scenarios = {
     await page.keyboard.press('D');
     await submit(page, 'Delete 2 marked tasks');
     await page.waitForFunction(() => document.querySelectorAll('[data-row]').length === 4);
-    // Kick the others.
+    // Kick the others, once the page has learned how many there are.
+    await page.locator('.tabs button', { hasText: 'buried' }).getByText('4', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Kick all buried' }).click();
     await submitSteps(page, 'Kick 4 tasks', '4 of 4');
     await page.getByText('No task matches.').waitFor();
@@ -298,6 +299,12 @@ async function submitSteps(page, name, count) {
 const browser = await chromium.launch({ executablePath: process.env.TUBEWELL_CHROMIUM, args: FLAGS });
 try {
   await scenarios[scenario](browser);
+} catch (error) {
+  // What the user would see.
+  for (const page of browser.contexts().flatMap((context) => context.pages())) {
+    console.error(page.url(), await page.locator('body').innerText().catch(() => ''));
+  }
+  throw error;
 } finally {
   await browser.close();
 }
