@@ -38,8 +38,13 @@ export function knownCount({ tube, ...filter }) {
 
 /** Counts by pages, up to a limit. `isMore`: there are more. */
 async function count(filter) {
-  const known = knownCount(filter);
-  if (known != null) return { count: known, isMore: false };
+  if (knownCount(filter) != null) {
+    // What is shown may be a second old.
+    const { tubes } = filter.tube == null ? await get('v1/tubes') : { tubes: [await get(path`v1/tubes/${filter.tube}`)] };
+    const states = filter.state == null ? STATES : [filter.state];
+    const of = ({ tasks }, state) => (state === 'done' ? tasks.kept : tasks[state]);
+    return { count: tubes.reduce((sum, tube) => states.reduce((part, state) => part + of(tube, state), sum), 0), isMore: false };
+  }
   let [found, after] = [0, null];
   do {
     const page = await listTasks({ ...filter, after, limit: STEP });

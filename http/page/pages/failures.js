@@ -68,7 +68,7 @@ function Groups() {
   const buried = live.tubes.reduce((sum, tube) => sum + tube.states.buried, 0);
   const grouped = (data ?? []).reduce((sum, group) => sum + group.count, 0);
   const act = async (verb) => {
-    if (await changeMatching(verb, { state: 'buried' }, { known: buried })) reload();
+    if (await changeMatching(verb, { state: 'buried' })) reload();
   };
   const isDisabled = buried === 0;
   return html`
