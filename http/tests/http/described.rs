@@ -20,7 +20,10 @@ fn calls_made_from_the_description_get_the_answers_that_it_describes() {
     jobs.put(Put::new("x").key("k").tag("t")).unwrap();
     jobs.put("y").unwrap();
     jobs.try_take().unwrap().unwrap().bury(Failure::new("smtp", "refused")).unwrap();
+    // It keeps notes in the folder in which it runs.
+    let folder = tempfile::tempdir().unwrap();
     let report = Command::new("schemathesis")
+        .current_dir(&folder)
         .arg("run")
         .arg(format!("http://{}/openapi.json", served.address()))
         .args(["--exclude-checks", "positive_data_acceptance", "--exclude-path", "/v1/events"])
