@@ -82,7 +82,7 @@ export async function changeMatching(verb, filter, { to, known } = {}) {
   // No more than were agreed to: a kicked task that fails at once would match again.
   const most = counted.isMore ? Infinity : counted.count;
   const { tube, ...conditions } = filter;
-  const where = tube == null ? `v1/${verb}` : path`v1/tubes/${tube}/` + verb;
+  const where = tube == null ? `v1/all/${verb}` : path`v1/tubes/${tube}/` + verb;
   await runSteps({
     title: `${label} tasks`,
     total: most,

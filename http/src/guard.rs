@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, TRANSFER_ENCODING, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, ORIGIN, TRANSFER_ENCODING,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -103,7 +103,9 @@ impl Guard {
         if let Some(origin) = origin {
             let host = origin.split_once("://").map_or(origin, |(_, host)| host);
             let is_same = text_of(headers, &HOST).is_some_and(|own| own.eq_ignore_ascii_case(host));
-            if !is_same || !self.is_own(&host.to_ascii_lowercase()) {
+            // With a token, whoever calls has it: a page that was made to lead here does not.
+            let is_own = self.token.is_some() || self.is_own(&host.to_ascii_lowercase());
+            if !is_same || !is_own {
                 return Err(foreign());
             }
         }
@@ -136,6 +138,8 @@ pub(crate) async fn guard(State(guard): State<Arc<Guard>>, call: Request, next: 
     // The page has one of its own.
     let policy = headers.entry(CONTENT_SECURITY_POLICY);
     policy.or_insert(HeaderValue::from_static("default-src 'none'"));
+    // Answers have tasks in them.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 

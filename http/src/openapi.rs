@@ -1,5 +1,7 @@
 //! The description of the calls (`OpenAPI` 3.1), made of the handlers and of their types.
 
+use tubewell_json::event::{DetailsRecord, EventRecord};
+use tubewell_json::record::FailureRecord;
 use tubewell_json::schema;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
@@ -27,6 +29,13 @@ pub(crate) fn head() -> Description {
                 .security_scheme("token", token)
                 // The values of a map are not found by themselves.
                 .schema_from::<schema::OptionValue>()
+                // The data of events, which are no JSON themselves.
+                .schema_from::<EventRecord<'_>>()
+                .schema_from::<DetailsRecord<'_>>()
+                .schema_from::<FailureRecord<'_>>()
+                .schema_from::<schema::Body>()
+                .schema_from::<schema::Progress>()
+                .schema_from::<schema::TaskState>()
                 .build(),
         ))
         // Without a token on the server, no call sends one.

@@ -20,7 +20,14 @@ pub(crate) struct Workers {
     store: AsyncStore,
     /// The owner of the tasks of clients that do not name themselves, with which the labels of the others begin.
     label: String,
-    named: Mutex<HashMap<String, Arc<AsyncSession>>>,
+    named: Mutex<HashMap<String, Worker>>,
+}
+
+/// A worker that has named itself.
+struct Worker {
+    session: Arc<AsyncSession>,
+    /// How many takes it has begun.
+    takes: u64,
 }
 
 impl Workers {
@@ -33,18 +40,28 @@ impl Workers {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(Problem::invalid(format!("worker: a name has 1 to {NAME_MAX} bytes")));
         }
-        if let Some(worker) = self.of_claim(name) {
-            return Ok(worker);
+        if let Some(session) = self.begin_take(name) {
+            return Ok(session);
         }
         self.make_room().await?;
-        let session = self.store.session(self.label_of(name)).await?;
+        let session = Arc::new(self.store.session(self.label_of(name)).await?);
         // Another take of the same worker may have been quicker.
-        Ok(self.named.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(session)).clone())
+        let mut named = self.named.lock();
+        let worker = named.entry(name.to_owned()).or_insert(Worker { session, takes: 0 });
+        worker.takes += 1;
+        Ok(worker.session.clone())
+    }
+
+    fn begin_take(&self, name: &str) -> Option<Arc<AsyncSession>> {
+        let mut named = self.named.lock();
+        let worker = named.get_mut(name)?;
+        worker.takes += 1;
+        Some(worker.session.clone())
     }
 
     /// The session of the worker with this name, if it has one.
     pub(crate) fn of_claim(&self, name: &str) -> Option<Arc<AsyncSession>> {
-        self.named.lock().get(name).cloned()
+        self.named.lock().get(name).map(|worker| worker.session.clone())
     }
 
     /// Whether clients of this server have the tasks of this owner.
@@ -59,26 +76,47 @@ impl Workers {
 
     /// Ends the sessions that hold no task, if there are too many. The next take of such a worker begins a new one.
     async fn make_room(&self) -> Answer<()> {
-        if self.named.lock().len() < WORKERS_MAX {
-            return Ok(());
-        }
+        // Those without a take under way. One that begins meanwhile is seen by its number.
+        let idle: Vec<(String, u64)> = {
+            let named = self.named.lock();
+            if named.len() < WORKERS_MAX {
+                return Ok(());
+            }
+            let idle = named.iter().filter(|(_, worker)| worker.is_idle());
+            idle.map(|(name, worker)| (name.clone(), worker.takes)).collect()
+        };
         let owners = self.store.owners().await?;
         let holders: BTreeSet<_> = owners.into_iter().filter_map(|owner| owner.label).collect();
-        let mut named = self.named.lock();
-        // A session with a second handle has a take under way.
-        named.retain(|name, session| {
-            holders.contains(&*self.label_of(name)) || Arc::strong_count(session) > 1
-        });
-        if named.len() < WORKERS_MAX {
-            return Ok(());
+        // They are dropped without the lock.
+        let mut ended = Vec::new();
+        {
+            let mut named = self.named.lock();
+            for (name, takes) in idle {
+                let is_as_before = named
+                    .get(&name)
+                    .is_some_and(|worker| worker.is_idle() && worker.takes == takes);
+                if is_as_before && !holders.contains(&*self.label_of(&name)) {
+                    ended.extend(named.remove(&name));
+                }
+            }
+            if named.len() < WORKERS_MAX {
+                return Ok(());
+            }
         }
         Err(Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
             "overloaded",
             format!(
-                "{WORKERS_MAX} other workers hold tasks; use a name again, or take without one"
+                "{WORKERS_MAX} other workers hold tasks or wait; use a name again, or take without one"
             ),
         ))
+    }
+}
+
+impl Worker {
+    /// Whether no call of it is under way: such a call has a handle, too.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.session) == 1
     }
 }
 

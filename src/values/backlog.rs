@@ -13,6 +13,6 @@ pub struct Backlog {
     /// Puts that wait for space in the tube.
     pub waiting_puts: u64,
     /// How long the task has been ready that has been ready for the longest time, of those that were looked at;
-    /// `None` if none of them is ready.
+    /// `None` if no task is ready, or if the reads found none of those that are.
     pub oldest_ready: Option<Duration>,
 }

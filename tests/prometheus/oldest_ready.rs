@@ -34,6 +34,7 @@ fn no_ready_task_is_zero_seconds() {
     let (store, clock) = with_tasks(TubeOptions::new(), &[]);
     let jobs = store.tube("jobs").unwrap();
     assert_eq!(oldest(&store).as_deref(), Some("0"));
+    assert_eq!(store.backlog().unwrap()["jobs"].oldest_ready, None);
     jobs.put(Put::new("x").delay(SECOND * 100)).unwrap();
     clock.advance(SECOND);
     assert_eq!(oldest(&store).as_deref(), Some("0"));

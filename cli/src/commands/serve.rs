@@ -58,8 +58,13 @@ fn serve(
         let served = connection::serve_unix(store, &socket);
         serving.push(served.map_err(|error| address_in_use(error, &socket.display()))?);
     } else if tcp.is_none() && !args.is_over_http() {
-        return Err(Failure::usage("this system has no unix sockets")
-            .hint("give --tcp ADDRESS or --http ADDRESS"));
+        return Err(Failure::usage("this system has no unix sockets").hint(
+            if cfg!(feature = "http") {
+                "give --tcp ADDRESS or --http ADDRESS"
+            } else {
+                "give --tcp ADDRESS"
+            },
+        ));
     }
     if let Some((address, secret)) = tcp {
         let served = connection::serve_tcp(store, address, secret, args.any_interface);

@@ -1,6 +1,6 @@
 // Who works on what: taken tasks by their owner, for how long, and how far they are.
 
-import { call, listTasks, path, query } from '../api.js';
+import { call, listTasks, path } from '../api.js';
 import { changeMarked, groupBy } from '../bulk.js';
 import { confirm } from '../dialogs.js';
 import { duration, number, plural } from '../format.js';
@@ -61,7 +61,10 @@ function Owner({ owner, tasks, readAt, reload }) {
       isDanger: true,
       async run() {
         let changed = 0;
-        for (const tube of tubes) changed += (await call('POST', path`v1/tubes/${tube}/revoke` + query({ owner }))).changed;
+        for (const tube of tubes) {
+          const ids = tasks.filter((task) => task.tube === tube).map((task) => task.id);
+          changed += (await call('POST', path`v1/tubes/${tube}/revoke`, { json: { ids } })).changed;
+        }
         toast(`${plural(changed, 'task')} revoked.`);
       },
     });

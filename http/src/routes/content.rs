@@ -26,6 +26,8 @@ const TASKS_MAX: usize = 100_000;
 pub(super) const ROOM_UNIT: usize = 1 << 10;
 /// Larger contents need room, and are parsed on a thread that other calls do not wait for.
 const QUICK: usize = 64 << 10;
+/// The maximum size of an object without a body: 10,000 ids have less.
+const OBJECT_MAX: usize = 1 << 20;
 /// How long a client may take to send the content of a call.
 const TIME: Duration = Duration::from_secs(60);
 
@@ -193,8 +195,26 @@ pub(super) fn text(content: &[u8]) -> Answer<&str> {
     std::str::from_utf8(content).map_err(|_| Problem::invalid("the content is no text in UTF-8"))
 }
 
-/// An object of JSON; the default one if there is no content.
+/// An object of JSON that may have a body in it.
+pub(super) async fn large_object<T: DeserializeOwned + Default + Send + 'static>(
+    shared: &Shared,
+    content: Bytes,
+) -> Answer<T> {
+    if content.len() <= QUICK {
+        return parsed(&content);
+    }
+    shared.read(move |_, _| parsed(&content)).await
+}
+
+/// A small object of JSON, such as options or ids; the default one if there is no content.
 pub(super) fn object<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T> {
+    if content.len() > OBJECT_MAX {
+        return Err(too_large(OBJECT_MAX));
+    }
+    parsed(content)
+}
+
+fn parsed<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T> {
     if matches!(content.trim_ascii(), b"" | b"null") {
         return Ok(T::default());
     }

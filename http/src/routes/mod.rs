@@ -37,6 +37,9 @@ use crate::workers::Workers;
 /// The maximum size of the content of all calls at a time.
 const CONTENT: usize = 256 << 20;
 
+/// How many changes of many tasks are made at a time.
+const CHANGES: usize = 4;
+
 /// What the calls share.
 pub(crate) struct Shared {
     store: Store,
@@ -51,6 +54,8 @@ pub(crate) struct Shared {
     read_only: bool,
     /// The content of calls that the server may hold.
     room: Arc<Semaphore>,
+    /// The changes of many tasks that are made at a time.
+    changes: Arc<Semaphore>,
     answers: Answers,
 }
 
@@ -75,6 +80,7 @@ impl Shared {
             max_body,
             read_only,
             room,
+            changes: Arc::new(Semaphore::new(CHANGES)),
             answers: Answers::new(),
         }
     }

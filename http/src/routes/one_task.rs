@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Shared;
 use super::answers::done;
 use super::content::{self, Content};
-use super::selected::Changed;
+use super::selected::{Changed, target};
 use crate::peer::Peer;
 use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names, Options};
@@ -202,7 +202,7 @@ pub(super) async fn update(
     content: Content,
 ) -> Answer {
     let id = query::id(&id)?;
-    let fields: UpdateFields = content::object(&content.bytes)?;
+    let fields: UpdateFields = content::large_object(&shared, content.bytes.clone()).await?;
     if fields == UpdateFields::default() {
         return Err(Problem::invalid(
             "say what to change: priority, delay, not_before, tags, data or data_base64",
@@ -253,12 +253,7 @@ pub(super) async fn change(
 ) -> Answer {
     let change = query::word(&change)?;
     let id = query::id(&id)?;
-    let to = match (options.to.as_deref(), change == OneChange::Move) {
-        (Some(to), true) => Some(shared.tube(to).await?),
-        (None, true) => return Err(Problem::invalid("to: say to which tube, as in ?to=later")),
-        (Some(_), false) => return Err(Problem::invalid("to: only a move has it; leave it out")),
-        (None, false) => None,
-    };
+    let to = target(&shared, options.to.as_deref(), change == OneChange::Move).await?;
     let tube = changeable(&shared, id).await?;
     let changed = change_one(&tube, id, change, to.as_ref(), (&headers, &content.bytes)).await?;
     shared.answers.json(StatusCode::OK, &changed)

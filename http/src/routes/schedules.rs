@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tubewell::expert::Recurrence;
 use tubewell::{Error, Overlap, Put, Schedule, ScheduleInfo, Store, Tube};
 use tubewell_json::put::{self, PutOptions, Time};
 use tubewell_json::record::{self, ScheduleRecord};
@@ -15,7 +17,7 @@ use utoipa::ToSchema;
 
 use super::Shared;
 use super::answers::{Answers, done};
-use super::content::Content;
+use super::content::{Content, large_object};
 use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names};
 
@@ -28,13 +30,13 @@ const RULE: [&str; 8] =
     ["every", "cron", "zone", "starting", "times", "missed", "within", "overlap"];
 
 /// When the runs of a schedule are.
-#[derive(Default, Deserialize, ToSchema)]
+#[derive(Default, Deserialize, PartialEq, ToSchema)]
 struct Rule {
     /// The time from one run to the next one: seconds, or a text such as `10m`.
     every: Option<Time>,
     /// Minute, hour, day of the month, month, day of the week.
     cron: Option<String>,
-    /// The time zone of `cron`; UTC without it.
+    /// The time zone of `cron`. Without it, UTC, and in a change that of before.
     zone: Option<String>,
     /// The moment of the next run.
     starting: Option<String>,
@@ -52,7 +54,7 @@ struct Rule {
 }
 
 /// What becomes of a run that is due before the last one is over.
-#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Deserialize, PartialEq, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum OverlapWord {
     /// It is put all the same.
@@ -84,11 +86,25 @@ struct ScheduleFields {
 #[derive(Serialize, ToSchema)]
 struct SchedulesJson<'a> {
     schedules: Vec<ScheduleRecord<'a>>,
+    /// Whether there are further ones: a list has some 10,000.
+    more: bool,
+    /// How many schedules were left out, since their records are damaged.
+    damaged: u64,
 }
 
 impl Rule {
-    fn schedule(self, key: &str) -> Result<Schedule, String> {
+    /// `before`: of a schedule that is changed.
+    fn schedule(mut self, key: &str, before: Option<&Recurrence>) -> Result<Schedule, String> {
         let every = put::time("every", self.every)?;
+        if let (Some(Recurrence::Cron { expression, zone }), None) = (before, every)
+            && (self.cron.is_some() || self.zone.is_some())
+        {
+            self.cron.get_or_insert_with(|| expression.clone());
+            self.zone.get_or_insert_with(|| zone.clone());
+        }
+        if self.zone.is_some() && self.cron.is_none() {
+            return Err("zone: only cron has it; leave it out".into());
+        }
         let mut schedule = match (every, self.cron) {
             (Some(_), Some(_)) => return Err("it has both every and cron; leave one out".into()),
             (Some(interval), None) => Schedule::every(key, interval),
@@ -111,9 +127,8 @@ impl Rule {
 }
 
 /// The rule, and the fields of the task.
-fn fields(content: &[u8]) -> Answer<(Rule, Map<String, Value>)> {
-    let mut task: Map<String, Value> =
-        serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))?;
+async fn fields(shared: &Shared, content: Bytes) -> Answer<(Rule, Map<String, Value>)> {
+    let mut task: Map<String, Value> = large_object(shared, content).await?;
     let rule: Map<_, _> =
         RULE.iter().filter_map(|name| Some(((*name).to_owned(), task.remove(*name)?))).collect();
     let rule = serde_json::from_value(rule.into());
@@ -168,7 +183,12 @@ fn listed<'a>(
     tubes: impl IntoIterator<Item = &'a str>,
 ) -> Answer {
     let mut found: Vec<(&str, ScheduleInfo)> = Vec::new();
+    let (mut more, mut damaged) = (false, 0);
     for name in tubes {
+        if found.len() >= LISTED_MAX {
+            more = true;
+            break;
+        }
         let tube = match store.find_tube(name) {
             Err(Error::TubeNotFound { .. }) => continue,
             tube => tube?,
@@ -176,20 +196,17 @@ fn listed<'a>(
         let mut after = None;
         loop {
             let page = tube.schedules().list(after, PAGE)?;
+            damaged += page.damaged;
             found.extend(page.items.into_iter().map(|schedule| (name, schedule)));
             after = page.next;
-            if after.is_none() {
+            more = after.is_some();
+            if !more || found.len() >= LISTED_MAX {
                 break;
-            }
-            if found.len() >= LISTED_MAX {
-                return Err(Problem::invalid(format!(
-                    "there are more than {LISTED_MAX} schedules; list those of one tube"
-                )));
             }
         }
     }
     let schedules = found.iter().map(|(tube, info)| ScheduleRecord::new(tube, info)).collect();
-    answers.json(StatusCode::OK, &SchedulesJson { schedules })
+    answers.json(StatusCode::OK, &SchedulesJson { schedules, more, damaged })
 }
 
 /// Stores a schedule, which puts tasks with this body.
@@ -204,11 +221,11 @@ pub(super) async fn store(
     Names((name, key)): Names<(String, String)>,
     content: Content,
 ) -> Answer {
-    let (rule, task_fields) = fields(&content.bytes)?;
+    let (rule, task_fields) = fields(&shared, content.bytes.clone()).await?;
     if rule.every.is_none() && rule.cron.is_none() {
         return Err(Problem::invalid("the schedule does not say when its runs are: every or cron"));
     }
-    let schedule = rule.schedule(&key).map_err(Problem::invalid)?;
+    let schedule = rule.schedule(&key, None).map_err(Problem::invalid)?;
     let task = task(&task_fields, &PutOptions::default())?;
     let receipt = shared.tube(&name).await?.schedule(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
@@ -225,22 +242,27 @@ pub(super) async fn change(
     Names(key): Names<String>,
     content: Content,
 ) -> Answer {
-    let (rule, mut task_fields) = fields(&content.bytes)?;
-    let schedule = rule.schedule(&key).map_err(Problem::invalid)?;
-    let (tube, was, body) = shared.read(move |store, _| found(store, key)).await?;
+    let (rule, mut task_fields) = fields(&shared, content.bytes.clone()).await?;
+    if rule == Rule::default() && task_fields.is_empty() {
+        return Err(Problem::invalid("say what to change of the schedule or of its task"));
+    }
+    let (tube, was) = shared.read(move |store, _| found(store, key)).await?;
+    let schedule = rule.schedule(&was.key, Some(&was.recurrence)).map_err(Problem::invalid)?;
     let tube = tube.to_async();
-    let receipt = if task_fields.is_empty() {
-        tube.schedules().change(schedule).await?
-    } else {
-        if !task_fields.contains_key("data") && !task_fields.contains_key("data_base64") {
-            let (name, text) = match record::text_or_base64(&body) {
-                Ok(text) => ("data", text.to_owned()),
-                Err(base64) => ("data_base64", base64),
-            };
-            task_fields.insert(name.to_owned(), text.into());
-        }
-        tube.schedules().change_task(schedule, task(&task_fields, &options_of(was))?).await?
-    };
+    if task_fields.is_empty() {
+        let receipt = tube.schedules().change(schedule).await?;
+        return shared.answers.json(StatusCode::OK, &receipt);
+    }
+    if !task_fields.contains_key("data") && !task_fields.contains_key("data_base64") {
+        let body = tube.query().task(was.id).await?.body;
+        let (name, text) = match record::text_or_base64(&body) {
+            Ok(text) => ("data", text.to_owned()),
+            Err(base64) => ("data_base64", base64),
+        };
+        task_fields.insert(name.to_owned(), text.into());
+    }
+    let task = task(&task_fields, &options_of(was))?;
+    let receipt = tube.schedules().change_task(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }
 
@@ -254,18 +276,17 @@ pub(super) async fn run(
     Names(key): Names<String>,
     _: Content,
 ) -> Answer {
-    let (tube, was, body) = shared.read(move |store, _| found(store, key)).await?;
-    let task = options_of(was).apply(Put::new(body));
-    let receipt = tube.to_async().refuse_when_full().put(task).await?;
+    let (tube, was) = shared.read(move |store, _| found(store, key)).await?;
+    let tube = tube.to_async().refuse_when_full();
+    let body = tube.query().task(was.id).await?.body;
+    let receipt = tube.put(options_of(was).apply(Put::new(body))).await?;
     shared.answers.json(StatusCode::CREATED, &receipt)
 }
 
-/// The tube of a schedule, what it is, and the body of its runs.
-fn found(store: &Store, key: String) -> Answer<(Tube, ScheduleInfo, Vec<u8>)> {
+/// The tube of a schedule, and what it is.
+fn found(store: &Store, key: String) -> Answer<(Tube, ScheduleInfo)> {
     let schedule = store.schedule(&key)?.ok_or(Error::KeyNotFound { key })?;
-    let tube = store.find_tube(&schedule.tube)?;
-    let body = tube.query().task(schedule.id)?.body.to_vec();
-    Ok((tube, schedule, body))
+    Ok((store.find_tube(&schedule.tube)?, schedule))
 }
 
 /// The options of the runs.
@@ -293,7 +314,7 @@ pub(super) async fn remove(
     Names(key): Names<String>,
 ) -> Answer<Response> {
     let name = key.clone();
-    let (tube, _, _) = shared.read(move |store, _| found(store, name)).await?;
+    let (tube, _) = shared.read(move |store, _| found(store, name)).await?;
     tube.to_async().schedules().remove(&key).await?;
     Ok(done())
 }

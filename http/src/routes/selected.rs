@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tubewell::{AsyncTube, Filter, TaskState};
+use tubewell::{AsyncTube, Filter, Store, TaskState};
 use tubewell_json::schema;
 use utoipa::{IntoParams, ToSchema};
 
@@ -39,13 +39,26 @@ pub(super) struct Selection {
     tag: Option<String>,
     /// The failure group of buried tasks.
     group: Option<String>,
-    /// The label of the session that has taken them.
+    /// The label of the session that has taken them: of `release` and `revoke`.
     owner: Option<String>,
-    sub_queue: Option<String>,
     /// Without it, all of them.
     limit: Option<u64>,
     /// The tube to which they move.
     to: Option<String>,
+}
+
+/// Which tasks of all tubes, and how many of them at most.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SelectionOfAll {
+    #[param(value_type = Option<schema::TaskState>, inline)]
+    state: Option<TaskState>,
+    tag: Option<String>,
+    /// The failure group of buried tasks.
+    group: Option<String>,
+    /// Without it, all of them.
+    limit: Option<u64>,
 }
 
 /// The tasks with these ids.
@@ -62,24 +75,35 @@ pub(super) struct Changed {
 }
 
 impl Selection {
-    fn filter(&self, chosen: Chosen) -> Filter {
+    fn filter(self, chosen: Chosen) -> Filter {
+        let Selection { state, tag, group, owner, limit, to: _ } = self;
+        let of_all = SelectionOfAll { state, tag, group, limit };
+        owner.iter().fold(of_all.filter(chosen), Filter::owner)
+    }
+}
+
+impl SelectionOfAll {
+    fn filter(self, chosen: Chosen) -> Filter {
         let mut filter = Filter::new();
         filter = self.state.into_iter().fold(filter, Filter::state);
         filter = self.tag.iter().fold(filter, Filter::tag);
         filter = self.group.iter().fold(filter, Filter::group);
-        filter = self.owner.iter().fold(filter, Filter::owner);
-        filter = self.sub_queue.iter().fold(filter, Filter::sub_queue);
         filter = self.limit.into_iter().fold(filter, Filter::limit);
         chosen.ids.into_iter().fold(filter, Filter::ids)
     }
+}
 
-    /// The tube to which a move goes; other changes have none.
-    pub(super) fn target(&self, is_move: bool) -> Answer<Option<&str>> {
-        match (self.to.as_deref(), is_move) {
-            (None, true) => Err(Problem::invalid("to: say to which tube, as in ?to=later")),
-            (Some(_), false) => Err(Problem::invalid("to: only a move has it; leave it out")),
-            (to, _) => Ok(to),
-        }
+/// The tube to which a move goes; other changes have none.
+pub(super) async fn target(
+    shared: &Shared,
+    to: Option<&str>,
+    is_move: bool,
+) -> Answer<Option<AsyncTube>> {
+    match (to, is_move) {
+        (Some(to), true) => Ok(Some(shared.tube(to).await?)),
+        (None, true) => Err(Problem::invalid("to: say to which tube, as in ?to=later")),
+        (Some(_), false) => Err(Problem::invalid("to: only a move has it; leave it out")),
+        (None, false) => Ok(None),
     }
 }
 
@@ -101,61 +125,70 @@ pub(super) async fn change(
 ) -> Answer {
     let change = query::word(&change)?;
     let tube = shared.tube(&name).await?;
-    let to = selection.target(change == ManyChange::Move)?;
-    let to = match to {
-        Some(to) => Some(shared.tube(to).await?),
-        None => None,
-    };
+    let to = target(&shared, selection.to.as_deref(), change == ManyChange::Move).await?;
     let filter = selection.filter(object(&content.bytes)?);
-    let changed = change_selected(&tube, change, filter, to.as_ref()).await?;
-    shared.answers.json(StatusCode::OK, &Changed { changed })
-}
-
-async fn change_selected(
-    tube: &AsyncTube,
-    change: ManyChange,
-    filter: Filter,
-    to: Option<&AsyncTube>,
-) -> tubewell::Result<u64> {
-    let admin = tube.admin();
-    match change {
-        ManyChange::Kick => admin.kick(filter).await,
-        ManyChange::Delete => admin.delete(filter).await,
-        ManyChange::Release => admin.release(filter).await,
-        ManyChange::Revoke => admin.revoke(filter).await,
-        ManyChange::Move => admin.move_to(to.unwrap_or(tube), filter).await,
-    }
+    shared
+        .change_many(move |_| {
+            let tube = tube.to_blocking();
+            let admin = tube.admin();
+            match change {
+                ManyChange::Kick => admin.kick(filter),
+                ManyChange::Delete => admin.delete(filter),
+                ManyChange::Release => admin.release(filter),
+                ManyChange::Revoke => admin.revoke(filter),
+                ManyChange::Move => match to {
+                    Some(to) => admin.move_to(&to, filter),
+                    None => Ok(0),
+                },
+            }
+        })
+        .await
 }
 
 /// Makes the selected buried tasks of all tubes ready.
 #[utoipa::path(
-    post, path = "/v1/kick", tag = "many tasks", params(Selection),
+    post, path = "/v1/all/kick", tag = "many tasks", params(SelectionOfAll),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
 )]
 pub(super) async fn kick_all(
     State(shared): State<Arc<Shared>>,
-    Options(selection): Options<Selection>,
-    content: Content,
+    Options(selection): Options<SelectionOfAll>,
+    _: Content,
 ) -> Answer {
-    selection.target(false)?;
-    let filter = selection.filter(object(&content.bytes)?);
-    let changed = shared.later.admin().kick(filter).await?;
-    shared.answers.json(StatusCode::OK, &Changed { changed })
+    let filter = selection.filter(Chosen::default());
+    shared.change_many(move |store| store.admin().kick(filter)).await
 }
 
 /// Deletes the selected tasks of all tubes.
 #[utoipa::path(
-    post, path = "/v1/delete", tag = "many tasks", params(Selection),
+    post, path = "/v1/all/delete", tag = "many tasks", params(SelectionOfAll),
     request_body(content = Option<Chosen>, content_type = "application/json"),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
 )]
 pub(super) async fn delete_all(
     State(shared): State<Arc<Shared>>,
-    Options(selection): Options<Selection>,
+    Options(selection): Options<SelectionOfAll>,
     content: Content,
 ) -> Answer {
-    selection.target(false)?;
     let filter = selection.filter(object(&content.bytes)?);
-    let changed = shared.later.admin().delete(filter).await?;
-    shared.answers.json(StatusCode::OK, &Changed { changed })
+    shared.change_many(move |store| store.admin().delete(filter)).await
+}
+
+impl Shared {
+    /// Makes a change of many tasks, on a thread that other calls do not wait for: a step that waits for no flush
+    /// would not give way to them. Few are made at a time, so that reads have threads, too. The change goes on if its
+    /// client has gone.
+    async fn change_many(
+        &self,
+        change: impl FnOnce(&Store) -> tubewell::Result<u64> + Send + 'static,
+    ) -> Answer {
+        let Ok(place) = self.changes.clone().acquire_owned().await else {
+            return Err(tubewell::Error::Closed.into());
+        };
+        self.read(move |store, answers| {
+            let _place = place;
+            answers.json(StatusCode::OK, &Changed { changed: change(store)? })
+        })
+        .await
+    }
 }

@@ -73,20 +73,21 @@ pub(super) async fn take(
     if !(1..=TAKE_MAX).contains(&max) {
         return Err(Problem::invalid(format!("max: a take is of 1 to {TAKE_MAX} tasks")));
     }
-    let worker = match &options.worker {
-        Some(name) => Some(shared.workers.of_take(name).await?),
-        None => None,
-    };
-    let tube = match &worker {
-        Some(worker) => worker.tube(&shared.later.find_tube(&name).await?)?,
-        None => shared.tube(&name).await?,
-    };
+    let tube = shared.tube(&name).await?;
     if hold.is_none() && tube.info().await?.ttr.is_none() {
         return Err(Problem::invalid(format!(
             "tube {name:?} has no ttr, so a claim would never end if its client is gone; say how long the task \
              is held, as in ?hold=60s"
         )));
     }
+    let worker = match &options.worker {
+        Some(name) => Some(shared.workers.of_take(name).await?),
+        None => None,
+    };
+    let tube = match &worker {
+        Some(worker) => worker.tube(&tube)?,
+        None => tube,
+    };
     // A client that goes away ends this call, and with it the place in the line.
     let first = tokio::select! {
         biased;

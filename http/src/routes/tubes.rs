@@ -171,7 +171,7 @@ pub(super) async fn alter(
         return Err(Problem::invalid("driver: that of a tube never changes; leave it out"));
     }
     let tube = shared.tube(&name).await?;
-    let options = options.over(tube.info().await?.options()).map_err(Problem::invalid)?;
+    let options = options.over(TubeOptions::new()).map_err(Problem::invalid)?;
     tube.admin().alter(options).await?;
     shared.read(move |store, answers| described(store, answers, &name)).await
 }
@@ -188,6 +188,9 @@ pub(super) async fn pause(
     _: Content,
 ) -> Answer {
     let time = options.r#for.map(|text| query::duration("for", &text)).transpose()?;
+    if time.is_some_and(|time| time.is_zero()) {
+        return Err(Problem::invalid("for: a pause lasts longer than 0; resume ends it"));
+    }
     let tube = shared.tube(&name).await?;
     match (options.sub_queue, time) {
         (Some(sub_queue), time) => {
@@ -218,7 +221,7 @@ pub(super) async fn resume(
     shared.read(move |store, answers| described(store, answers, &name)).await
 }
 
-/// Deletes all tasks of the tube, and keeps the tube.
+/// Deletes all tasks of the tube, kept ones and schedules, too, and keeps the tube.
 #[utoipa::path(
     post, path = "/v1/tubes/{tube}/truncate", tag = "tubes", params(("tube" = String, Path)),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
@@ -229,7 +232,8 @@ pub(super) async fn truncate(
     _: Content,
 ) -> Answer {
     let tube = shared.tube(&name).await?;
-    let changed = tube.statistics().await?.tasks.total;
+    let tasks = tube.statistics().await?.tasks;
+    let changed = tasks.total + tasks.kept + tasks.recurring;
     tube.admin().truncate().await?;
     shared.answers.json(StatusCode::OK, &Changed { changed })
 }

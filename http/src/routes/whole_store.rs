@@ -54,8 +54,10 @@ struct GroupsJson {
 /// A session that has tasks, or that has described itself. Times are in seconds.
 #[derive(Serialize, ToSchema)]
 struct OwnerJson {
-    /// Its label, or its id if it has none.
-    owner: String,
+    /// Its label, by which conditions name it; null if it has none.
+    label: Option<String>,
+    /// Its id.
+    session: String,
     kind: Option<String>,
     metadata: Option<String>,
     /// How long ago it began; null if it has ended, and its parked claims stand.
@@ -190,7 +192,8 @@ fn grouped(answers: &Answers, groups: impl Iterator<Item = (String, String, u64)
 )]
 pub(super) async fn owners(State(shared): State<Arc<Shared>>) -> Answer {
     let owners = shared.later.owners().await?.into_iter().map(|it| OwnerJson {
-        owner: it.label.map_or_else(|| it.session.to_string(), |label| label.to_string()),
+        label: it.label.map(|label| label.to_string()),
+        session: it.session.to_string(),
         kind: it.kind.map(|kind| kind.to_string()),
         metadata: it.metadata.map(|metadata| metadata.to_string()),
         since: record::seconds(it.since),

@@ -32,13 +32,13 @@ fn tasks_that_meet_the_conditions_are_changed() {
     assert_eq!(changed(&served, "/v1/tubes/jobs/kick?group=unknown"), 0);
     assert_eq!(changed(&served, "/v1/tubes/jobs/move?to=later&state=buried&tag=b"), 3);
     assert_eq!(later.statistics().unwrap().tasks.buried, 3);
-    assert_eq!(changed(&served, "/v1/kick"), 4);
+    assert_eq!(changed(&served, "/v1/all/kick"), 4);
     served.take();
     served.take();
     assert_eq!(changed(&served, "/v1/tubes/jobs/revoke?state=taken&limit=1"), 1);
     assert_eq!(changed(&served, "/v1/tubes/jobs/release"), 1);
     assert_eq!(changed(&served, "/v1/tubes/jobs/delete?state=ready"), 3);
-    assert_eq!(changed(&served, "/v1/delete?tag=b"), 3);
+    assert_eq!(changed(&served, "/v1/all/delete?tag=b"), 3);
     assert_eq!(served.store.statistics().unwrap()["later"].tasks.total, 0);
 }
 
@@ -49,7 +49,7 @@ fn chosen_tasks_are_deleted_together() {
     let chosen = json!({ "ids": &ids[..2] });
     let answer = served.json("POST", "/v1/tubes/jobs/delete", &chosen).expect(200);
     assert_eq!(answer["changed"], 2);
-    assert_eq!(served.json("POST", "/v1/delete", &chosen).expect(200)["changed"], 0);
+    assert_eq!(served.json("POST", "/v1/all/delete", &chosen).expect(200)["changed"], 0);
     assert_eq!(served.store.find_tube("jobs").unwrap().statistics().unwrap().tasks.total, 1);
 }
 
@@ -60,8 +60,8 @@ fn change_without_a_condition_that_it_needs_is_refused() {
     put(&served, "a");
     for path in [
         "/v1/tubes/jobs/delete",
-        "/v1/delete",
-        "/v1/delete?stat=ready",
+        "/v1/all/delete",
+        "/v1/all/delete?stat=ready",
         "/v1/tubes/jobs/move",
         "/v1/tubes/jobs/kick?to=jobs",
         "/v1/tubes/jobs/kick?state=ready",

@@ -97,3 +97,36 @@ fn server_that_only_reads_changes_nothing() {
     }
     served.get("/v1/tasks/0").expect(200);
 }
+
+/// A page that is reached by another name than the address would show the store, and change nothing.
+#[test]
+fn page_of_a_server_with_a_token_may_have_any_name() {
+    let served = Served::with(|options| options.token(TOKEN));
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let put = |host: &str, origin: &str, site: &str| {
+        let headers = [
+            &token,
+            &format!("Host: {host}"),
+            &format!("Origin: {origin}"),
+            &format!("Sec-Fetch-Site: {site}"),
+            "Tubewell-Page: 1",
+        ];
+        served.call("POST", "/v1/tubes/jobs/tasks", &headers, b"x")
+    };
+    put("queue.example", "https://queue.example", "same-origin").expect(201);
+    let foreign = put("queue.example", "https://evil.example", "same-origin");
+    assert_eq!(foreign.refused(403), "wrong_origin");
+    let foreign = put("queue.example", "https://queue.example", "cross-site");
+    assert_eq!(foreign.refused(403), "wrong_origin");
+}
+
+/// Bodies of tasks would be on the disk of the browser.
+#[test]
+fn answers_are_not_to_be_kept() {
+    let served = Served::new();
+    let is_kept = |path: &str| {
+        let answer = served.get(path);
+        !answer.headers.iter().any(|line| line.eq_ignore_ascii_case("cache-control: no-store"))
+    };
+    assert_eq!(["/v1/tasks", "/v1/tubes/none", "/"].map(is_kept), [false, false, true]);
+}

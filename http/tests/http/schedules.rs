@@ -20,7 +20,15 @@ fn schedule_is_stored_changed_and_removed() {
     assert_eq!((&shown["cron"], &shown["zone"]), (&json!("30 3 * * *"), &json!("Europe/Berlin")));
     assert_eq!((&shown["missed"], &shown["overlap"]), (&json!("all"), &json!("skip")));
 
-    // What is left out stays.
+    // What is left out stays: the zone of another expression, and the expression in another zone.
+    for (change, cron, zone) in [
+        (json!({ "cron": "0 5 * * *" }), "0 5 * * *", "Europe/Berlin"),
+        (json!({ "zone": "Asia/Tokyo" }), "0 5 * * *", "Asia/Tokyo"),
+    ] {
+        served.json("PATCH", "/v1/schedules/nightly", &change).expect(200);
+        let shown = served.get("/v1/schedules").expect(200)["schedules"][0].clone();
+        assert_eq!((&shown["cron"], &shown["zone"]), (&json!(cron), &json!(zone)));
+    }
     let change = json!({ "every": "1d", "times": 3, "within": 60, "priority": 8 });
     served.json("PATCH", "/v1/schedules/nightly", &change).expect(200);
     let listed = served.get("/v1/tubes/jobs/schedules").expect(200);
@@ -61,13 +69,21 @@ fn schedule_that_cannot_be_is_refused() {
         json!({ "every": "1m", "data": "x", "oncee": true }),
         json!({ "every": "1m", "data": "x", "overlap": "maybe" }),
         json!({ "every": "1m", "data": "x", "starting": "soon" }),
+        json!({ "every": "1m", "data": "x", "zone": "UTC" }),
         json!([1]),
     ] {
         assert_eq!(served.json("PUT", path, &wrong).refused(400), "invalid", "{wrong}");
     }
-    assert_eq!(served.get("/v1/schedules").expect(200)["schedules"], json!([]));
+    let listed = served.get("/v1/schedules").expect(200);
+    assert_eq!(listed, json!({ "schedules": [], "more": false, "damaged": 0 }));
     let change = json!({ "every": "1m" });
     assert_eq!(served.json("PATCH", "/v1/schedules/k", &change).refused(404), "key_not_found");
+    served.json("PUT", path, &json!({ "every": "1m", "data": "x" })).expect(200);
+    for wrong in [json!({}), json!({ "zone": "UTC" })] {
+        let refused = served.json("PATCH", "/v1/schedules/k", &wrong);
+        assert_eq!(refused.refused(400), "invalid", "{wrong}");
+    }
+    served.call("DELETE", "/v1/schedules/k", &[], b"").expect(204);
     served.store.find_tube("jobs").unwrap().put(Put::new("x").key("k")).unwrap();
     let refused = served.json("PATCH", "/v1/schedules/k", &change);
     assert_eq!(refused.status, 404);

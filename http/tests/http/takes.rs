@@ -158,7 +158,7 @@ fn workers_that_name_themselves_are_owners_of_their_tasks() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| it["owner"].as_str().unwrap())
+        .map(|it| it["label"].as_str().unwrap())
         .collect();
     let address = served.address();
     assert_eq!(

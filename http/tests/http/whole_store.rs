@@ -63,12 +63,16 @@ fn tube_is_paused_altered_and_emptied() {
     let altered = served.json("PATCH", "/v1/tubes/jobs", &json!({ "ttr": "5m" })).expect(200);
     assert_eq!((&altered["ttr"], &altered["keep_done"]), (&json!(300.0), &json!("all")));
     assert_eq!((&altered["calls"]["put"], &altered["tasks"]["ready"]), (&json!(1), &json!(1)));
+    assert_eq!(served.post("/v1/tubes/jobs/pause?for=0", "").refused(400), "invalid");
     let driver = json!({ "driver": "fifo" });
     assert_eq!(served.json("PATCH", "/v1/tubes/jobs", &driver).refused(400), "invalid");
     let listed = served.get("/v1/tubes").expect(200)["tubes"][0].clone();
     assert!(listed["oldest_ready"].as_f64().is_some_and(|age| age >= 0.0), "{listed}");
     assert_eq!((&listed["waiting_takes"], &listed["waiting_puts"]), (&json!(0), &json!(0)));
-    assert_eq!(served.post("/v1/tubes/jobs/truncate", "").expect(200)["changed"], 1);
+    served.post(&format!("/v1/claims/{}/ack", served.take()), "").expect(200);
+    served.store.find_tube("jobs").unwrap().put("y").unwrap();
+    // A kept task, too.
+    assert_eq!(served.post("/v1/tubes/jobs/truncate", "").expect(200)["changed"], 2);
     assert_eq!(served.get("/v1/tubes/jobs").expect(200)["total"], 0);
 }
 

@@ -1,12 +1,11 @@
 //! Runs scenarios in a browser, if there is one.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/page/scenarios.mjs");
-const PACKAGE: &str = include_str!("package.json");
 
 /// What runs the scenarios.
 pub struct Browser {
@@ -19,7 +18,7 @@ impl Browser {
     pub fn new() -> Option<Browser> {
         static MISSING: OnceLock<Result<(PathBuf, PathBuf), String>> = OnceLock::new();
         let is_required = std::env::var("TUBEWELL_TOOLS").is_ok_and(|value| value == "required");
-        match MISSING.get_or_init(|| find(is_required)) {
+        match MISSING.get_or_init(find) {
             Ok((chromium, modules)) => {
                 Some(Browser { chromium: chromium.clone(), modules: modules.clone() })
             }
@@ -67,7 +66,7 @@ impl Browser {
 }
 
 /// Chromium, and the folder that has playwright-core; or what is missing.
-fn find(is_required: bool) -> Result<(PathBuf, PathBuf), String> {
+fn find() -> Result<(PathBuf, PathBuf), String> {
     let runs = |name: &str| Command::new(name).arg("--version").output().is_ok();
     if !runs("node") {
         return Err("Node.js".into());
@@ -77,21 +76,10 @@ fn find(is_required: bool) -> Result<(PathBuf, PathBuf), String> {
     if !chromium.exists() {
         return Err(format!("{}", chromium.display()));
     }
-    let has_playwright = |folder: &Path| folder.join("playwright-core/package.json").exists();
-    let given = std::env::var_os("TUBEWELL_NODE_MODULES").map(PathBuf::from);
-    let fetched = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
-    let places = given.into_iter().chain([fetched.join("node_modules")]);
-    if let Some(found) = places.into_iter().find(|folder| has_playwright(folder)) {
-        return Ok((chromium, found));
-    }
-    if is_required && runs("npm") {
-        std::fs::create_dir_all(&fetched).map_err(|error| error.to_string())?;
-        std::fs::write(fetched.join("package.json"), PACKAGE).map_err(|error| error.to_string())?;
-        let npm = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"];
-        let _seen_below = Command::new("npm").args(npm).arg(&fetched).output();
-        if has_playwright(&fetched.join("node_modules")) {
-            return Ok((chromium, fetched.join("node_modules")));
-        }
+    let modules = std::env::var_os("TUBEWELL_NODE_MODULES").map(PathBuf::from);
+    let has_playwright = |folder: &PathBuf| folder.join("playwright-core/package.json").exists();
+    if let Some(modules) = modules.filter(has_playwright) {
+        return Ok((chromium, modules));
     }
     Err("the npm package playwright-core in the folder that TUBEWELL_NODE_MODULES names".into())
 }

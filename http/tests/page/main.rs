@@ -2,7 +2,7 @@
 //!
 //! They need Node.js, Chromium (`/usr/bin/chromium`, or `TUBEWELL_CHROMIUM`) and the npm package playwright-core, in the
 //! folder that `TUBEWELL_NODE_MODULES` names. Where something is missing they are left out, and say so. With
-//! `TUBEWELL_TOOLS=required` that is a failure, and playwright-core is fetched by npm if there is none.
+//! `TUBEWELL_TOOLS=required` that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod browser;

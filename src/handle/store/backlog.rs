@@ -41,10 +41,11 @@ impl<M: Mode> Store<M> {
         M::run(async move {
             let tubes = scrape_tubes(&handle).await?.into_iter();
             let backlog = tubes.map(|tube| {
+                let oldest = tube.oldest_ready.filter(|_| tube.statistics.tasks.ready > 0);
                 let waits = Backlog {
                     waiting_takes: tube.waiting_takes,
                     waiting_puts: tube.waiting_puts,
-                    oldest_ready: tube.oldest_ready.map(Duration::from_micros),
+                    oldest_ready: oldest.map(Duration::from_micros),
                 };
                 (tube.name.as_ref().to_owned(), waits)
             });
