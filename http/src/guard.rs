@@ -87,7 +87,10 @@ impl Guard {
 
     /// A name of this server, or one that was allowed, with any port.
     fn is_own(&self, host: &str) -> bool {
-        let without_port = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let without_port = match host.rsplit_once(':') {
+            Some((name, _)) if !name.contains(':') || name.ends_with(']') => name,
+            _ => host,
+        };
         self.hosts.iter().any(|own| own == host || own == without_port)
     }
 
@@ -194,6 +197,7 @@ mod tests {
         }
         assert!(guard("[::1]:80").is_own("[::1]"));
         assert!(!guard("127.0.0.1:81").is_own("127.0.0.1"));
+        assert!(!guard("127.0.0.1:81").is_own("127.0.0.1:81:99"));
         assert!(!guard("127.0.0.1:81").is_own("localhost:80"));
     }
 }

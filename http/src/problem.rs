@@ -50,6 +50,12 @@ impl Problem {
         Problem { status, kind: kind.into(), detail: detail.into() }
     }
 
+    /// The server ends before the call could be answered.
+    pub(crate) fn stopped() -> Problem {
+        let what = "the server stops; make the call again when there is a server again";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopped", what)
+    }
+
     /// The call has something in it that it cannot have.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "invalid", detail)

@@ -23,11 +23,28 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Options<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Options<T>> {
+        if !is_text(parts.uri.query().unwrap_or_default()) {
+            return Err(Problem::invalid("an option is no text in UTF-8"));
+        }
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(options)) => Ok(Options(options)),
             Err(rejection) => Err(Problem::invalid(rejection.body_text())),
         }
     }
+}
+
+/// Whether the query, decoded, is UTF-8: the parser would replace what is not.
+fn is_text(query: &str) -> bool {
+    let mut left = query.as_bytes();
+    let mut decoded = Vec::with_capacity(left.len());
+    while let Some((byte, rest)) = left.split_first() {
+        let digits = rest.get(..2).filter(|_| *byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        decoded.push(escaped.unwrap_or(*byte));
+        left = if escaped.is_some() { &rest[2..] } else { rest };
+    }
+    std::str::from_utf8(&decoded).is_ok()
 }
 
 /// A duration, such as `20s`, or a number of seconds.
@@ -93,5 +110,6 @@ pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 /// The id of a task in a path.
 pub(crate) fn id(text: &str) -> Answer<u64> {
-    text.parse().map_err(|_| Problem::invalid("the id of a task is a number"))
+    let id = text.parse().ok().filter(|id: &u64| id.to_string() == text);
+    id.ok_or_else(|| Problem::invalid("the id of a task is a number"))
 }

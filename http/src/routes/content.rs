@@ -218,6 +218,8 @@ fn parsed<T: DeserializeOwned + Default>(content: &[u8]) -> Answer<T> {
     if matches!(content.trim_ascii(), b"" | b"null") {
         return Ok(T::default());
     }
+    // The parser would accept a list of the fields, too.
+    put::check_object(content).map_err(Problem::invalid)?;
     serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))
 }
 

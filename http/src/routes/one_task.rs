@@ -302,7 +302,10 @@ pub(super) async fn outcome(
     let ending = tokio::select! {
         biased;
         () = peer.gone() => None,
-        ending = shared.wait(tube.to_async().wait_done(id, wait)) => ending?.flatten(),
+        ending = shared.wait(tube.to_async().wait_done(id, wait)) => match ending? {
+            Some(ending) => ending,
+            None => return Err(Problem::stopped()),
+        },
     };
     let Some(ending) = ending else {
         return Err(Problem::new(

@@ -285,7 +285,10 @@ pub(super) async fn run(
 
 /// The tube of a schedule, and what it is.
 fn found(store: &Store, key: String) -> Answer<(Tube, ScheduleInfo)> {
-    let schedule = store.schedule(&key)?.ok_or(Error::KeyNotFound { key })?;
+    let schedule = store.schedule(&key)?.ok_or_else(|| {
+        let what = format!("no schedule has the key {key:?}; GET /v1/schedules lists them");
+        Problem::new(StatusCode::NOT_FOUND, "key_not_found", what)
+    })?;
     Ok((store.find_tube(&schedule.tube)?, schedule))
 }
 

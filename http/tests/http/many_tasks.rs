@@ -78,3 +78,40 @@ fn change_without_a_condition_that_it_needs_is_refused() {
     assert_eq!(served.json("POST", "/v1/tubes/jobs/delete", &unknown).refused(400), "invalid");
     assert_eq!(served.store.find_tube("jobs").unwrap().statistics().unwrap().tasks.ready, 1);
 }
+
+/// A query that is no text was read with replacements, and met other tasks.
+#[test]
+fn condition_that_is_no_text_is_refused() {
+    let served = Served::new();
+    put(&served, "\u{fffd}");
+    assert_eq!(served.post("/v1/tubes/jobs/delete?tag=%ff", "").refused(400), "invalid");
+    assert_eq!(served.post("/v1/tubes/jobs/delete?tag=%ef%bf", "").refused(400), "invalid");
+    assert_eq!(changed(&served, "/v1/tubes/jobs/delete?tag=%EF%BF%BD"), 1);
+}
+
+/// A list of the fields was read as the object.
+#[test]
+fn content_that_is_no_object_is_refused() {
+    let served = Served::new();
+    let id = put(&served, "a");
+    let path = format!("/v1/tasks/{id}");
+    for wrong in [json!([7, null, null, null, null, null]), json!("x"), json!(7)] {
+        assert_eq!(served.json("PATCH", &path, &wrong).refused(400), "invalid", "{wrong}");
+    }
+    let list = json!([[id]]);
+    assert_eq!(served.json("POST", "/v1/tubes/jobs/delete", &list).refused(400), "invalid");
+    for id in ["+0", "00"] {
+        assert_eq!(served.get(&format!("/v1/tasks/{id}")).refused(400), "invalid");
+    }
+}
+
+/// Two parsers of large contents kept all other calls waiting.
+#[test]
+fn object_without_a_body_has_a_limit_of_its_own() {
+    let served = Served::new();
+    let ids: Vec<u64> = (0..300_000).collect();
+    let answer = served.json("POST", "/v1/tubes/jobs/delete", &json!({ "ids": ids }));
+    assert_eq!(answer.refused(413), "content_too_large");
+    let answer = served.json("POST", "/v1/tubes/jobs/delete", &json!({ "ids": ids[..10_000] }));
+    assert_eq!(answer.expect(200)["changed"], 0);
+}
