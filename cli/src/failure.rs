@@ -143,6 +143,21 @@ impl Failure {
         }
     }
 
+    /// The failure of a server that was to listen at this place.
+    pub fn of_address(error: Error, at: &impl Display) -> Failure {
+        match error {
+            Error::AddressInUse { .. } => {
+                Failure::new(Exit::InUse, format!("another process listens at {at}"))
+                    .hint("name another place with --socket, --tcp or --http, or end that process")
+            }
+            Error::FileExists { path } => {
+                Failure::new(Exit::Refused, format!("{path} is a file, and not a socket"))
+                    .hint("name another place with --socket, or remove the file")
+            }
+            error => error.into(),
+        }
+    }
+
     /// Reading standard input failed.
     pub fn input(error: &io::Error) -> Failure {
         Failure::new(Exit::Failed, format!("cannot read standard input: {error}"))

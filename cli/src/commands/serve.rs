@@ -9,7 +9,7 @@ use tubewell::{Error, Store};
 
 use crate::args::{Cli, Serve};
 use crate::connection::{self, Serving};
-use crate::failure::{CommandResult, Exit, Failure};
+use crate::failure::{CommandResult, Failure};
 use crate::output::Output;
 use crate::{owner, signals, store};
 
@@ -56,7 +56,7 @@ fn serve(
     if cfg!(unix) || args.socket.is_some() {
         let socket = args.socket.clone().unwrap_or_else(|| tubewell::expert::socket_beside(path));
         let served = connection::serve_unix(store, &socket);
-        serving.push(served.map_err(|error| address_in_use(error, &socket.display()))?);
+        serving.push(served.map_err(|error| Failure::of_address(error, &socket.display()))?);
     } else if tcp.is_none() && !args.is_over_http() {
         return Err(Failure::usage("this system has no unix sockets").hint(
             if cfg!(feature = "http") {
@@ -68,7 +68,7 @@ fn serve(
     }
     if let Some((address, secret)) = tcp {
         let served = connection::serve_tcp(store, address, secret, args.any_interface);
-        serving.push(served.map_err(|error| address_in_use(error, &address))?);
+        serving.push(served.map_err(|error| Failure::of_address(error, &address))?);
     }
     #[cfg_attr(not(feature = "http"), expect(unused_mut, reason = "it is the only other one"))]
     let mut urls: Vec<String> = serving.iter().map(|served| served.url().to_string()).collect();
@@ -87,18 +87,4 @@ fn serve(
     // The thread of the signals has the other end as long as there may be one.
     let _ = stopped.recv();
     Ok(())
-}
-
-pub(super) fn address_in_use(error: Error, at: &impl std::fmt::Display) -> Failure {
-    match error {
-        Error::AddressInUse { .. } => {
-            Failure::new(Exit::InUse, format!("another process listens at {at}"))
-                .hint("name another place with --socket, --tcp or --http, or end that process")
-        }
-        Error::FileExists { path } => {
-            Failure::new(Exit::Refused, format!("{path} is a file, and not a socket"))
-                .hint("name another place with --socket, or remove the file")
-        }
-        error => error.into(),
-    }
 }

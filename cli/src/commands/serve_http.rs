@@ -3,7 +3,6 @@
 use tubewell::{Error, Store};
 use tubewell_http::{HttpOptions, HttpServer};
 
-use super::serve::address_in_use;
 use crate::args::ServeHttp;
 use crate::failure::{CommandResult, Failure};
 use crate::owner;
@@ -23,6 +22,6 @@ pub(super) fn serve(store: &Store, args: &ServeHttp) -> CommandResult<Option<Htt
                 .hint("give --http-token-file FILE; `openssl rand -hex 32` prints a token"))
         }
         Err(Error::Invalid { what }) => Err(Failure::usage(format!("--http: {what}"))),
-        Err(error) => Err(address_in_use(error, address)),
+        Err(error) => Err(Failure::of_address(error, address)),
     }
 }
