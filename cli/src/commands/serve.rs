@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 
 use serde_json::json;
-use tubewell::{Error, Store};
+use tubewell::Store;
 
 use crate::args::{Cli, Serve};
 use crate::connection::{self, Serving};
