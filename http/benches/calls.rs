@@ -1,4 +1,4 @@
-//! What calls over HTTP cost, beside those through a unix socket; and what idle event streams cost.
+//! The costs of calls over HTTP beside calls through a unix socket, and of idle event streams.
 //!
 //! `cargo bench -p tubewell-http` takes and acks the tasks of a store on disk over 1, 16 and 64 connections that are
 //! kept open. `cargo bench -p tubewell-http -- streams 10000` opens that many event streams, which needs a limit of open

@@ -106,7 +106,7 @@ impl Guard {
         if let Some(origin) = origin {
             let host = origin.split_once("://").map_or(origin, |(_, host)| host);
             let is_same = text_of(headers, &HOST).is_some_and(|own| own.eq_ignore_ascii_case(host));
-            // With a token, whoever calls has it: a page that was made to lead here does not.
+            // A token is enough: a foreign name that leads here (DNS rebinding) brings none.
             let is_own = self.token.is_some() || self.is_own(&host.to_ascii_lowercase());
             if !is_same || !is_own {
                 return Err(foreign());

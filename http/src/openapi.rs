@@ -8,7 +8,7 @@ use utoipa::openapi::{
     ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi as Description, OpenApiBuilder,
 };
 
-/// What the description says beside the calls.
+/// The title, the license and the security of the description.
 pub(crate) fn head() -> Description {
     let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     let info = InfoBuilder::new()

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
+use tubewell::{Filter, TaskState};
 
 use crate::problem::{Answer, Problem};
 
@@ -91,6 +92,32 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Names<T
             Err(rejection) => Err(Problem::invalid(rejection.body_text())),
         }
     }
+}
+
+/// How many items a list has at most.
+const LIST_MAX: usize = 1000;
+const LIST: usize = 100;
+
+/// How many of these items a list has.
+pub(crate) fn limit(given: Option<usize>, items: &str) -> Answer<usize> {
+    match given.unwrap_or(LIST) {
+        limit if limit <= LIST_MAX => Ok(limit),
+        _ => Err(Problem::invalid(format!("limit: a list has at most {LIST_MAX} {items}"))),
+    }
+}
+
+/// The conditions that pages and changes of tasks share.
+pub(crate) fn conditions(
+    state: Option<TaskState>,
+    tag: Option<&String>,
+    group: Option<&String>,
+    owner: Option<&String>,
+) -> Filter {
+    let mut filter = Filter::new();
+    filter = state.into_iter().fold(filter, Filter::state);
+    filter = tag.into_iter().fold(filter, Filter::tag);
+    filter = group.into_iter().fold(filter, Filter::group);
+    owner.into_iter().fold(filter, Filter::owner)
 }
 
 /// A word in a path that names what to do.

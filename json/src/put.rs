@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize;
-use tubewell::Put;
+use tubewell::{Put, ScheduleInfo};
 
-use crate::record::bytes;
+use crate::record::{Time, bytes};
 use crate::{duration, moment};
 
 /// A task. An unknown field is an error: it may be a misspelt option.
@@ -28,17 +28,6 @@ pub struct Fields<'a> {
     tags: Option<Vec<String>>,
 }
 
-/// Seconds, or a duration as on the command line.
-#[derive(Debug, Deserialize, PartialEq)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = TimeToSet))]
-#[serde(untagged, expecting = "a duration is a number of seconds or a text such as \"10m\"")]
-#[expect(missing_docs, reason = "each is what its name says")]
-pub enum Time {
-    Seconds(f64),
-    Text(String),
-}
-
 /// The options of a task that the object need not have.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "they are those of `Put`")]
@@ -55,6 +44,21 @@ pub struct PutOptions {
 }
 
 impl PutOptions {
+    /// The options of the runs of a schedule.
+    pub fn of_runs(schedule: &ScheduleInfo) -> PutOptions {
+        PutOptions {
+            priority: schedule.priority,
+            ttl: schedule.ttl,
+            ttr: schedule.ttr,
+            delay: (!schedule.delay.is_zero()).then_some(schedule.delay),
+            not_before: None,
+            sub_queue: schedule.sub_queue.clone(),
+            max_attempts: schedule.max_attempts,
+            max_runtime: schedule.max_runtime,
+            tags: schedule.tags.clone(),
+        }
+    }
+
     /// The task with the options that are given here.
     pub fn apply<B>(&self, mut task: Put<B>) -> Put<B> {
         if let Some(priority) = self.priority {

@@ -249,10 +249,11 @@ pub struct ScheduleRecord<'a> {
     pub data_base64: Option<Cow<'a, str>>,
 }
 
-/// A time in seconds, or one without an end.
-#[derive(Debug, Serialize, Deserialize)]
+/// A time: seconds, or a text. The text of a time that is told is `never`; one that is set may also be a duration such
+/// as `10m`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a duration is a number of seconds or a text such as \"10m\"")]
 pub enum Time {
     Seconds(f64),
     Text(String),

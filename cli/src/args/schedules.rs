@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use tubewell::{Missed, Put, Schedule as Terms, ScheduleInfo};
+use tubewell_json::put::PutOptions;
 
 use super::{priority, whole};
 use crate::{duration, moment, tube_names};
@@ -193,18 +194,13 @@ impl RescheduleArgs {
     }
 
     /// The task of further runs: as it was, with the changes.
-    pub fn task(&self, was: ScheduleInfo, body: Vec<u8>) -> Put {
-        let options = super::PutOptions {
-            priority: self.priority.or(was.priority),
-            ttl: was.ttl,
-            ttr: was.ttr,
-            delay: (!was.delay.is_zero()).then_some(was.delay),
-            not_before: None,
-            sub_queue: was.sub_queue,
-            max_attempts: self.max_attempts.or(was.max_attempts),
-            max_runtime: was.max_runtime,
-            tags: if self.changes_tags() { self.tags.clone() } else { was.tags },
-        };
+    pub fn task(&self, was: &ScheduleInfo, body: Vec<u8>) -> Put {
+        let mut options = PutOptions::of_runs(was);
+        options.priority = self.priority.or(options.priority);
+        options.max_attempts = self.max_attempts.or(options.max_attempts);
+        if self.changes_tags() {
+            options.tags.clone_from(&self.tags);
+        }
         options.apply(Put::new(body.into()))
     }
 }

@@ -68,7 +68,7 @@ fn changed_task(store: &Store, args: &RescheduleArgs) -> CommandResult<Put> {
         Some(body) => bytes::of_argument("body", body)?,
         None => store::tube(store, &was.tube)?.query().task(was.id)?.body.to_vec(),
     };
-    Ok(args.task(was, body))
+    Ok(args.task(&was, body))
 }
 
 /// Removes a schedule, in whichever tube it is.

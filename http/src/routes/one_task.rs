@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tubewell::{AsyncTube, Bytes, Ending, Error, Filter, Outcome, Receipt, Store, Tube, Update};
 use tubewell_json::history::EntryRecord;
 use tubewell_json::put;
-use tubewell_json::record::{self, OutcomeRecord, TaskRecord};
+use tubewell_json::record::{self, OutcomeRecord, TaskRecord, Time};
 use tubewell_json::schema;
 use tubewell_json::step::StepRecord;
 use utoipa::{IntoParams, ToSchema};
@@ -72,7 +72,7 @@ pub(super) struct WaitOptions {
 pub(super) struct UpdateFields {
     priority: Option<u32>,
     /// From now on: seconds, or a text such as `10m`.
-    delay: Option<put::Time>,
+    delay: Option<Time>,
     /// A moment before which it is not ready; null removes it.
     #[serde(default, deserialize_with = "query::given")]
     #[schema(value_type = Option<String>)]
@@ -170,7 +170,8 @@ fn tube_of(store: &Store, id: u64) -> Answer<Tube> {
     Ok(store.find_tube(&found.tube)?)
 }
 
-async fn changeable(shared: &Shared, id: u64) -> Answer<AsyncTube> {
+/// The same, for changes and waits.
+async fn find_tube_of(shared: &Shared, id: u64) -> Answer<AsyncTube> {
     Ok(shared.read(move |store, _| tube_of(store, id)).await?.to_async())
 }
 
@@ -184,7 +185,7 @@ pub(super) async fn remove(
     Names(id): Names<String>,
 ) -> Answer<Response> {
     let id = query::id(&id)?;
-    changeable(&shared, id).await?.delete(id).await?;
+    find_tube_of(&shared, id).await?.delete(id).await?;
     Ok(done())
 }
 
@@ -208,7 +209,7 @@ pub(super) async fn update(
             "say what to change: priority, delay, not_before, tags, data or data_base64",
         ));
     }
-    let tube = changeable(&shared, id).await?;
+    let tube = find_tube_of(&shared, id).await?;
     let receipt = match fields.priority.filter(|_| fields.is_priority_only()) {
         Some(priority) => tube.admin().set_priority(id, priority).await?,
         None => tube.update(id, fields.update().map_err(Problem::invalid)?).await?,
@@ -254,7 +255,7 @@ pub(super) async fn change(
     let change = query::word(&change)?;
     let id = query::id(&id)?;
     let to = target(&shared, options.to.as_deref(), change == OneChange::Move).await?;
-    let tube = changeable(&shared, id).await?;
+    let tube = find_tube_of(&shared, id).await?;
     let changed = change_one(&tube, id, change, to.as_ref(), (&headers, &content.bytes)).await?;
     shared.answers.json(StatusCode::OK, &changed)
 }
@@ -298,11 +299,11 @@ pub(super) async fn outcome(
     Extension(peer): Extension<Peer>,
 ) -> Answer {
     let (id, wait) = (query::id(&id)?, query::wait(options.wait.as_deref())?);
-    let tube = shared.read(move |store, _| tube_of(store, id)).await?;
+    let tube = find_tube_of(&shared, id).await?;
     let ending = tokio::select! {
         biased;
         () = peer.gone() => None,
-        ending = shared.wait(tube.to_async().wait_done(id, wait)) => match ending? {
+        ending = shared.wait(tube.wait_done(id, wait)) => match ending? {
             Some(ending) => ending,
             None => return Err(Problem::stopped()),
         },

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tubewell::expert::Recurrence;
 use tubewell::{Error, Overlap, Put, Schedule, ScheduleInfo, Store, Tube};
-use tubewell_json::put::{self, PutOptions, Time};
-use tubewell_json::record::{self, ScheduleRecord};
+use tubewell_json::put::{self, PutOptions};
+use tubewell_json::record::{self, ScheduleRecord, Time};
 use tubewell_json::{moment, schema};
 use utoipa::ToSchema;
 
@@ -25,9 +24,6 @@ use crate::query::{self, Names};
 const PAGE: usize = 500;
 /// The maximum number of schedules of a list.
 const LISTED_MAX: usize = 10_000;
-/// The fields of the rule. All others are those of the task.
-const RULE: [&str; 8] =
-    ["every", "cron", "zone", "starting", "times", "missed", "within", "overlap"];
 
 /// When the runs of a schedule are.
 #[derive(Default, Deserialize, PartialEq, ToSchema)]
@@ -73,14 +69,15 @@ impl From<OverlapWord> for Overlap {
 }
 
 /// A schedule, and the task that its runs put.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "only its description is used")]
+#[derive(Default, Deserialize, ToSchema)]
 struct ScheduleFields {
     #[schema(inline)]
     #[serde(flatten)]
     rule: Rule,
+    /// All other fields.
     #[serde(flatten)]
-    task: put::Fields<'static>,
+    #[schema(value_type = put::Fields<'static>)]
+    task: Map<String, Value>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -124,15 +121,6 @@ impl Rule {
         }
         Ok(self.overlap.map(Overlap::from).into_iter().fold(schedule, Schedule::overlap))
     }
-}
-
-/// The rule, and the fields of the task.
-async fn fields(shared: &Shared, content: Bytes) -> Answer<(Rule, Map<String, Value>)> {
-    let mut task: Map<String, Value> = large_object(shared, content).await?;
-    let rule: Map<_, _> =
-        RULE.iter().filter_map(|name| Some(((*name).to_owned(), task.remove(*name)?))).collect();
-    let rule = serde_json::from_value(rule.into());
-    Ok((rule.map_err(|error| Problem::invalid(error.to_string()))?, task))
 }
 
 /// The task of these fields. What they do not name is as before.
@@ -221,12 +209,13 @@ pub(super) async fn store(
     Names((name, key)): Names<(String, String)>,
     content: Content,
 ) -> Answer {
-    let (rule, task_fields) = fields(&shared, content.bytes.clone()).await?;
+    let ScheduleFields { rule, task: fields } =
+        large_object(&shared, content.bytes.clone()).await?;
     if rule.every.is_none() && rule.cron.is_none() {
         return Err(Problem::invalid("the schedule does not say when its runs are: every or cron"));
     }
     let schedule = rule.schedule(&key, None).map_err(Problem::invalid)?;
-    let task = task(&task_fields, &PutOptions::default())?;
+    let task = task(&fields, &PutOptions::default())?;
     let receipt = shared.tube(&name).await?.schedule(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }
@@ -242,26 +231,27 @@ pub(super) async fn change(
     Names(key): Names<String>,
     content: Content,
 ) -> Answer {
-    let (rule, mut task_fields) = fields(&shared, content.bytes.clone()).await?;
-    if rule == Rule::default() && task_fields.is_empty() {
+    let ScheduleFields { rule, task: mut fields } =
+        large_object(&shared, content.bytes.clone()).await?;
+    if rule == Rule::default() && fields.is_empty() {
         return Err(Problem::invalid("say what to change of the schedule or of its task"));
     }
     let (tube, was) = shared.read(move |store, _| found(store, key)).await?;
     let schedule = rule.schedule(&was.key, Some(&was.recurrence)).map_err(Problem::invalid)?;
     let tube = tube.to_async();
-    if task_fields.is_empty() {
+    if fields.is_empty() {
         let receipt = tube.schedules().change(schedule).await?;
         return shared.answers.json(StatusCode::OK, &receipt);
     }
-    if !task_fields.contains_key("data") && !task_fields.contains_key("data_base64") {
+    if !fields.contains_key("data") && !fields.contains_key("data_base64") {
         let body = tube.query().task(was.id).await?.body;
         let (name, text) = match record::text_or_base64(&body) {
             Ok(text) => ("data", text.to_owned()),
             Err(base64) => ("data_base64", base64),
         };
-        task_fields.insert(name.to_owned(), text.into());
+        fields.insert(name.to_owned(), text.into());
     }
-    let task = task(&task_fields, &options_of(was))?;
+    let task = task(&fields, &PutOptions::of_runs(&was))?;
     let receipt = tube.schedules().change_task(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }
@@ -279,7 +269,7 @@ pub(super) async fn run(
     let (tube, was) = shared.read(move |store, _| found(store, key)).await?;
     let tube = tube.to_async().refuse_when_full();
     let body = tube.query().task(was.id).await?.body;
-    let receipt = tube.put(options_of(was).apply(Put::new(body))).await?;
+    let receipt = tube.put(PutOptions::of_runs(&was).apply(Put::new(body))).await?;
     shared.answers.json(StatusCode::CREATED, &receipt)
 }
 
@@ -290,21 +280,6 @@ fn found(store: &Store, key: String) -> Answer<(Tube, ScheduleInfo)> {
         Problem::new(StatusCode::NOT_FOUND, "key_not_found", what)
     })?;
     Ok((store.find_tube(&schedule.tube)?, schedule))
-}
-
-/// The options of the runs.
-fn options_of(was: ScheduleInfo) -> PutOptions {
-    PutOptions {
-        priority: was.priority,
-        ttl: was.ttl,
-        ttr: was.ttr,
-        delay: (!was.delay.is_zero()).then_some(was.delay),
-        not_before: None,
-        sub_queue: was.sub_queue,
-        max_attempts: was.max_attempts,
-        max_runtime: was.max_runtime,
-        tags: was.tags,
-    }
 }
 
 /// Removes a schedule; the tasks that it has put stay.

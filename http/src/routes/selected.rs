@@ -77,19 +77,22 @@ pub(super) struct Changed {
 impl Selection {
     fn filter(self, chosen: Chosen) -> Filter {
         let Selection { state, tag, group, owner, limit, to: _ } = self;
-        let of_all = SelectionOfAll { state, tag, group, limit };
-        owner.iter().fold(of_all.filter(chosen), Filter::owner)
+        let filter = query::conditions(state, tag.as_ref(), group.as_ref(), owner.as_ref());
+        chosen.among(limit.into_iter().fold(filter, Filter::limit))
     }
 }
 
 impl SelectionOfAll {
     fn filter(self, chosen: Chosen) -> Filter {
-        let mut filter = Filter::new();
-        filter = self.state.into_iter().fold(filter, Filter::state);
-        filter = self.tag.iter().fold(filter, Filter::tag);
-        filter = self.group.iter().fold(filter, Filter::group);
-        filter = self.limit.into_iter().fold(filter, Filter::limit);
-        chosen.ids.into_iter().fold(filter, Filter::ids)
+        let SelectionOfAll { state, tag, group, limit } = self;
+        let filter = query::conditions(state, tag.as_ref(), group.as_ref(), None);
+        chosen.among(limit.into_iter().fold(filter, Filter::limit))
+    }
+}
+
+impl Chosen {
+    fn among(self, filter: Filter) -> Filter {
+        self.ids.into_iter().fold(filter, Filter::ids)
     }
 }
 
@@ -109,8 +112,8 @@ pub(super) async fn target(
 
 /// Changes the selected tasks of a tube.
 ///
-/// The conditions are those of the query, or the content names the ids. With a `limit` the call changes so many tasks
-/// at most: a client that wants to show its progress, or to stop, calls again until fewer were changed.
+/// The conditions are those of the query, or the content names the ids. `limit` is the maximum number of
+/// changed tasks. A client that shows its progress, or can be stopped, repeats the call until it changes fewer.
 #[utoipa::path(
     post, path = "/v1/tubes/{tube}/{change}", tag = "many tasks",
     params(("tube" = String, Path), ("change" = inline(ManyChange), Path), Selection),

@@ -18,9 +18,6 @@ use crate::query::{self, Names, Options};
 
 /// The header of the key with which a put may be made again.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The maximum number of tasks of a page.
-const PAGE_MAX: usize = 1000;
-const PAGE: usize = 100;
 
 /// What happens if the key of a task is in use, or its idempotency key was seen.
 #[derive(Deserialize, IntoParams)]
@@ -174,16 +171,10 @@ pub(super) async fn list(
 }
 
 async fn page(shared: &Shared, tube: Option<String>, options: ListOptions) -> Answer {
-    let limit = options.limit.unwrap_or(PAGE);
-    if limit > PAGE_MAX {
-        return Err(Problem::invalid(format!("limit: a page has at most {PAGE_MAX} tasks")));
-    }
-    let mut filter = Filter::new();
+    let limit = query::limit(options.limit, "tasks")?;
+    let ListOptions { state, tag, group, owner, .. } = &options;
+    let mut filter = query::conditions(*state, tag.as_ref(), group.as_ref(), owner.as_ref());
     filter = tube.iter().fold(filter, Filter::tube);
-    filter = options.state.into_iter().fold(filter, Filter::state);
-    filter = options.tag.iter().fold(filter, Filter::tag);
-    filter = options.group.iter().fold(filter, Filter::group);
-    filter = options.owner.iter().fold(filter, Filter::owner);
     filter = options.sub_queue.iter().fold(filter, Filter::sub_queue);
     filter = if options.newest_first { filter.newest_first() } else { filter };
     filter = if options.soonest_first { filter.soonest_first() } else { filter };

@@ -16,11 +16,7 @@ use super::Shared;
 use super::answers::{Answers, done};
 use super::content::{Content, object};
 use crate::problem::{Answer, Problem, Problems};
-use crate::query::{Names, Options};
-
-/// The maximum number of tags of a list.
-const TAGS_MAX: usize = 1000;
-const TAGS: usize = 100;
+use crate::query::{self, Names, Options};
 
 #[derive(Serialize, ToSchema)]
 struct StoreJson {
@@ -214,10 +210,7 @@ pub(super) async fn tags(
     State(shared): State<Arc<Shared>>,
     Options(options): Options<TagOptions>,
 ) -> Answer {
-    let limit = options.limit.unwrap_or(TAGS);
-    if limit > TAGS_MAX {
-        return Err(Problem::invalid(format!("limit: a list has at most {TAGS_MAX} tags")));
-    }
+    let limit = query::limit(options.limit, "tags")?;
     shared
         .read(move |store, answers| {
             let tags = store.tags(None, limit)?.into_iter();

@@ -6,6 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod browser;
+#[path = "../http/tools.rs"]
+#[allow(dead_code, reason = "the other test target uses the rest")]
+mod tools;
 
 use std::net::SocketAddr;
 use std::time::Duration;
