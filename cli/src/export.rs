@@ -234,6 +234,7 @@ fn task_line<'a>(tube: &'a str, task: &'a Task, began: SystemTime) -> TaskLine<'
         takes: Some(info.takes),
         attempts: Some(info.attempts).filter(|attempts| *attempts != info.takes),
         max_runtime: info.max_runtime.map(Time::new),
+        traceparent: info.traceparent.as_deref().map(Cow::from),
         // A salvaged task has its own limit only.
         max_attempts: info.max_attempts,
         group: info.group.as_deref().map(Cow::from),

@@ -80,6 +80,8 @@ pub struct TaskLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runtime: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord<'a>>,

@@ -126,6 +126,7 @@ pub fn fields(
     lines.extend(info.ttl_left.map(|time| (ttl, duration::show(time))));
     lines.extend(info.ttr.map(|time| ("ttr", duration::show(time))));
     lines.extend(info.max_runtime.map(|time| ("may run", duration::show(time))));
+    lines.extend(info.traceparent.as_ref().map(|text| ("trace", text.clone())));
     lines
 }
 

@@ -14,6 +14,7 @@ use bincode::{Decode, Encode};
 use crate::limits::{TAG_MAX, TAGS_MAX};
 use crate::recur::{Recur, RecurRule};
 use crate::stored_entries::StoredEntries;
+use crate::traceparent::Traceparent;
 
 const MAX_ATTEMPTS: u32 = 1;
 const FORGIVEN: u32 = 1 << 1;
@@ -36,6 +37,7 @@ const RECUR_MOMENTS: u32 = 1 << 17;
 const MAX_RUNTIME: u32 = 1 << 18;
 const DONE_PARENTS: u32 = 1 << 19;
 const FAILED_PARENTS: u32 = 1 << 20;
+const TRACEPARENT: u32 = 1 << 21;
 /// The bits of all fields that this release knows.
 const FIELDS: u32 = MAX_ATTEMPTS
     | FORGIVEN
@@ -57,7 +59,8 @@ const FIELDS: u32 = MAX_ATTEMPTS
     | RECUR_MOMENTS
     | MAX_RUNTIME
     | DONE_PARENTS
-    | FAILED_PARENTS;
+    | FAILED_PARENTS
+    | TRACEPARENT;
 
 /// A header with these fields that is larger than this is refused, and so are larger lengths in it.
 pub(crate) const HEADER_WITH_MORE_MAX: usize = 16 << 10;
@@ -118,6 +121,8 @@ pub struct More {
     /// How long a claim of the task may last, in microseconds, which overrides the limit of its tube.
     /// [`NEVER`](crate::NEVER) for no limit.
     pub max_runtime: Option<u64>,
+    /// Where the task belongs in a trace.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// A kind of note.
@@ -205,6 +210,7 @@ impl More {
             | bit(MAX_RUNTIME, self.max_runtime.is_some())
             | bit(DONE_PARENTS, self.done_parents != 0)
             | bit(FAILED_PARENTS, self.failed_parents != 0)
+            | bit(TRACEPARENT, self.traceparent.is_some())
     }
 
     /// The moments of a schedule that are a field of their own.
@@ -240,6 +246,7 @@ impl More {
             max_runtime: None,
             done_parents: 0,
             failed_parents: 0,
+            traceparent: None,
         };
         if let Some((starting, covered)) = reader.field(RECUR_MOMENTS)? {
             let recur = more.recur.as_mut().and_then(Arc::get_mut).ok_or(MoreError::Damaged)?;
@@ -248,6 +255,7 @@ impl More {
         more.max_runtime = reader.field(MAX_RUNTIME)?;
         more.done_parents = reader.field(DONE_PARENTS)?.unwrap_or_default();
         more.failed_parents = reader.field(FAILED_PARENTS)?.unwrap_or_default();
+        more.traceparent = reader.field(TRACEPARENT)?;
         if more.history.is_some_and(|history| !history.is_valid()) {
             return Err(MoreError::Damaged);
         }
@@ -330,6 +338,9 @@ impl Encode for More {
         }
         if present & FAILED_PARENTS != 0 {
             self.failed_parents.encode(encoder)?;
+        }
+        if let Some(traceparent) = self.traceparent {
+            traceparent.encode(encoder)?;
         }
         Ok(())
     }

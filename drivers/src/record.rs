@@ -21,6 +21,7 @@ use crate::record_error::RecordError;
 use crate::recur::Recur;
 use crate::stored_entries::StoredEntries;
 use crate::tables::Value;
+use crate::traceparent::Traceparent;
 
 /// The version that this release writes, and the newest that it reads.
 const VERSION: u8 = 1;
@@ -161,6 +162,12 @@ impl Header {
     #[must_use]
     pub fn own_max_runtime(&self) -> Option<u64> {
         self.more.as_ref()?.max_runtime
+    }
+
+    /// Returns where the task belongs in a trace.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<Traceparent> {
+        self.more.as_ref()?.traceparent
     }
 
     /// Returns how many parents must be done before the task can be taken.

@@ -14,11 +14,12 @@ use proptest::option;
 use proptest::prelude::*;
 use tubewell_drivers::{
     Body, FAILURE_GROUP_MAX, Header, INLINE_MAX, KEY_MAX, More, NEVER, Record, Recur, RecurRule,
-    SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, encode, position_of,
+    SUB_QUEUE_MAX, Shelf, StoredEntries, TAG_MAX, TAGS_MAX, Traceparent, encode, position_of,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const ID: u64 = 9;
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// The first byte of a record with further fields: version 1 and the flag.
 const WITH_MORE: u8 = 0x81;
 
@@ -196,6 +197,10 @@ fn header_with_more_has_its_recorded_bytes() {
             More { open_parents: 3, done_parents: 2, failed_parents: 1, ..More::default() },
             "fc80001800030201",
         ),
+        (
+            More { traceparent: Traceparent::parse(TRACEPARENT), ..More::default() },
+            "fc000020004bf92f3577b34da6a3ce929d0e0e473600f067aa0ba902b701",
+        ),
         (all, "7f05010774696d656f7574fd402b72dafe5b0600fd00c9ca0fff5b06000303616e6e"),
     ];
     let plain = plain(b"body");
@@ -246,8 +251,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     };
     let plain = content(&plain(b""), b"");
     let fields = |more: &[u8]| framed(WITH_MORE, &[&plain, more].concat());
-    assert_eq!(refusal(fields(&[0xfc, 0, 0, 0x20, 0, 0])), newer("field 21"));
-    assert_eq!(refusal(fields(&[0xfc, 1, 8, 0x20, 0, 5, 0])), newer("field 21"));
+    assert_eq!(refusal(fields(&[0xfc, 0, 0, 0x40, 0, 0])), newer("field 22"));
+    assert_eq!(refusal(fields(&[0xfc, 1, 8, 0x40, 0, 5, 0])), newer("field 22"));
     assert_eq!(refusal(fields(&[0xfb, 0, 1, 3])), newer("rule 3 for parents"));
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 0, 0x80, 0])), newer("field 31"));
     assert_eq!(refusal(fields(&[0b10_0000, 0b101])), newer("note kind 2"));
@@ -260,6 +265,8 @@ fn unknown_field_note_or_version_is_refused_by_name() {
     );
     let damaged = "task 9: the header of its record cannot be read";
     assert_eq!(refusal(framed(WITH_MORE, &content(&endless, b""))), damaged);
+    let zeros = [&[0xfc, 0, 0, 0x20, 0][..], &[0; 25]].concat();
+    assert_eq!(refusal(fields(&zeros)), damaged, "a traceparent without ids");
     assert_eq!(refusal(fields(&[0xfc, 0, 0, 2, 0, 0, 0])), damaged, "moments without a schedule");
     for (first, version) in [(2, 2), (0x82, 2), (255, 127)] {
         let what = format!("version {version}, this release reads version 1");
@@ -323,6 +330,7 @@ fn largest_header_decodes() {
         has_steps: true,
         done_parents: u32::MAX,
         failed_parents: u32::MAX,
+        traceparent: Traceparent::parse(TRACEPARENT),
     };
     let body = vec![7; INLINE_MAX];
     let header = Header {

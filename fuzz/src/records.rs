@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use tubewell_drivers::{
-    Header, More, Position, Record, Recur, RecurRule, Shelf, StoredEntries, Table, check_body,
-    encode, keys,
+    Header, More, Position, Record, Recur, RecurRule, Shelf, StoredEntries, Table, Traceparent,
+    check_body, encode, keys,
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -173,7 +173,14 @@ fn more(u: &mut Unstructured<'_>) -> Result<More> {
         max_runtime: (number % 251 % 7 > 4).then_some(u64::from(number) << 20),
         done_parents: number >> 20,
         failed_parents: number >> 24,
+        traceparent: traceparent(number),
     })
+}
+
+fn traceparent(number: u32) -> Option<Traceparent> {
+    let is_traced = number % 251 % 5 > 2;
+    let text = is_traced.then(|| format!("00-{number:032x}-{number:016x}-{:02x}", number % 4));
+    text.and_then(|text| Traceparent::parse(&text))
 }
 
 /// A schedule.

@@ -58,6 +58,9 @@ pub struct TaskRecord<'a> {
     pub reclaimed_in: Option<Option<f64>>,
     pub ended_at: Option<String>,
     pub not_before: Option<String>,
+    /// Left out of a task without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<&'a str>,
     /// Left out unless it is taken and its worker reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Progress>))]
@@ -128,6 +131,7 @@ impl<'a> TaskRecord<'a> {
             reclaimed_in: info.reclaimed_in.map(|left| seconds(Some(left))),
             ended_at: info.ended_at.map(moment::show),
             not_before: info.not_before.map(moment::show),
+            traceparent: info.traceparent.as_deref(),
             progress: info.progress.as_ref(),
             spawned_by: info.spawned_by.as_ref().map(SpawnedByRecord::new),
             steps: count_steps(tube, info)?,

@@ -152,6 +152,12 @@ impl<T, M: Mode> Claim<T, M> {
         &self.held.grant.name
     }
 
+    /// Where the task belongs in a trace, if it was put with a [`traceparent`](crate::Put::traceparent). Makes no call.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<String> {
+        self.held.grant.header.traceparent().map(|it| it.to_string())
+    }
+
     /// How often the task was taken (attempts), this time included.
     ///
     /// The number is written with a later commit once the claim has ended, and at close. If the

@@ -62,6 +62,7 @@ pub(crate) struct PutOptions {
     pub(crate) on_key: OnKey,
     pub(crate) idempotency_key: Option<Box<str>>,
     pub(crate) unique_for: Option<Duration>,
+    pub(crate) traceparent: Option<Box<str>>,
     pub(crate) tags: Vec<String>,
     pub(crate) after: Option<Box<After>>,
 }
@@ -95,7 +96,7 @@ impl<B> Put<B> {
         Put { body: body(self.body), options: self.options }
     }
 
-    /// The body. This and the next two are for a function [before a put](crate::Tube::before_put), which sees it encoded:
+    /// The body. This and the next three are for a function [before a put](crate::Tube::before_put), which sees it encoded:
     /// an empty string of a tube with JSON has two bytes.
     pub fn get_body(&self) -> &B {
         &self.body
@@ -112,6 +113,12 @@ impl<B> Put<B> {
     #[must_use]
     pub fn get_tags(&self) -> &[String] {
         &self.options.tags
+    }
+
+    /// Its [place in a trace](Put::traceparent), if it was given one.
+    #[must_use]
+    pub fn get_traceparent(&self) -> Option<&str> {
+        self.options.traceparent.as_deref()
     }
 
     #[inline]
@@ -246,6 +253,46 @@ impl<B> Put<B> {
     #[doc(alias = "time limit")]
     pub fn max_runtime(mut self, most: Duration) -> Put<B> {
         self.options.max_runtime = Some(most);
+        self
+    }
+
+    /// Where the task belongs in a distributed trace: a `traceparent` of [W3C trace
+    /// context](https://www.w3.org/TR/trace-context/#traceparent-header), version 00. Default: none.
+    ///
+    /// A worker, of this process or of another one, reads it from [`Claim::traceparent`](crate::Claim::traceparent), and
+    /// begins its span as a child of it or with a link to it. So do programs in other languages, through HTTP. The
+    /// store does not interpret it; [`TaskInfo::traceparent`](crate::TaskInfo::traceparent) shows it.
+    ///
+    /// The text is `00-`, a trace id of 32 hex digits, `-`, a span id of 16 hex digits, `-` and flags of 2 hex digits,
+    /// in lower case. The put returns [`Invalid`](crate::Error::Invalid) for any other text, and for an id that is all
+    /// zeros: nothing is put. The runs of a [schedule](crate::Tube::schedule) have none, and the task of a schedule is
+    /// refused with one.
+    ///
+    /// It is stored with the task, in 25 bytes of its record and some 4 more, and survives what the task survives. It
+    /// stays with the task when it is released, kicked, moved, kept as done, exported or passed on: an
+    /// [`advance`](crate::Outcome::advance) changes it only to one that its put names. A put that
+    /// [replaces](OnKey::Replace) the task replaces it too, also by none.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, Put, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let mails = store.tube("mails")?;
+    /// let here = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"; // the header of a request
+    /// mails.put(Put::new("to: ann").traceparent(here))?;
+    /// assert_eq!(mails.take()?.traceparent().as_deref(), Some(here));
+    ///
+    /// let refused = mails.put(Put::new("to: bob").traceparent("4bf92f35"));
+    /// assert!(matches!(refused, Err(Error::Invalid { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    #[doc(alias = "trace")]
+    #[doc(alias = "opentelemetry")]
+    #[doc(alias = "span")]
+    pub fn traceparent(mut self, text: impl Into<String>) -> Put<B> {
+        self.options.traceparent = Some(text.into().into_boxed_str());
         self
     }
 

@@ -137,6 +137,9 @@ pub struct TaskInfo {
     /// release; its [history](crate::Query::history) has all moments, if its tube keeps one.
     #[cfg_attr(feature = "serde", serde(default))]
     pub ended_at: Option<SystemTime>,
+    /// Where it belongs in a trace, if it was put with a [`traceparent`](crate::Put::traceparent).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub traceparent: Option<String>,
 }
 
 impl TaskInfo {

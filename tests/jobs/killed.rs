@@ -5,13 +5,14 @@ use std::io::Read;
 use std::time::Duration;
 
 use tubewell::expert::Restore;
-use tubewell::{Counting, Failure, Filter, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Counting, Failure, Filter, Put, Store, TaskState, Tube, TubeOptions};
 
 use super::files::{attempts, draft, failure, group_of_buried};
 use super::process::{ChildProcess, Job, ReportWriter};
 use super::rng::Rng;
 use super::schedules_killed::{work_on_runs, work_on_same_schedules};
 use super::support::{ALL, StoreFile, ZERO, assert_sound, keep, state, take};
+use super::traceparents::HERE;
 use crate::stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -41,6 +42,9 @@ pub fn run(job: &Job) {
             let claim = tube.try_take().unwrap().unwrap();
             report(&claim);
             claim.fail(Failure::new(group, "row 7 has no end")).unwrap();
+        }
+        ("put", text) => {
+            tube.put(Put::new("x").traceparent(text)).unwrap();
         }
         ("runs", _) => work_on_runs(&tube, &reports),
         ("same", _) => work_on_same_schedules(&tube, &reports),
@@ -100,6 +104,17 @@ fn open(file: &StoreFile) -> (Store, Tube) {
     let tube = store.find_tube("case").unwrap();
     assert_sound(&store);
     (store, tube)
+}
+
+#[test]
+fn traceparent_survives_a_kill() {
+    for driver in ALL {
+        let file = file_with(driver, TubeOptions::new(), 0);
+        assert!(kill_when_idle(&format!("put:{HERE}"), &file).is_empty());
+        let (_store, tube) = open(&file);
+        let claim = tube.try_take().unwrap().unwrap();
+        assert_eq!(claim.traceparent().as_deref(), Some(HERE));
+    }
 }
 
 /// T068 B031 B032

@@ -148,6 +148,7 @@ mod tags_listed;
 mod take;
 mod tokens;
 mod tokens_in_files;
+mod traceparents;
 mod update;
 mod update_at_random;
 mod wait;

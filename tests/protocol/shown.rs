@@ -59,7 +59,7 @@ fields! {
     TaskInfo {
         id, tube, state, priority, sub_queue, key, tags, takes, attempts, max_attempts, attempts_left, open_parents,
         failure, group, size, ttl_left, ttr, max_runtime, due_in, reclaimed_in, not_before, progress, spawned_by,
-        has_steps, put_at, ended_at,
+        has_steps, put_at, ended_at, traceparent,
     }
     Progress { done, total, text }
     SpawnedBy { schedule, run, moment }

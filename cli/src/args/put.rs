@@ -60,6 +60,9 @@ pub struct PutOptions {
     /// A tag: a label by which the task is found. May be given several times. Default: none
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
+    /// Where the task belongs in a trace, in the form of W3C trace context. Default: none
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub traceparent: Option<String>,
 }
 
 impl PutOptions {
@@ -80,6 +83,7 @@ impl PutOptions {
             max_attempts: self.max_attempts,
             max_runtime: self.max_runtime,
             tags: self.tags.clone(),
+            traceparent: self.traceparent.clone(),
         }
     }
 }
@@ -169,7 +173,7 @@ pub struct Import {
     /// Import what `export` wrote: create its tubes, and the store if it does not exist
     #[arg(long, conflicts_with_all = [
         "tube", "format", "priority", "ttl", "ttr", "delay", "not_before", "sub_queue",
-        "max_attempts", "max_runtime", "tags",
+        "max_attempts", "max_runtime", "tags", "traceparent",
     ])]
     pub all: bool,
     /// What a line is

@@ -221,6 +221,9 @@ pub fn exported(line: &[u8]) -> Result<Option<Exported>, String> {
     if let Some(limit) = line.max_attempts {
         put = put.max_attempts(limit);
     }
+    if let Some(traceparent) = line.traceparent {
+        put = put.traceparent(traceparent);
+    }
     let on_parent = line.on_parent.map(OnParent::from).unwrap_or_default();
     let put = put.on_parent(on_parent);
     let takes = line.takes.unwrap_or(0);

@@ -69,6 +69,7 @@ pub(super) fn exported_schedule(line: ScheduleRecord<'_>) -> Result<ExportedSche
         max_attempts: line.max_attempts,
         max_runtime: line.max_runtime.map(|most| either("max_runtime", most)).transpose()?,
         tags: line.tags.into_owned(),
+        traceparent: None,
     };
     Ok(ExportedSchedule {
         key: line.schedule.into_owned(),

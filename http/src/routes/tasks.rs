@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tubewell::{Cursor, Error, Filter, OnKey, Put, Receipt, Store, TaskInfo, TaskState, Tube};
-use tubewell_json::put::Fields;
+use tubewell_json::put::{Fields, traceparent_of_header};
 use tubewell_json::record::{self, TaskRecord};
 use tubewell_json::schema;
 use utoipa::{IntoParams, ToSchema};
@@ -112,6 +112,8 @@ pub(super) async fn put(
     let is_json = content::is_json(&headers);
     let (mut tasks, is_list) = content::tasks(&shared, is_json, content.bytes.clone()).await?;
     let key = idempotency_key(&headers)?;
+    let trace = headers.get("traceparent").and_then(|text| text.to_str().ok());
+    let trace = trace.and_then(traceparent_of_header);
     if key.is_some() && is_list {
         return Err(Problem::invalid(
             "an idempotency key is that of one task; put the tasks one by one",
@@ -123,6 +125,9 @@ pub(super) async fn put(
         let mut changed = std::mem::replace(task, Put::new(Vec::new()));
         changed = rules.on_key.into_iter().fold(changed, Put::on_key);
         changed = key.iter().fold(changed, Put::idempotency_key);
+        if changed.get_traceparent().is_none() {
+            changed = trace.iter().fold(changed, Put::traceparent);
+        }
         *task = unique_for.into_iter().fold(changed, Put::unique_for);
     }
     let tube = shared.tube(&name).await?.refuse_when_full();

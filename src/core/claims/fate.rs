@@ -295,10 +295,14 @@ impl Rules<'_> {
         header
     }
 
-    /// Whether forgiven takes matter. They do not for a plain task, whose record stays as it is.
+    /// Whether forgiven takes matter. They do not for a plain task, whose record stays as it is, nor for one that
+    /// belongs in a trace.
     fn tracks_attempts(self, header: &Header) -> bool {
         let policies = self.policies;
-        let is_noted = |more: &More| *more != More { since: more.since, ..More::default() };
+        let is_noted = |more: &More| {
+            let More { since, traceparent, .. } = *more;
+            *more != More { since, traceparent, ..More::default() }
+        };
         header.more.as_deref().is_some_and(is_noted)
             || policies.max_attempts.is_some()
             || policies.backoff != crate::Backoff::none()

@@ -78,6 +78,7 @@ pub(super) use parents::Chore;
 pub(crate) use parents::{ChildFate, ParentEnd};
 pub(super) use publishing::Publishing;
 pub(super) use put_ids::PutIds;
+pub(in crate::core) use put_limits::traceparent_of;
 pub(super) use request::History;
 pub(super) use request::check_distinct_tags;
 pub(super) use request::check_parents;

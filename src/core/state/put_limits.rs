@@ -1,6 +1,8 @@
-//! The limits of the idempotency key and of the claims of a put.
+//! The limits of the idempotency key, of the claims and of the traceparent of a put.
 
-use tubewell_drivers::{IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_TIME, IDEMPOTENCY_KEY_TIME_MAX};
+use tubewell_drivers::{
+    IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_KEY_TIME, IDEMPOTENCY_KEY_TIME_MAX, Traceparent,
+};
 
 use crate::{Error, Result};
 
@@ -12,6 +14,17 @@ pub(super) fn check_max_runtime(limit: Option<u64>) -> Result<()> {
     Err(Error::invalid(
         "the max_runtime of a task must be above zero; leave it out for that of its tube",
     ))
+}
+
+/// Reads where a task belongs in a trace. Refuses a text of another form.
+pub(in crate::core) fn traceparent_of(text: &str) -> Result<Traceparent> {
+    Traceparent::parse(text).ok_or_else(|| {
+        let shown: String = text.chars().take(80).collect();
+        Error::invalid(format!(
+            "{shown:?} is not a traceparent; write 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, in lower case, \
+             with a trace id and a span id that are not all zeros, or leave it out"
+        ))
+    })
 }
 
 /// Refuses a text that cannot be the idempotency key of a put.

@@ -7,7 +7,9 @@ use tubewell_drivers::{
     PUT_MANY_TASKS, SUB_QUEUE_MAX, Shelf, TAG_MAX, TAGS_MAX,
 };
 
-use super::put_limits::{check_idempotency_key, check_max_runtime, check_unique_for};
+use super::put_limits::{
+    check_idempotency_key, check_max_runtime, check_unique_for, traceparent_of,
+};
 use crate::base::micros::micros_ceil;
 use crate::base::moment::micros_of;
 use crate::options::check_max_attempts;
@@ -127,6 +129,8 @@ pub(crate) struct PutRequest {
     pub(in crate::core) idempotency_key: Option<Box<str>>,
     /// How long the idempotency key is remembered.
     pub(in crate::core) unique_for: Option<u64>,
+    /// Where the task belongs in a trace: the text of a [`Traceparent`](tubewell_drivers::Traceparent).
+    pub(in crate::core) traceparent: Option<Box<str>>,
     pub(in crate::core) tags: Arc<[Arc<str>]>,
     pub(in crate::core) body: Body,
     pub(in crate::core) after: Option<Box<After>>,
@@ -185,6 +189,7 @@ impl PutRequest {
             on_key: put.on_key,
             idempotency_key: put.idempotency_key,
             unique_for: put.unique_for.map(micros_ceil),
+            traceparent: put.traceparent,
             after: put.after,
             tags: distinct_tags(put.tags),
             ..PutRequest::of_body(Body::new(body))
@@ -200,6 +205,7 @@ impl PutRequest {
         }
         check_max_attempts(self.max_attempts)?;
         check_max_runtime(self.max_runtime)?;
+        self.traceparent.as_deref().map_or(Ok(()), |text| traceparent_of(text).map(drop))?;
         check_parents(parents_in(self.after.as_deref()))?;
         let keys = self.after.iter().flat_map(|after| &after.keys);
         keys.into_iter().try_for_each(|key| check_key(key))?;
@@ -237,6 +243,7 @@ impl PutRequest {
             on_key: OnKey::default(),
             idempotency_key: None,
             unique_for: None,
+            traceparent: None,
             tags: Arc::default(),
             body,
             after: None,

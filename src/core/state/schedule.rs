@@ -137,6 +137,7 @@ fn check_run(put: &PutRequest) -> Result<()> {
         ("an idempotency key: no run is put twice", put.idempotency_key.is_some()),
         ("parents", put.after.is_some()),
         ("a moment before which it is not ready: use a delay", put.not_before.is_some()),
+        ("a traceparent: it begins a trace of its own", put.traceparent.is_some()),
     ];
     match refused.into_iter().find(|(_, given)| *given) {
         Some((what, _)) => {

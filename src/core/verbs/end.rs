@@ -388,6 +388,7 @@ impl Core {
             advanced.created = header.created;
             keep_key(header, advanced)?;
             keep_tags(header, advanced);
+            keep_traceparent(header, advanced);
             keep_schedule(header, advanced);
         }
         Ok(headers)
@@ -491,6 +492,13 @@ fn puts_of(asked: &EndRequest) -> impl Iterator<Item = (TubeNo, &PutRequest)> {
 fn keep_tags(header: &Header, advanced: &mut Header) {
     if let (Some(more), []) = (&header.more, advanced.tags()) {
         advanced.edit_more(|advanced| advanced.tags = more.tags.clone());
+    }
+}
+
+/// A task that goes on stays in its trace, unless it gets another place.
+fn keep_traceparent(header: &Header, advanced: &mut Header) {
+    if let (Some(traceparent), None) = (header.traceparent(), advanced.traceparent()) {
+        advanced.edit_more(|advanced| advanced.traceparent = Some(traceparent));
     }
 }
 

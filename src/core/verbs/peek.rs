@@ -327,6 +327,7 @@ pub(crate) fn describe(
         has_steps: header.has_steps(),
         put_at: system_time(clocks.shown(header.created)),
         ended_at: ended_at(header, state).map(|time| system_time(clocks.shown(time))),
+        traceparent: header.traceparent().map(|it| it.to_string()),
     }
 }
 

@@ -9,7 +9,7 @@ use tubewell_drivers::{Draft, Driver, Header, Load, NEVER, SUB_QUEUE_MAX};
 use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
-use crate::core::state::{Buffer, Core, Decided, PutRequest, TubeState};
+use crate::core::state::{Buffer, Core, Decided, PutRequest, TubeState, traceparent_of};
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::options::micros;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
@@ -105,11 +105,13 @@ impl TubeState {
             || request.max_runtime.is_some()
             || request.key.is_some()
             || request.not_before.is_some()
+            || request.traceparent.is_some()
             || !request.tags.is_empty()
         {
+            let traceparent = request.traceparent.as_deref().map(traceparent_of).transpose()?;
             header.edit_more(|more| {
                 (more.max_attempts, more.key) = (request.max_attempts, request.key.clone());
-                more.max_runtime = request.max_runtime;
+                (more.max_runtime, more.traceparent) = (request.max_runtime, traceparent);
                 (more.not_before, more.tags) = (request.not_before, request.tags.clone());
             });
         }

@@ -16,7 +16,7 @@ use crate::{Failure, OnKey, OnParent};
 
 wire_struct! { PutRequest {
     priority, ttl, ttr, delay, not_before, sub, max_attempts, max_runtime, key, on_key, tags, body, after, id, takes,
-    restored_as, history, idempotency_key, unique_for,
+    restored_as, history, idempotency_key, unique_for, traceparent,
 } at most PUT_MANY_TASKS }
 wire_struct! { History {
     forgiven, buried_with, failure, spawned_by, result, entries, steps, put_at, ended_at,

@@ -56,7 +56,7 @@ impl Wire for Task {
 wire_struct! { TaskInfo {
     id, tube, state, priority, sub_queue, key, tags, takes, attempts, max_attempts, attempts_left,
     open_parents, failure, group, size, ttl_left, ttr, max_runtime, due_in, reclaimed_in, not_before, progress,
-    spawned_by, has_steps, put_at, ended_at,
+    spawned_by, has_steps, put_at, ended_at, traceparent,
 }}
 wire_struct! { Progress { done, total, text } }
 wire_struct! { SpawnedBy { schedule, run, moment } }

@@ -171,6 +171,9 @@ impl Model {
                 if task.tags.is_empty() {
                     task.tags.clone_from(&self.tasks[&id].tags);
                 }
+                if task.traceparent.is_none() {
+                    task.traceparent.clone_from(&self.tasks[&id].traceparent);
+                }
                 *self.task(id) = task.blocked_by(parents);
                 self.note_arrival(id, Verb::Advance);
                 self.arrive(id, Verb::Advance)

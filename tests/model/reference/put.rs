@@ -128,6 +128,7 @@ impl Model {
             forgiven: 0,
             max_attempts: draft.max_attempts,
             max_runtime: draft.max_runtime,
+            traceparent: draft.traceparent.clone(),
             failure: None,
             history: super::History::default(),
             steps: BTreeMap::new(),

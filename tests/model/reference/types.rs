@@ -185,6 +185,7 @@ pub struct Draft {
     pub token: Option<String>,
     /// How long the token is remembered.
     pub unique_for: Option<Micros>,
+    pub traceparent: Option<String>,
     pub tags: Vec<String>,
     pub after: After,
 }
@@ -443,6 +444,7 @@ pub struct Task {
     pub max_attempts: Option<u32>,
     /// Its own limit of a claim, which overrides that of the tube; `NEVER` for none.
     pub max_runtime: Option<Micros>,
+    pub traceparent: Option<String>,
     pub failure: Option<LastFailure>,
     pub history: super::History,
     /// The values of the steps that have finished, by their names.

@@ -28,11 +28,16 @@ impl System {
         tube: TubeNo,
         extra: usize,
     ) -> (Put, Draft) {
-        let (put, draft) = self.draft_without_parents(template, tube, extra);
+        let (mut put, mut draft) = self.draft_without_parents(template, tube, extra);
+        if self.steps % 3 == 0 {
+            let traceparent = format!("00-{:032x}-{:016x}-01", self.steps + 1, extra + 1);
+            put = put.traceparent(traceparent.as_str());
+            draft.traceparent = Some(traceparent);
+        }
         self.with_parents(put, draft, template)
     }
 
-    /// As `draft`, for a task that waits for no other.
+    /// As `draft`, for a task that waits for no other and belongs in no trace.
     pub(super) fn draft_without_parents(
         &self,
         template: &TaskTemplate,
@@ -61,6 +66,7 @@ impl System {
             on_key: template.on_key,
             token: template.token.clone(),
             unique_for: template.unique_for.filter(|_| template.token.is_some()),
+            traceparent: None,
             tags: template.tags.clone(),
             after: reference::After::default(),
         };

@@ -28,6 +28,7 @@ impl Script<'_> {
             .sub_queue("ann")
             .max_attempts(2)
             .max_runtime(MINUTE)
+            .traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
             .key("all")
             .on_key(OnKey::Reject)
             .tag("red")

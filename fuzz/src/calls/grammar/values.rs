@@ -221,6 +221,8 @@ pub const PUT: Field = All(&[
     Option(&Token),
     // Remembered for an hour: existing inputs keep their meaning.
     NONE,
+    // In no trace.
+    NONE,
 ]);
 pub const REQUEUED: Field = All(&[
     TERMS,
@@ -236,6 +238,8 @@ pub const REQUEUED: Field = All(&[
     NONE,
     Option(&Token),
     // Remembered for an hour: existing inputs keep their meaning.
+    NONE,
+    // In no trace.
     NONE,
 ]);
 /// The task of the runs of a schedule. It has no moment, no key, no parents and no token.
@@ -259,6 +263,7 @@ const RUN: Field = All(&[
     NONE,
     NONE,
     NONE,
+    NONE,
 ]);
 /// A task of another store.
 const RESTORED: Field = All(&[
@@ -274,6 +279,8 @@ const RESTORED: Field = All(&[
     Option(&HISTORY),
     NONE,
     // No time for the token.
+    NONE,
+    // In no trace.
     NONE,
 ]);
 pub const PUT_OR_RESTORED: Field = Either(&[PUT, PUT, RESTORED]);

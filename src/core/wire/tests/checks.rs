@@ -58,6 +58,8 @@ fn request(edit: impl FnOnce(&mut PutRequest)) -> PutRequest {
     request
 }
 
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 fn long(length: usize) -> String {
     "x".repeat(length)
 }
@@ -77,6 +79,9 @@ fn hostile_puts(tube: &Tube) -> Vec<Hostile> {
         (Put::new(b"work".to_vec()).max_runtime(Duration::ZERO), |it| it.max_runtime = Some(0)),
         (Put::new(b"work".to_vec()).unique_for(Duration::from_secs(1)), |it| {
             it.unique_for = Some(1_000_000);
+        }),
+        (Put::new(b"work".to_vec()).traceparent("00-1-2-3"), |it| {
+            it.traceparent = Some("00-1-2-3".into());
         }),
         (Put::new(b"work".to_vec()).key(""), |it| it.key = Some("".into())),
         (Put::new(b"work".to_vec()).key(long(4097)), |it| it.key = Some(long(4097).into())),
@@ -398,6 +403,11 @@ fn schedules_are_refused_as_by_a_handle() {
             schedule(),
             work().after(&tube, [1]),
             ScheduleRequest { put: put(|it| it.after = Some(Box::default())), ..whole() },
+        ),
+        (
+            schedule(),
+            work().traceparent(TRACEPARENT),
+            ScheduleRequest { put: put(|it| it.traceparent = Some(TRACEPARENT.into())), ..whole() },
         ),
         (
             schedule(),

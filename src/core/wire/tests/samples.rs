@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tubewell_drivers::{Body, DayCounts, Header, Table, encode};
+use tubewell_drivers::{Body, DayCounts, Header, Table, Traceparent, encode};
 
 use super::{Random, Sample};
 use crate::base::moment::{Moment, system_time};
@@ -13,6 +13,8 @@ use crate::core::state::{Grant, Granted};
 use crate::core::verb::TubeRef;
 use crate::values::kinds::KindSet;
 use crate::{Error, Failure, Result, SessionId, Task, TaskInfo};
+
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 impl Sample for u64 {
     fn sample(random: &mut Random) -> u64 {
@@ -222,6 +224,7 @@ impl Sample for Grant {
         header.edit_more(|more| {
             more.max_attempts = Sample::sample(random);
             more.max_runtime = Sample::sample(random);
+            more.traceparent = Traceparent::parse(TRACEPARENT).filter(|_| bool::sample(random));
             more.key = Sample::sample(random);
         });
         let row = match &body {
