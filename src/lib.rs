@@ -282,6 +282,7 @@
 //!   durabilities, session ids and cursors are their text, durations are `{"secs", "nanos"}`.
 //! * `redb`: `Store::transact` and `Store::view`, the application's own tables in the file and in the
 //!   commits of the store; and the crate `redb`, which they name.
+//! * `tracing`: spans for puts, takes, ends and handlers, with OpenTelemetry's attributes; the module `tracing`.
 //! * `full`: all of them.
 //!
 //! # Further reading
@@ -305,6 +306,7 @@
 //! * `docs/cookbook.md`: recipes, such as idempotent work, a batch and its end, deduplication, request and response, graceful
 //!   shutdown, axum, a desktop UI.
 //! * `docs/coming-from.md`: the verbs and options of other systems, and what they are here.
+//! * `docs/traces.md`: distributed traces, from the put to the work and on, with OpenTelemetry.
 //! * `docs/command.md`: the command `tubewell`.
 //!
 //! `docs/semantics.md` is the reference: states, waits, durability and errors of every verb.
@@ -378,6 +380,42 @@ pub mod expert {
     pub use crate::values::spawned_by::SpawnedBy;
     pub use crate::values::statistics::CallCounts;
     pub use crate::values::step::{Step, StepKind};
+}
+
+#[cfg(feature = "tracing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
+pub mod tracing {
+    //! Spans of the crate [`tracing`](https://docs.rs/tracing) for puts, takes, ends and handlers, with the attributes
+    //! that OpenTelemetry names for messaging.
+    //!
+    //! | `otel.name` | `otel.kind` | level | when |
+    //! |---|---|---|---|
+    //! | `put {tube}` | `producer` | DEBUG | a put, from the call to its answer; `put_many`, `requeue` and `put_and_wait` with their names |
+    //! | `take {tube}` | `client` | DEBUG | a take that got a task, without its wait; `take_many` with its name |
+    //! | `ack {tube}` | `client` | DEBUG | the end of a claim, by its name: also `release`, `snooze`, `fail`, `bury`, `advance` and `end_many` |
+    //! | `process {tube}` | `consumer` | INFO | a handler of a [`Worker`](crate::Worker), of a job or of a batch, with the functions around it |
+    //!
+    //! A handler runs inside its span, so that the spans of the application are children of it; a future is inside it
+    //! in each poll. A worker has no span for its takes. The target of all spans is `tubewell`. Their names are `put`,
+    //! `take`, `settle` and `process`; their fields are the names of the table and `messaging.system` (`tubewell`),
+    //! `messaging.operation.name`, `messaging.operation.type` (`send`, `receive`, `settle`, `process`),
+    //! `messaging.destination.name` (the tube), `messaging.message.id`, or `messaging.batch.message_count` of a call
+    //! with several tasks; of a handler `tubewell.attempt`; after an error `otel.status_code` (`ERROR`),
+    //! `otel.status_description` and `error.type`. No span has the body, the key or the tags of a task.
+    //!
+    //! Puts, takes and ends are DEBUG, since there are several of them for each job and they say what the log of a
+    //! queue says. A handler is INFO: it is the work of the application.
+    //!
+    //! A call through a [connection](crate::connect) has its span in the process that makes it. The calls of a
+    //! [`transact`](https://docs.rs/tubewell/latest/tubewell/struct.Store.html#method.transact) have none.
+    //!
+    //! Without a subscriber a call compares one number more, and allocates nothing.
+    //!
+    //! [`set_propagation`] joins the spans to distributed traces: a task carries the
+    //! [`traceparent`](crate::Put::traceparent) of the span of its put, and its handler continues that trace, in
+    //! another process or months later. `docs/traces.md` is the guide, with an example that exports to OpenTelemetry.
+
+    pub use crate::handle::trace::{Propagation, set_propagation};
 }
 
 /// Durations as text, as the command takes and shows them. The texts of policies and durabilities have
@@ -500,6 +538,10 @@ struct SchedulesAndClocks;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/testing.md")]
 struct Testing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/traces.md")]
+struct Traces;
 
 #[cfg(doctest)]
 #[doc = include_str!("../docs/coming-from.md")]

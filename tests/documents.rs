@@ -22,6 +22,7 @@ const DOCUMENTS: [&str; 31] = [
     "docs/schedules.md",
     "docs/semantics.md",
     "docs/testing.md",
+    "docs/traces.md",
     "docs/workers.md",
     "examples/README.md",
     "fuzz/README.md",

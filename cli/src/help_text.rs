@@ -346,8 +346,8 @@ pub const WORK_USAGE: &str = "tubewell work [OPTIONS] <TUBE>... -- <CMD> [ARG]..
 pub const WORK: &str = "\
 CMD reads the body from standard input. Its environment has TUBEWELL_ID,
 TUBEWELL_TUBE, TUBEWELL_TAKES, TUBEWELL_ATTEMPT and, if the task has them,
-TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE, TUBEWELL_KEY and TUBEWELL_TAGS (a
-tag a line).
+TUBEWELL_ATTEMPTS_LEFT, TUBEWELL_SUB_QUEUE, TUBEWELL_KEY, TUBEWELL_TAGS (a tag
+a line) and TRACEPARENT.
 
 Exit codes of CMD:
   0      the task is done; --keep-output keeps standard output as its result

@@ -11,6 +11,8 @@ mod target;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
+#[cfg(feature = "tracing")]
+use super::state::PutRequest;
 use super::state::{Core, Decided, PutSlot, WaitSlot, WatchKey};
 use super::wire::{Input, Malformed, Wire};
 use crate::base::tube_no::TubeNo;
@@ -67,6 +69,24 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
         None
     }
 
+    /// What it does with a message, in the words of traces. Calls of a verb without it have no span.
+    #[cfg(feature = "tracing")]
+    fn operation(&self) -> Option<Operation> {
+        None
+    }
+
+    /// The tasks that it puts, as its operation.
+    #[cfg(feature = "tracing")]
+    fn puts(&mut self) -> &mut [PutRequest] {
+        &mut []
+    }
+
+    /// The id of the task that it has put.
+    #[cfg(feature = "tracing")]
+    fn id_in(_: &Self::Answer) -> Option<u64> {
+        None
+    }
+
     /// Its answer may come after a wait without a limit: the owner is told if the caller goes.
     const WAITS: bool = false;
 
@@ -75,6 +95,16 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
 
     /// It is decided while the storage fails and after the close, too: it needs memory only.
     const IN_OUTAGE: bool = false;
+}
+
+/// What a verb does with messages, with its name.
+#[cfg(feature = "tracing")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Operation {
+    /// It puts tasks.
+    Send(&'static str),
+    /// It ends claims.
+    Settle(&'static str),
 }
 
 /// A verb whose answer is known when it is decided, as that of most.

@@ -21,6 +21,7 @@ pub(crate) mod store_handle;
 pub(crate) mod subscription;
 pub(crate) mod take;
 pub(crate) mod ticket;
+pub(crate) mod trace;
 #[cfg(feature = "redb")]
 pub(crate) mod transact;
 pub(crate) mod tube;

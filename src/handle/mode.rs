@@ -12,6 +12,7 @@ use crate::handle::call;
 use crate::handle::job_notes::JobNotes;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::handle::ticket::Standing;
+use crate::handle::trace::{CallSpan, Of};
 use crate::runtime::open_store::LocalHandle;
 use crate::runtime::when_full::WhenFull;
 use crate::runtime::{Given, LineSlot};
@@ -106,6 +107,8 @@ pub(crate) struct Call<'a, V: Begin> {
     pub(crate) guards: &'a [Arc<SessionGuard>],
     /// The caller keeps its claim if a call that would have ended it is refused.
     pub(crate) keeps_claim: bool,
+    /// What its span says that it is made on.
+    pub(crate) of: Of<'a>,
 }
 
 #[expect(private_bounds, private_interfaces, reason = "as in the trait")]
@@ -117,7 +120,11 @@ impl Mode for Blocking {
         if V::KIND.needs_space() && call.when_full == WhenFull::Refuse {
             return Async::make(call, verb).wait();
         }
-        call.handle.make(call.buffer, call.on, &verb?)
+        let mut verb = verb?;
+        let span = CallSpan::begin(&call, &mut verb);
+        let answer = call.handle.make(call.buffer, call.on, &verb);
+        span.answered::<V>(&answer);
+        answer
     }
 
     fn is_refused<R>(answer: &Result<R>) -> bool {
@@ -174,14 +181,19 @@ impl Mode for Async {
     type Answer<R> = Ticket<R>;
 
     fn make<V: Begin>(call: Call<'_, V>, verb: Result<V>) -> Ticket<V::Answer> {
-        let checked = verb.and_then(|verb| verb.check(call.handle.limits()).map(|()| verb));
-        match checked {
-            Ok(verb) if V::KIND.changes() => {
+        let mut verb = match verb {
+            Ok(verb) => verb,
+            Err(refused) => return Ticket::known(Err(refused)),
+        };
+        let span = CallSpan::begin(&call, &mut verb);
+        let ticket = match verb.check(call.handle.limits()) {
+            Ok(()) if V::KIND.changes() => {
                 call.give(verb).unwrap_or_else(|refused| Ticket::known(Err(refused)))
             }
-            Ok(verb) => call.make_later(verb),
+            Ok(()) => call.make_later(verb),
             Err(refused) => Ticket::known(Err(refused)),
-        }
+        };
+        span.answered_later::<V>(ticket)
     }
 
     fn is_refused<R>(answer: &Ticket<R>) -> bool {
@@ -242,6 +254,7 @@ impl<'a, V: Begin<On = InStore>> Call<'a, V> {
             on: (),
             guards: &[],
             keeps_claim: false,
+            of: Of::STORE,
         }
     }
 }
@@ -260,7 +273,7 @@ impl<V: Begin> Call<'_, V> {
 
     /// A change, which is made now.
     fn give(self, verb: V) -> Result<Ticket<V::Answer>> {
-        let Call { handle, buffer, when_full, on, guards, keeps_claim } = self;
+        let Call { handle, buffer, when_full, on, guards, keeps_claim, .. } = self;
         let store = match handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::handle::trace::join;
 use crate::values::put::Encoded;
 use crate::{Error, Failure, IntoPut, Mode, Result, Tube};
 
@@ -251,7 +252,7 @@ impl Outcome {
     /// at the end of that time, with the end of the claim.
     #[doc(alias = "chain")]
     pub fn and_put<T, M: Mode>(mut self, tube: &Tube<T, M>, task: impl IntoPut<T>) -> Outcome {
-        self.puts.push((tube.to_bytes().to_blocking(), tube.encode(task)));
+        self.puts.push((tube.to_bytes().to_blocking(), join(tube.encode(task))));
         self
     }
 

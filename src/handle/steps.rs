@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::core::PutInto;
 use crate::core::list::{ReadStep, Spawn, StepsHeld, WriteStep};
 use crate::handle::claim::Held;
+use crate::handle::trace::join;
 use crate::values::step::Step;
 use crate::values::step::named_twice;
 use crate::{AsyncClaim, Claim, Error, IntoPut, Mode, Result, Tube};
@@ -264,7 +265,7 @@ impl Held {
         tube: &Tube<U, N>,
         task: impl IntoPut<U>,
     ) -> Result<PutInto> {
-        tube.put_into(&self.handle, tube.encode(task))
+        tube.put_into(&self.handle, join(tube.encode(task)))
     }
 
     fn spawn(&self, name: &str, into: Result<PutInto>) -> Result<u64> {

@@ -14,6 +14,7 @@ use crate::core::verb::TubeName;
 use crate::core::{Buffer, CallsSoFar, Core, EndRequest, TransactionCall};
 use crate::handle::job_notes::{EndedInTransaction, JobNotes};
 use crate::handle::store_handle::StoreHandle;
+use crate::handle::trace::join;
 use crate::runtime::StoreInner;
 use crate::runtime::open_store::LocalHandle;
 use crate::storage::{Engine, EngineTransaction, check_name};
@@ -266,7 +267,7 @@ impl Transaction<'_> {
     /// [`KeyInUse`](Error::KeyInUse) says that there is a task with the key already.
     pub fn put<T>(&self, tube: &Tube<T>, task: impl IntoPut<T>) -> Result<u64> {
         self.check_store(tube.handle())?;
-        let into = tube.put_into(tube.handle(), tube.encode(task))?;
+        let into = tube.put_into(tube.handle(), join(tube.encode(task)))?;
         let id = self.store.inner()?.run(|core| {
             core.check_transaction_puts(std::slice::from_ref(&into), &self.so_far.borrow())
         })?;

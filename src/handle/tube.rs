@@ -37,6 +37,7 @@ use crate::events::Callback;
 use crate::handle::in_steps::{Steps, begin_steps, run_steps};
 use crate::handle::mode::Call;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
+use crate::handle::trace::Of;
 use crate::runtime::when_full::WhenFull;
 use crate::values::body::Coder;
 use crate::values::put::BeforePut;
@@ -251,7 +252,8 @@ impl<T, M: Mode> Tube<T, M> {
         let Tube { handle, head, guard, .. } = self;
         let (buffer, when_full, on) = (head.buffer, self.when_full, self.as_target());
         let guards = guard.as_slice();
-        M::make(Call { handle, buffer, when_full, on, guards, keeps_claim: false }, verb)
+        let of = Of::tube(&head.name);
+        M::make(Call { handle, buffer, when_full, on, guards, keeps_claim: false, of }, verb)
     }
 
     /// Another tube as the target of a call on this one.

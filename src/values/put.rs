@@ -257,7 +257,8 @@ impl<B> Put<B> {
     }
 
     /// Where the task belongs in a distributed trace: a `traceparent` of [W3C trace
-    /// context](https://www.w3.org/TR/trace-context/#traceparent-header), version 00. Default: none.
+    /// context](https://www.w3.org/TR/trace-context/#traceparent-header), version 00. Default: none, and with the
+    /// feature `tracing` that of the span of the put, if [`set_propagation`] says what it is.
     ///
     /// A worker, of this process or of another one, reads it from [`Claim::traceparent`](crate::Claim::traceparent), and
     /// begins its span as a child of it or with a link to it. So do programs in other languages, through HTTP. The
@@ -268,7 +269,7 @@ impl<B> Put<B> {
     /// zeros: nothing is put. The runs of a [schedule](crate::Tube::schedule) have none, and the task of a schedule is
     /// refused with one.
     ///
-    /// It is stored with the task, in 25 bytes of its record and some 4 more, and survives what the task survives. It
+    /// It is stored with the task, in 25 to 30 bytes of its record, and survives what the task survives. It
     /// stays with the task when it is released, kicked, moved, kept as done, exported or passed on: an
     /// [`advance`](crate::Outcome::advance) changes it only to one that its put names. A put that
     /// [replaces](OnKey::Replace) the task replaces it too, also by none.
@@ -288,6 +289,7 @@ impl<B> Put<B> {
     /// # Ok::<(), Error>(())
     /// ```
     ///
+    /// [`set_propagation`]: https://docs.rs/tubewell/latest/tubewell/tracing/fn.set_propagation.html
     #[doc(alias = "trace")]
     #[doc(alias = "opentelemetry")]
     #[doc(alias = "span")]

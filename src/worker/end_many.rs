@@ -14,6 +14,7 @@ use crate::base::micros::duration;
 use crate::core::list::EndClaims;
 use crate::core::{ClaimEnd, ClaimKey};
 use crate::handle::call;
+use crate::handle::trace::CallSpan;
 use crate::{Error, Receipt, Result, TaskState};
 
 /// Ends the jobs of a batch whose handler has ended like this. Returns whether the store works.
@@ -148,10 +149,15 @@ async fn make_or_repeat(
     let Some(first) = ends.first().filter(|_| !keys.is_empty()) else { return Ok(Vec::new()) };
     let held = &first.job.claim().held;
     loop {
-        let made = if pool.is_blocking {
-            held.handle.make(held.grant.buffer, keys, &verb)
-        } else {
-            call::make(&held.handle, held.grant.buffer, keys, &verb).await
+        let made = {
+            let span = CallSpan::of_claims(&held.grant, &verb, keys.len());
+            let made = if pool.is_blocking {
+                held.handle.make(held.grant.buffer, keys, &verb)
+            } else {
+                call::make(&held.handle, held.grant.buffer, keys, &verb).await
+            };
+            span.answered::<EndClaims>(&made);
+            made
         };
         match made {
             Ok(answers) => return Ok(answers),

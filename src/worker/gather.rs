@@ -15,6 +15,7 @@ use super::source::Registered;
 use super::spawned;
 use super::stop::Taking;
 use super::timeout::until_timeout;
+use super::trace::Process;
 use crate::base::micros::within;
 use crate::base::signal::unless_raised;
 use crate::base::user_code::panic_to_error;
@@ -174,17 +175,22 @@ async fn handle(
     (registered, batch): (&Registered, &Batch),
     jobs: &[Arc<JobCore>],
 ) -> How {
-    match &batch.handler {
+    let span = Process::of_batch(jobs);
+    let handled = match &batch.handler {
         BatchHandler::Blocking(handler) => {
-            panic_to_error(|| handler(jobs)).unwrap_or_else(How::panicked)
+            span.run(|| panic_to_error(|| handler(jobs))).unwrap_or_else(How::panicked)
         }
-        BatchHandler::Async(handler) => match panic_to_error(|| handler(jobs.to_vec())) {
-            Ok(future) => {
-                let caught = Caught(Some(future));
-                let future = until_timeout(jobs.to_vec(), registered.limit, caught);
-                spawned::handle(pool, lane, future).await
+        BatchHandler::Async(handler) => {
+            match span.run(|| panic_to_error(|| handler(jobs.to_vec()))) {
+                Ok(future) => {
+                    let caught = Caught(Some(future));
+                    let future = until_timeout(jobs.to_vec(), registered.limit, caught);
+                    spawned::handle(pool, lane, span.around(future)).await
+                }
+                Err(why) => How::panicked(why),
             }
-            Err(why) => How::panicked(why),
-        },
-    }
+        }
+    };
+    span.ended_batch(jobs, &handled);
+    handled
 }

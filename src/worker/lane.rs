@@ -23,6 +23,7 @@ use super::source::{Handler, JobHandler, Registered};
 use super::spawned;
 use super::stop::Taking;
 use super::timeout::until_timeout;
+use super::trace::Process;
 use crate::base::park::yield_once;
 use crate::base::signal::SignalWait;
 use crate::base::user_code::panic_to_error;
@@ -212,16 +213,26 @@ async fn run_single(
     let _ = pool.hold(job).await;
     let handled = match handler {
         Err(unhandled) => unhandled,
-        Ok(JobHandler::Blocking(handler)) => Next::new(job, &pool.around, &**handler).how(),
+        Ok(JobHandler::Blocking(handler)) => {
+            let span = Process::of_job(job);
+            let handled = span.run(|| Next::new(job, &pool.around, &**handler).how());
+            span.ended(job, &handled);
+            handled
+        }
         Ok(JobHandler::Async(handler)) => {
-            match panic_to_error(|| begin(job, &pool.around_async, handler)) {
-                Ok(future) => {
-                    let limit = registered.limit;
-                    let future = until_timeout([job.clone()], limit, Caught(Some(future)));
-                    spawned::handle(pool, lane, future).await
-                }
-                Err(why) => How::panicked(why),
-            }
+            let span = Process::of_job(job);
+            let handled =
+                match span.run(|| panic_to_error(|| begin(job, &pool.around_async, handler))) {
+                    Ok(future) => {
+                        let limit = registered.limit;
+                        let future = until_timeout([job.clone()], limit, Caught(Some(future)));
+                        spawned::handle(pool, lane, span.around(future)).await
+                    }
+                    Err(why) => How::panicked(why),
+                };
+            let handled = job.chosen_or(handled);
+            span.ended(job, &handled);
+            handled
         }
     };
     if end_job(pool, lane, job, job.chosen_or(handled)).await {

@@ -160,6 +160,7 @@ mod stop_timer;
 mod stopper;
 mod timeout;
 mod timer;
+mod trace;
 
 pub use around::{AsyncNext, Next};
 pub use builder::Worker;

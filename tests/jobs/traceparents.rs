@@ -21,17 +21,13 @@ fn shown(tube: &Tube, id: u64) -> Option<String> {
     tube.query().task(id).unwrap().info.traceparent
 }
 
-fn here() -> Option<String> {
-    Some(HERE.to_owned())
-}
-
 #[test]
 fn holder_of_a_task_reads_its_traceparent() {
     for_each_driver(ALL, |case| {
         let id = case.add(traced());
         let plain = case.put("plain");
         let claim = case.tube.try_take().unwrap().unwrap();
-        assert_eq!((claim.id(), claim.traceparent()), (id, here()));
+        assert_eq!((claim.id(), claim.traceparent().as_deref()), (id, Some(HERE)));
         claim.ack().unwrap();
         let claim = case.tube.try_take().unwrap().unwrap();
         assert_eq!((claim.id(), claim.traceparent()), (plain, None));
@@ -85,21 +81,21 @@ fn traceparent_stays_as_it_was_whatever_becomes_of_the_task() {
         let id = case.add(traced().key("k"));
         let take = || case.tube.try_take().unwrap().unwrap();
         take().release().unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         take().fail(Failure::new("net", "no host")).unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         take().checkpoint("half").unwrap();
         take().bury(None).unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         case.tube.kick(id).unwrap();
         case.tube.update(id, Update::new().body("y").tags(["red"])).unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         assert_eq!(case.tube.admin().move_to(&other, id), Ok(1));
-        assert_eq!(shown(&other, id), here());
+        assert_eq!(shown(&other, id), Some(HERE.to_owned()));
         other.try_take().unwrap().unwrap().end(Outcome::advance(&case.tube, "z")).unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         take().end(Outcome::advance_unchanged(&case.tube)).unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         let next = Put::new("z").traceparent(THERE);
         take().end(Outcome::advance(&case.tube, next)).unwrap();
         assert_eq!(shown(&case.tube, id).as_deref(), Some(THERE));
@@ -112,7 +108,7 @@ fn put_that_replaces_the_task_replaces_its_traceparent() {
         let id = case.add(traced().key("k"));
         let kept = case.draft("y").key("k").on_key(OnKey::Keep).traceparent(THERE);
         case.tube.put(kept).unwrap();
-        assert_eq!(shown(&case.tube, id), here());
+        assert_eq!(shown(&case.tube, id), Some(HERE.to_owned()));
         case.tube.requeue("k", case.draft("y").traceparent(THERE)).unwrap();
         assert_eq!(shown(&case.tube, id).as_deref(), Some(THERE));
         case.tube.put(case.draft("z").key("k").on_key(OnKey::Replace)).unwrap();
@@ -149,7 +145,7 @@ fn function_before_a_put_sees_and_sets_it() {
         });
         let own = tube.put(traced()).unwrap().id;
         let other = tube.put("x").unwrap().id;
-        assert_eq!(shown(&tube, own), here());
+        assert_eq!(shown(&tube, own), Some(HERE.to_owned()));
         assert_eq!(shown(&tube, other).as_deref(), Some(THERE));
     });
 }
@@ -163,7 +159,7 @@ fn traceparent_survives_a_restart_and_a_salvage() {
     drop(tube);
     let store = file.reopen_after(store, secs(5));
     let tube = store.find_tube("case").unwrap();
-    assert_eq!((shown(&tube, id), shown(&tube, plain)), (here(), None));
+    assert_eq!((shown(&tube, id), shown(&tube, plain)), (Some(HERE.to_owned()), None));
     assert_sound(&store);
     drop(tube);
     stores::close(&store);
@@ -177,5 +173,5 @@ fn traceparent_survives_a_restart_and_a_salvage() {
             Ok(())
         })
         .unwrap();
-    assert_eq!(found, [here(), None]);
+    assert_eq!(found, [Some(HERE.to_owned()), None]);
 }

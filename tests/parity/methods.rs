@@ -77,6 +77,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
     let table = [
         ("Claim", "value into_parts into_async into_blocking", NEVER_BLOCKS),
         ("Claim", "id body tube takes priority sub_queue key tags epoch detach", NEVER_BLOCKS),
+        ("Claim", "traceparent", NEVER_BLOCKS),
         ("Claim", "attempt attempts_left progress progress_text", NEVER_BLOCKS),
         ("Claim", "is_current expires_in owner", ANSWER),
         ("Claim", "ack end end_many release release_in bury fail", ANSWER),

@@ -89,6 +89,8 @@ impl Child {
             ("TUBEWELL_SUB_QUEUE", job.sub_queue().map(str::to_owned)),
             ("TUBEWELL_KEY", job.key().map(str::to_owned)),
             ("TUBEWELL_TAGS", Some(tags).filter(|tags| !tags.is_empty())),
+            // The name that OpenTelemetry gives it.
+            ("TRACEPARENT", job.traceparent()),
         ] {
             match value {
                 // A NUL cannot be in an environment.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, run};
 
 #[test]
 fn max_runtime_is_set_shown_exported_and_imported() {
@@ -61,6 +61,36 @@ fn max_runtime_of_a_task_is_put_shown_exported_and_imported() {
     other.feed("import --all", &lines).expect(0);
     assert_eq!(limits(&other), (expected.to_vec(), json!(300.0)));
     assert_eq!(other.run("export -").expect(0).out, lines);
+}
+
+#[test]
+fn traceparent_is_put_shown_exported_imported_and_given_to_commands() {
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let sandbox = Sandbox::with(&[]);
+    sandbox.ok(&format!("put mail traced --traceparent {traceparent}"));
+    sandbox.ok("put mail plain");
+    let line = format!(r#"{{"data": "line", "traceparent": "{traceparent}"}}"#);
+    sandbox.feed("import mail --format json", line.as_bytes()).expect(0);
+    let shown = |sandbox: &Sandbox| {
+        let tasks = sandbox.json("list mail");
+        tasks.iter().map(|task| task["traceparent"].clone()).collect::<Vec<_>>()
+    };
+    let expected = [json!(traceparent), Value::Null, json!(traceparent)];
+    assert_eq!(shown(&sandbox), expected);
+    assert!(sandbox.ok("peek mail 0").contains(traceparent), "{}", sandbox.ok("peek mail 0"));
+    assert!(!sandbox.json("list mail")[1].as_object().unwrap().contains_key("traceparent"));
+    let refused = sandbox.fails("put mail x --traceparent 4bf92f35", 2);
+    assert!(refused.contains("is not a traceparent; write 00-"), "{refused}");
+
+    let lines = sandbox.run("export -").expect(0).out;
+    let other = Sandbox::empty();
+    other.feed("import --all", &lines).expect(0);
+    assert_eq!(shown(&other), expected);
+    assert_eq!(other.run("export -").expect(0).out, lines);
+
+    let script = ["work", "mail", "--once", "--", "sh", "-c", "echo \"$TRACEPARENT $(cat)\""];
+    let done = run(other.command(&script), b"").expect(0);
+    assert_eq!(done.text(), format!("{traceparent} traced\n plain\n{traceparent} line\n"));
 }
 
 /// A tube with every policy of attempts and outcomes.

@@ -18,6 +18,8 @@ use crate::core::history::{Entry, Past};
 use crate::core::state::{
     ClaimEnd, ClaimKey, Core, Decided, EndRequest, PutInto, PutRequest, TaskEnd, Wait,
 };
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Decide, Limits, verb};
 use crate::values::ending::FailureKind;
 use crate::{Ending, Error, EventKind, OnKey, Receipt, Result, TaskState};
@@ -34,6 +36,11 @@ verb! {
         fn check(&self, limits: Limits) -> Result<()> {
             self.request.check(limits.max_body)
         }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Settle(self.request.end.kind().as_str()))
+        }
     }
 }
 
@@ -46,6 +53,11 @@ verb! {
             let requests = self.ends.iter().map(|end| &end.request);
             requests.clone().try_for_each(|request| request.check_each(limits.max_body))?;
             EndRequest::check_number("end_many", requests)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Settle("end_many"))
         }
     }
 }

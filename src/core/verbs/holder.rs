@@ -9,6 +9,8 @@ use crate::commit::Visibility;
 use crate::core::claims::End;
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Decide, Limits, verb};
 use crate::{Error, EventKind, Receipt, Result, TaskState};
 
@@ -16,6 +18,11 @@ verb! {
     /// Gives a task back, to its old place. Only memory changes.
     1 OfClaim Memory: Release {} -> Receipt {
         const ENDS_CLAIM: bool = true;
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Settle("release"))
+        }
     }
 }
 
@@ -26,6 +33,11 @@ verb! {
 
         fn forgives(&self) -> bool {
             true
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Settle("snooze"))
         }
     }
 }

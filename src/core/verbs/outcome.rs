@@ -10,6 +10,8 @@ use crate::commit::{Change, Keeping, Visibility};
 use crate::core::claims::{IS_DONE, IS_SCHEDULE};
 use crate::core::history::Entry;
 use crate::core::state::{ClaimKey, Core, Decided, check_size};
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::core::verbs::peek::cursor;
 use crate::values::ending::FailureGroup;
@@ -23,6 +25,11 @@ verb! {
 
         fn check(&self, limits: Limits) -> Result<()> {
             check_result(self.result.as_deref(), limits)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Settle("ack"))
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Keeping, Visibility};
 use crate::core::history::{Entry, Past};
 use crate::core::state::{Buffer, Core, Decided, PutRequest, TubeState, traceparent_of};
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::options::micros;
 use crate::{Error, EventKind, Receipt, Result, TaskState};
@@ -30,6 +32,21 @@ verb! {
 
         fn check(&self, limits: Limits) -> Result<()> {
             self.request.check(limits.max_body)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Send("put"))
+        }
+
+        #[cfg(feature = "tracing")]
+        fn puts(&mut self) -> &mut [PutRequest] {
+            std::slice::from_mut(&mut self.request)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn id_in(receipt: &Receipt) -> Option<u64> {
+            Some(receipt.id)
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::base::id_map::IdMap;
 use crate::base::tube_no::TubeNo;
 use crate::commit::{Change, Visibility};
 use crate::core::state::{Core, Decided, IdCheck, PutRequest, Wait};
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Error, OnKey, Receipt, Result};
 
@@ -67,6 +69,21 @@ verb! {
 
         fn check(&self, limits: Limits) -> Result<()> {
             self.request.check_requeue(limits.max_body)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Send("requeue"))
+        }
+
+        #[cfg(feature = "tracing")]
+        fn puts(&mut self) -> &mut [PutRequest] {
+            std::slice::from_mut(&mut self.request)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn id_in(receipt: &Receipt) -> Option<u64> {
+            Some(receipt.id)
         }
     }
 }

@@ -5,6 +5,8 @@ use tubewell_drivers::Header;
 use crate::base::tube_no::TubeNo;
 use crate::commit::Change;
 use crate::core::state::{Core, Decided, PutRequest, TubeState};
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Decide, Limits, TubeRef, verb};
 use crate::{Receipt, Result};
 
@@ -21,6 +23,16 @@ verb! {
 
         fn check(&self, limits: Limits) -> Result<()> {
             PutRequest::check_all(&self.requests, limits.max_body)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Send("put_many"))
+        }
+
+        #[cfg(feature = "tracing")]
+        fn puts(&mut self) -> &mut [PutRequest] {
+            &mut self.requests
         }
     }
 }

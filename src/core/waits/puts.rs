@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use crate::base::tube_no::TubeNo;
 use crate::core::state::{Core, Decided, PutRequest, PutSlot, SessionWait, Timer, WaitingPut};
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, TubeRef, verb};
 use crate::{Error, Receipt, Result, SessionId};
 
@@ -29,6 +31,21 @@ verb! {
 
         fn check(&self, limits: Limits) -> Result<()> {
             self.request.check(limits.max_body)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Send("put"))
+        }
+
+        #[cfg(feature = "tracing")]
+        fn puts(&mut self) -> &mut [PutRequest] {
+            std::slice::from_mut(&mut self.request)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn id_in(receipt: &Receipt) -> Option<u64> {
+            Some(receipt.id)
         }
     }
 }

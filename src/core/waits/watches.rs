@@ -18,6 +18,8 @@ use crate::core::state::{
     Buffer, Core, Decided, PutRequest, SessionWait, Timer, Wait, WaitSlot, Watch, WatchKey,
     WatchSlot,
 };
+#[cfg(feature = "tracing")]
+use crate::core::verb::Operation;
 use crate::core::verb::{Begin, Begun, Cancel, Later, Limits, Slot, TubeRef, verb};
 use crate::core::verbs::KeyLookUp;
 use crate::{Ending, Error, EventKind, Receipt, Result, SessionId, TaskState};
@@ -116,6 +118,21 @@ verb! {
 
         fn check(&self, limits: Limits) -> Result<()> {
             self.request.check(limits.max_body)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn operation(&self) -> Option<Operation> {
+            Some(Operation::Send("put_and_wait"))
+        }
+
+        #[cfg(feature = "tracing")]
+        fn puts(&mut self) -> &mut [PutRequest] {
+            std::slice::from_mut(&mut self.request)
+        }
+
+        #[cfg(feature = "tracing")]
+        fn id_in((receipt, _): &(Receipt, Option<Ending>)) -> Option<u64> {
+            Some(receipt.id)
         }
     }
 }

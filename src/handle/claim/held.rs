@@ -18,6 +18,7 @@ use crate::handle::call;
 use crate::handle::job_notes::JobNotes;
 use crate::handle::mode::Call;
 use crate::handle::store_handle::{SessionGuard, StoreHandle};
+use crate::handle::trace::{CallSpan, Of};
 use crate::runtime::when_full::WhenFull;
 use crate::{ClaimToken, Error, Owner, Result};
 
@@ -98,7 +99,9 @@ impl Held {
     /// Makes a call of the claim.
     #[inline]
     pub(crate) fn make<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        let span = CallSpan::of_claims(&self.grant, verb, 1);
         let answer = self.handle.make(self.grant.buffer, self.key(), verb);
+        span.answered::<V>(&answer);
         self.note::<V>(&answer);
         answer
     }
@@ -143,7 +146,8 @@ impl Held {
         keeps_claim: bool,
     ) -> Call<'a, V> {
         let (handle, buffer, when_full) = (&self.handle, self.grant.buffer, WhenFull::Wait);
-        Call { handle, buffer, when_full, on, guards, keeps_claim }
+        let of = Of::claim(&self.grant);
+        Call { handle, buffer, when_full, on, guards, keeps_claim, of }
     }
 
     /// Makes a call that ends the claim. If it is refused, the task is released.
@@ -160,7 +164,9 @@ impl Held {
 
     /// As `make`, as a future that blocks no thread.
     pub(crate) async fn make_async<V: Begin<On = OfClaim>>(&self, verb: &V) -> Result<V::Answer> {
+        let span = CallSpan::of_claims(&self.grant, verb, 1);
         let answer = call::make(&self.handle, self.grant.buffer, self.key(), verb).await;
+        span.answered::<V>(&answer);
         self.note::<V>(&answer);
         answer
     }

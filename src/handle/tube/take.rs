@@ -14,6 +14,7 @@ use crate::handle::store_handle::{SessionGuard, StoreHandle};
 use crate::handle::take::{
     CountedTake, TakeFuture, counted, read_bodies, read_claim, remote_claims, take, take_request,
 };
+use crate::handle::trace::{taken, taken_many};
 use crate::runtime::open_store::LocalHandle;
 use crate::values::body::Coder;
 use crate::{Bytes, Claim, Error, Mode, Result, SessionId};
@@ -63,7 +64,7 @@ impl<T, M: Mode> Tube<T, M> {
             |()| self.take_here(None)?.ok_or_else(no_task),
             |()| {
                 let take = self.take_later(None);
-                async move { take.await?.map(Claim::with_mode).ok_or_else(no_task) }
+                async move { take.await?.inspect(taken).map(Claim::with_mode).ok_or_else(no_task) }
             },
         )
     }
@@ -110,7 +111,7 @@ impl<T, M: Mode> Tube<T, M> {
             |timeout| self.take_here(timeout),
             |timeout| {
                 let take = self.take_later(timeout);
-                async move { Ok(take.await?.map(Claim::with_mode)) }
+                async move { Ok(take.await?.inspect(taken).map(Claim::with_mode)) }
             },
         )
     }
@@ -118,7 +119,7 @@ impl<T, M: Mode> Tube<T, M> {
     fn take_here<N: Mode>(&self, timeout: Option<Duration>) -> Result<Option<Claim<T, N>>> {
         let tubes = std::slice::from_ref(&self.head);
         match take(&self.handle, tubes, self.session, self.guard.clone(), timeout)? {
-            Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode())),
+            Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode()).inspect(taken)),
             None => Ok(None),
         }
     }
@@ -151,6 +152,7 @@ impl<T, M: Mode> Tube<T, M> {
                 let taken = self.take_some(max, timeout)?;
                 let claims = decode_all(taken, &self.coder)
                     .map_err(|undecodable| undecodable.bury_here())?;
+                taken_many(&claims);
                 Ok(claims.into_iter().map(Claim::with_mode).collect())
             },
             |timeout| {
@@ -159,6 +161,7 @@ impl<T, M: Mode> Tube<T, M> {
                 async move {
                     let undecodable = match decode_all(Collected::new(taken.await?), &coder) {
                         Ok(claims) => {
+                            taken_many(&claims);
                             return Ok(claims.into_iter().map(Claim::with_mode).collect());
                         }
                         Err(undecodable) => undecodable,
@@ -229,10 +232,18 @@ impl<T, M: Mode> Tube<T, M> {
     pub fn claim(&self, id: u64) -> M::Answer<Claim<T, M>> {
         M::either(
             id,
-            |id| Ok(self.claim_chosen(id)?.decode(&self.coder)?.with_mode()),
+            |id| {
+                let claim = self.claim_chosen(id)?.decode(&self.coder)?.with_mode();
+                taken(&claim);
+                Ok(claim)
+            },
             |id| {
                 let (claim, coder) = (self.to_bytes().claim_chosen_later(id), self.coder.clone());
-                async move { Ok(claim.await?.decode_async(coder).await?.with_mode()) }
+                async move {
+                    let claim = claim.await?.decode_async(coder).await?.with_mode();
+                    taken(&claim);
+                    Ok(claim)
+                }
             },
         )
     }
@@ -351,10 +362,13 @@ pub(crate) fn take_any<M: Mode, N: Mode>(
     let timeout = within(timeout);
     M::either(
         (heads(handle, tubes), guard),
-        |(heads, guard)| Ok(take(handle, &heads?, session, guard, timeout)?.map(Claim::with_mode)),
+        |(heads, guard)| {
+            let claim = take(handle, &heads?, session, guard, timeout)?;
+            Ok(claim.inspect(taken).map(Claim::with_mode))
+        },
         |(heads, guard)| {
             let take = TakeFuture::new(handle, heads, session, guard, timeout);
-            async move { Ok(take.await?.map(Claim::with_mode)) }
+            async move { Ok(take.await?.inspect(taken).map(Claim::with_mode)) }
         },
     )
 }

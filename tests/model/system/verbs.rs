@@ -29,7 +29,7 @@ impl System {
         extra: usize,
     ) -> (Put, Draft) {
         let (mut put, mut draft) = self.draft_without_parents(template, tube, extra);
-        if self.steps % 3 == 0 {
+        if self.steps.is_multiple_of(3) {
             let traceparent = format!("00-{:032x}-{:016x}-01", self.steps + 1, extra + 1);
             put = put.traceparent(traceparent.as_str());
             draft.traceparent = Some(traceparent);

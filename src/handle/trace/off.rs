@@ -1,0 +1,64 @@
+//! No spans: the feature `tracing` is off.
+
+#![expect(clippy::unused_self, reason = "as the functions that make spans")]
+
+use std::marker::PhantomData;
+
+use crate::core::Grant;
+use crate::core::verb::{Begin, Verb};
+use crate::handle::mode::Call;
+use crate::values::put::Encoded;
+use crate::{Claim, Mode, Result, Ticket};
+
+/// What a call is made on.
+#[derive(Clone, Copy)]
+pub(crate) struct Of<'a>(PhantomData<&'a ()>);
+
+impl<'a> Of<'a> {
+    pub(crate) const STORE: Of<'static> = Of(PhantomData);
+
+    #[inline]
+    pub(crate) fn tube(_: &'a str) -> Of<'a> {
+        Of(PhantomData)
+    }
+
+    #[inline]
+    pub(crate) fn claim(_: &'a Grant) -> Of<'a> {
+        Of(PhantomData)
+    }
+}
+
+/// The span of a call.
+pub(crate) struct CallSpan;
+
+impl CallSpan {
+    #[inline]
+    pub(crate) fn begin<V: Begin>(call: &Call<'_, V>, _: &mut V) -> CallSpan {
+        let _ = call.of;
+        CallSpan
+    }
+
+    #[inline]
+    pub(crate) fn of_claims<V: Verb>(_: &Grant, _: &V, _: usize) -> CallSpan {
+        CallSpan
+    }
+
+    #[inline]
+    pub(crate) fn answered<V: Verb>(&self, _: &Result<V::Answer>) {}
+
+    #[inline]
+    pub(crate) fn answered_later<V: Verb>(self, ticket: Ticket<V::Answer>) -> Ticket<V::Answer> {
+        ticket
+    }
+}
+
+#[inline]
+pub(crate) fn taken<T, M: Mode>(_: &Claim<T, M>) {}
+
+#[inline]
+pub(crate) fn taken_many<T, M: Mode>(_: &[Claim<T, M>]) {}
+
+#[inline]
+pub(crate) fn join(put: Result<Encoded>) -> Result<Encoded> {
+    put
+}

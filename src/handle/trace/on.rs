@@ -1,0 +1,248 @@
+//! The spans of calls. Their level is DEBUG: a program with an ordinary filter sees the work of its handlers, and not
+//! each call. The target is `tubewell`.
+
+use ::tracing::field::{Empty, display};
+use ::tracing::level_filters::LevelFilter;
+use ::tracing::{Span, debug_span};
+use tubewell_drivers::{Header, Traceparent};
+
+use super::propagation::propagate;
+use crate::core::Grant;
+use crate::core::verb::{Begin, Operation, Target as _, Verb};
+use crate::handle::mode::Call;
+use crate::values::put::Encoded;
+use crate::{Claim, Mode, Result, Ticket};
+
+/// Whether any subscriber may want spans. All that is done without one.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    LevelFilter::current() != LevelFilter::OFF
+}
+
+/// What a call is made on.
+#[derive(Clone, Copy)]
+pub(crate) enum Of<'a> {
+    Store,
+    Tube(&'a str),
+    Claim(&'a Grant),
+}
+
+impl<'a> Of<'a> {
+    pub(crate) const STORE: Of<'static> = Of::Store;
+
+    #[inline]
+    pub(crate) fn tube(name: &'a str) -> Of<'a> {
+        Of::Tube(name)
+    }
+
+    #[inline]
+    pub(crate) fn claim(grant: &'a Grant) -> Of<'a> {
+        Of::Claim(grant)
+    }
+}
+
+/// The span of a call, from its begin to its answer.
+pub(crate) struct CallSpan(Span);
+
+impl CallSpan {
+    /// Begins the span of a call, if calls of its verb have one. Its puts that belong to no trace belong to that of the
+    /// span then, or else of the current one.
+    #[inline]
+    pub(crate) fn begin<V: Begin>(call: &Call<'_, V>, verb: &mut V) -> CallSpan {
+        if !is_on() {
+            return CallSpan(Span::none());
+        }
+        match verb.operation() {
+            None => CallSpan(Span::none()),
+            Some(Operation::Send(name)) => begin_put(call, name, verb),
+            Some(Operation::Settle(name)) => {
+                let Of::Claim(grant) = call.of else { return CallSpan(Span::none()) };
+                CallSpan(settle(name, grant, V::On::claims(&call.on).len()))
+            }
+        }
+    }
+
+    /// As `begin`, for a verb that ends so many claims, of which this is the first.
+    #[inline]
+    pub(crate) fn of_claims<V: Verb>(grant: &Grant, verb: &V, count: usize) -> CallSpan {
+        if !is_on() {
+            return CallSpan(Span::none());
+        }
+        match verb.operation() {
+            Some(Operation::Settle(name)) => CallSpan(settle(name, grant, count)),
+            _ => CallSpan(Span::none()),
+        }
+    }
+
+    /// Notes the answer of the call.
+    #[inline]
+    pub(crate) fn answered<V: Verb>(&self, answer: &Result<V::Answer>) {
+        if !self.0.is_none() {
+            match answer {
+                Ok(answer) => note_id(&self.0, V::id_in(answer)),
+                Err(error) => failed(&self.0, "call", &error),
+            }
+        }
+    }
+
+    /// As `answered`, once the answer is known. The span ends then.
+    #[inline]
+    pub(crate) fn answered_later<V: Verb>(self, ticket: Ticket<V::Answer>) -> Ticket<V::Answer> {
+        if self.0.is_none() {
+            return ticket;
+        }
+        ticket.inspect(move |answer| self.answered::<V>(answer))
+    }
+}
+
+/// Notes that a call, or a handler, has failed.
+pub(crate) fn failed(span: &Span, kind: &str, why: &dyn std::fmt::Display) {
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", display(why));
+    span.record("error.type", kind);
+}
+
+fn note_id(span: &Span, id: Option<u64>) {
+    if let Some(id) = id {
+        span.record("messaging.message.id", display(id));
+    }
+}
+
+fn begin_put<V: Begin>(call: &Call<'_, V>, name: &'static str, verb: &mut V) -> CallSpan {
+    let Of::Tube(tube) = call.of else { return CallSpan(Span::none()) };
+    let span = debug_span!(
+        target: "tubewell",
+        "put",
+        otel.name = %format_args!("{name} {tube}"),
+        otel.kind = "producer",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        error.r#type = Empty,
+        messaging.system = "tubewell",
+        messaging.operation.name = name,
+        messaging.operation.r#type = "send",
+        messaging.destination.name = tube,
+        messaging.batch.message_count = Empty,
+        messaging.message.id = Empty,
+    );
+    let puts = verb.puts();
+    if name == "put_many" {
+        span.record("messaging.batch.message_count", puts.len());
+    }
+    let mut text = None;
+    for put in puts.iter_mut().filter(|put| put.is_outside_traces()) {
+        let text = text.get_or_insert_with(|| injected(&span));
+        let Some(text) = text else { break };
+        put.join_trace(text);
+    }
+    CallSpan(span)
+}
+
+/// The `traceparent` of a span, or of the current one if it is not enabled.
+fn injected(span: &Span) -> Option<Box<str>> {
+    let current = if span.is_disabled() { Span::current() } else { span.clone() };
+    if current.is_disabled() {
+        return None;
+    }
+    let text = propagate(|it| it.inject(&current))??;
+    Traceparent::parse(&text)?;
+    Some(text.into())
+}
+
+/// A task that is put with another call belongs to the trace of the current span, unless it says where it belongs.
+#[inline]
+pub(crate) fn join(put: Result<Encoded>) -> Result<Encoded> {
+    let mut put = put?;
+    if is_on() && put.options.traceparent.is_none() {
+        put.options.traceparent = injected(&Span::none());
+    }
+    Ok(put)
+}
+
+/// The span of the end of claims, of which this is the first.
+fn settle(name: &'static str, grant: &Grant, count: usize) -> Span {
+    let tube = &*grant.name;
+    let span = debug_span!(
+        target: "tubewell",
+        "settle",
+        otel.name = %format_args!("{name} {tube}"),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        error.r#type = Empty,
+        messaging.system = "tubewell",
+        messaging.operation.name = name,
+        messaging.operation.r#type = "settle",
+        messaging.destination.name = tube,
+        messaging.batch.message_count = Empty,
+        messaging.message.id = Empty,
+    );
+    if name == "end_many" {
+        span.record("messaging.batch.message_count", count);
+    } else {
+        note_id(&span, Some(grant.id));
+        if Span::current().is_none() {
+            set_parent(&span, &grant.header);
+        }
+    }
+    span
+}
+
+/// A take has got a task. The time that it has waited is not in the span.
+#[inline]
+pub(crate) fn taken<T, M: Mode>(claim: &Claim<T, M>) {
+    if is_on() {
+        let grant = &claim.held.grant;
+        let span = take("take", &grant.name);
+        note_id(&span, Some(grant.id));
+        if Span::current().is_none() {
+            set_parent(&span, &grant.header);
+        } else {
+            add_links(&span, [&grant.header]);
+        }
+    }
+}
+
+/// As `taken`, for a take of several tasks of one tube.
+#[inline]
+pub(crate) fn taken_many<T, M: Mode>(claims: &[Claim<T, M>]) {
+    if is_on()
+        && let Some(first) = claims.first()
+    {
+        let span = take("take_many", &first.held.grant.name);
+        span.record("messaging.batch.message_count", claims.len());
+        add_links(&span, claims.iter().map(|claim| &claim.held.grant.header));
+    }
+}
+
+fn take(name: &'static str, tube: &str) -> Span {
+    debug_span!(
+        target: "tubewell",
+        "take",
+        otel.name = %format_args!("{name} {tube}"),
+        otel.kind = "client",
+        messaging.system = "tubewell",
+        messaging.operation.name = name,
+        messaging.operation.r#type = "receive",
+        messaging.destination.name = tube,
+        messaging.batch.message_count = Empty,
+        messaging.message.id = Empty,
+    )
+}
+
+/// The span is a child of the one in which the task was put.
+pub(crate) fn set_parent(span: &Span, header: &Header) {
+    if let Some(traceparent) = header.traceparent().filter(|_| !span.is_disabled()) {
+        propagate(|it| it.set_parent(span, &traceparent.to_string()));
+    }
+}
+
+/// Links the span to those in which the tasks were put.
+pub(crate) fn add_links<'a>(span: &Span, headers: impl IntoIterator<Item = &'a Header>) {
+    if span.is_disabled() {
+        return;
+    }
+    for traceparent in headers.into_iter().filter_map(Header::traceparent) {
+        propagate(|it| it.add_link(span, &traceparent.to_string()));
+    }
+}
