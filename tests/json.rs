@@ -75,7 +75,7 @@ fn tasks_and_pages_are_json_objects() {
         + r#""attempts":0,"max_attempts":null,"attempts_left":null,"open_parents":0,"failure":null,"group":null,"size":2,"#
         + r#""ttl_left":{"secs":90,"nanos":500000000},"ttr":{"secs":30,"nanos":0},"max_runtime":null,"due_in":null,"#
         + r#""reclaimed_in":null,"not_before":null,"progress":null,"spawned_by":null,"has_steps":false,"#
-        + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0},"ended_at":null}"#;
+        + r#""put_at":{"secs_since_epoch":1767225600,"nanos_since_epoch":0},"ended_at":null,"traceparent":null}"#;
     let task = tube.query().task(0).unwrap();
     assert_json::<TaskInfo>(&task.info, &info);
     assert_json(&task, &format!(r#"{{"info":{info},"body":[104,105],"result":null}}"#));
@@ -387,6 +387,7 @@ fn task_without_later_fields_is_read() {
         r#","spawned_by":null"#,
         r#","has_steps":false"#,
         r#","ended_at":null"#,
+        r#","traceparent":null"#,
     ] {
         let earlier = text.replace(later, "");
         assert_ne!(earlier, text);

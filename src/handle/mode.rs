@@ -121,7 +121,7 @@ impl Mode for Blocking {
             return Async::make(call, verb).wait();
         }
         let mut verb = verb?;
-        let span = CallSpan::begin(&call, &mut verb);
+        let span = CallSpan::begin(call.of, V::On::claims(&call.on).len(), &mut verb);
         let answer = call.handle.make(call.buffer, call.on, &verb);
         span.answered::<V>(&answer);
         answer
@@ -185,7 +185,7 @@ impl Mode for Async {
             Ok(verb) => verb,
             Err(refused) => return Ticket::known(Err(refused)),
         };
-        let span = CallSpan::begin(&call, &mut verb);
+        let span = CallSpan::begin(call.of, V::On::claims(&call.on).len(), &mut verb);
         let ticket = match verb.check(call.handle.limits()) {
             Ok(()) if V::KIND.changes() => {
                 call.give(verb).unwrap_or_else(|refused| Ticket::known(Err(refused)))

@@ -280,15 +280,9 @@ impl PutRequest {
         self.key.is_some()
     }
 
-    /// Whether it does not say where its task belongs in a trace.
     #[cfg(feature = "tracing")]
-    pub(crate) fn is_outside_traces(&self) -> bool {
-        self.traceparent.is_none()
-    }
-
-    #[cfg(feature = "tracing")]
-    pub(crate) fn join_trace(&mut self, traceparent: &str) {
-        self.traceparent = Some(traceparent.into());
+    pub(crate) fn traceparent_mut(&mut self) -> &mut Option<Box<str>> {
+        &mut self.traceparent
     }
 
     /// The bytes that the task brings: those of its body, of the message of its failure, and of its

@@ -4,11 +4,11 @@
 
 use std::marker::PhantomData;
 
+use crate::Result;
 use crate::core::Grant;
-use crate::core::verb::{Begin, Verb};
-use crate::handle::mode::Call;
+use crate::core::verb::Verb;
+use crate::handle::ticket::Ticket;
 use crate::values::put::Encoded;
-use crate::{Claim, Mode, Result, Ticket};
 
 /// What a call is made on.
 #[derive(Clone, Copy)]
@@ -33,8 +33,7 @@ pub(crate) struct CallSpan;
 
 impl CallSpan {
     #[inline]
-    pub(crate) fn begin<V: Begin>(call: &Call<'_, V>, _: &mut V) -> CallSpan {
-        let _ = call.of;
+    pub(crate) fn begin<V: Verb>(_: Of<'_>, _: usize, _: &mut V) -> CallSpan {
         CallSpan
     }
 
@@ -53,10 +52,10 @@ impl CallSpan {
 }
 
 #[inline]
-pub(crate) fn taken<T, M: Mode>(_: &Claim<T, M>) {}
+pub(crate) fn taken(_: &Grant) {}
 
 #[inline]
-pub(crate) fn taken_many<T, M: Mode>(_: &[Claim<T, M>]) {}
+pub(crate) fn taken_many<'a>(_: impl ExactSizeIterator<Item = &'a Grant> + Clone) {}
 
 #[inline]
 pub(crate) fn join(put: Result<Encoded>) -> Result<Encoded> {

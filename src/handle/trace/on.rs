@@ -7,11 +7,11 @@ use ::tracing::{Span, debug_span};
 use tubewell_drivers::{Header, Traceparent};
 
 use super::propagation::propagate;
-use crate::core::Grant;
-use crate::core::verb::{Begin, Operation, Target as _, Verb};
-use crate::handle::mode::Call;
+use crate::Result;
+use crate::core::verb::{Operation, Verb};
+use crate::core::{Grant, PutRequest};
+use crate::handle::ticket::Ticket;
 use crate::values::put::Encoded;
-use crate::{Claim, Mode, Result, Ticket};
 
 /// Whether any subscriber may want spans. All that is done without one.
 #[inline]
@@ -45,19 +45,19 @@ impl<'a> Of<'a> {
 pub(crate) struct CallSpan(Span);
 
 impl CallSpan {
-    /// Begins the span of a call, if calls of its verb have one. Its puts that belong to no trace belong to that of the
+    /// Begins the span of a call, if calls of its verb have one. It ends so many claims. Its puts that belong to no trace belong to that of the
     /// span then, or else of the current one.
     #[inline]
-    pub(crate) fn begin<V: Begin>(call: &Call<'_, V>, verb: &mut V) -> CallSpan {
+    pub(crate) fn begin<V: Verb>(of: Of<'_>, claims: usize, verb: &mut V) -> CallSpan {
         if !is_on() {
             return CallSpan(Span::none());
         }
         match verb.operation() {
             None => CallSpan(Span::none()),
-            Some(Operation::Send(name)) => begin_put(call, name, verb),
+            Some(Operation::Send(name)) => begin_put(of, name, verb.puts()),
             Some(Operation::Settle(name)) => {
-                let Of::Claim(grant) = call.of else { return CallSpan(Span::none()) };
-                CallSpan(settle(name, grant, V::On::claims(&call.on).len()))
+                let Of::Claim(grant) = of else { return CallSpan(Span::none()) };
+                CallSpan(settle(name, grant, claims))
             }
         }
     }
@@ -108,8 +108,8 @@ fn note_id(span: &Span, id: Option<u64>) {
     }
 }
 
-fn begin_put<V: Begin>(call: &Call<'_, V>, name: &'static str, verb: &mut V) -> CallSpan {
-    let Of::Tube(tube) = call.of else { return CallSpan(Span::none()) };
+fn begin_put(of: Of<'_>, name: &'static str, puts: &mut [PutRequest]) -> CallSpan {
+    let Of::Tube(tube) = of else { return CallSpan(Span::none()) };
     let span = debug_span!(
         target: "tubewell",
         "put",
@@ -125,15 +125,14 @@ fn begin_put<V: Begin>(call: &Call<'_, V>, name: &'static str, verb: &mut V) -> 
         messaging.batch.message_count = Empty,
         messaging.message.id = Empty,
     );
-    let puts = verb.puts();
     if name == "put_many" {
         span.record("messaging.batch.message_count", puts.len());
     }
     let mut text = None;
-    for put in puts.iter_mut().filter(|put| put.is_outside_traces()) {
+    for put in puts.iter_mut().map(PutRequest::traceparent_mut).filter(|put| put.is_none()) {
         let text = text.get_or_insert_with(|| injected(&span));
         let Some(text) = text else { break };
-        put.join_trace(text);
+        *put = Some(text.clone());
     }
     CallSpan(span)
 }
@@ -190,9 +189,8 @@ fn settle(name: &'static str, grant: &Grant, count: usize) -> Span {
 
 /// A take has got a task. The time that it has waited is not in the span.
 #[inline]
-pub(crate) fn taken<T, M: Mode>(claim: &Claim<T, M>) {
+pub(crate) fn taken(grant: &Grant) {
     if is_on() {
-        let grant = &claim.held.grant;
         let span = take("take", &grant.name);
         note_id(&span, Some(grant.id));
         if Span::current().is_none() {
@@ -205,13 +203,13 @@ pub(crate) fn taken<T, M: Mode>(claim: &Claim<T, M>) {
 
 /// As `taken`, for a take of several tasks of one tube.
 #[inline]
-pub(crate) fn taken_many<T, M: Mode>(claims: &[Claim<T, M>]) {
+pub(crate) fn taken_many<'a>(grants: impl ExactSizeIterator<Item = &'a Grant> + Clone) {
     if is_on()
-        && let Some(first) = claims.first()
+        && let Some(first) = grants.clone().next()
     {
-        let span = take("take_many", &first.held.grant.name);
-        span.record("messaging.batch.message_count", claims.len());
-        add_links(&span, claims.iter().map(|claim| &claim.held.grant.header));
+        let span = take("take_many", &first.name);
+        span.record("messaging.batch.message_count", grants.len());
+        add_links(&span, grants.map(|grant| &grant.header));
     }
 }
 

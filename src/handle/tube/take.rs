@@ -64,7 +64,7 @@ impl<T, M: Mode> Tube<T, M> {
             |()| self.take_here(None)?.ok_or_else(no_task),
             |()| {
                 let take = self.take_later(None);
-                async move { take.await?.inspect(taken).map(Claim::with_mode).ok_or_else(no_task) }
+                async move { take.await?.inspect(note).map(Claim::with_mode).ok_or_else(no_task) }
             },
         )
     }
@@ -111,7 +111,7 @@ impl<T, M: Mode> Tube<T, M> {
             |timeout| self.take_here(timeout),
             |timeout| {
                 let take = self.take_later(timeout);
-                async move { Ok(take.await?.inspect(taken).map(Claim::with_mode)) }
+                async move { Ok(take.await?.inspect(note).map(Claim::with_mode)) }
             },
         )
     }
@@ -119,7 +119,7 @@ impl<T, M: Mode> Tube<T, M> {
     fn take_here<N: Mode>(&self, timeout: Option<Duration>) -> Result<Option<Claim<T, N>>> {
         let tubes = std::slice::from_ref(&self.head);
         match take(&self.handle, tubes, self.session, self.guard.clone(), timeout)? {
-            Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode()).inspect(taken)),
+            Some(claim) => Ok(Some(claim.decode(&self.coder)?.with_mode()).inspect(note)),
             None => Ok(None),
         }
     }
@@ -152,7 +152,7 @@ impl<T, M: Mode> Tube<T, M> {
                 let taken = self.take_some(max, timeout)?;
                 let claims = decode_all(taken, &self.coder)
                     .map_err(|undecodable| undecodable.bury_here())?;
-                taken_many(&claims);
+                taken_many(claims.iter().map(|claim| &claim.held.grant));
                 Ok(claims.into_iter().map(Claim::with_mode).collect())
             },
             |timeout| {
@@ -161,7 +161,7 @@ impl<T, M: Mode> Tube<T, M> {
                 async move {
                     let undecodable = match decode_all(Collected::new(taken.await?), &coder) {
                         Ok(claims) => {
-                            taken_many(&claims);
+                            taken_many(claims.iter().map(|claim| &claim.held.grant));
                             return Ok(claims.into_iter().map(Claim::with_mode).collect());
                         }
                         Err(undecodable) => undecodable,
@@ -234,14 +234,14 @@ impl<T, M: Mode> Tube<T, M> {
             id,
             |id| {
                 let claim = self.claim_chosen(id)?.decode(&self.coder)?.with_mode();
-                taken(&claim);
+                note(&claim);
                 Ok(claim)
             },
             |id| {
                 let (claim, coder) = (self.to_bytes().claim_chosen_later(id), self.coder.clone());
                 async move {
                     let claim = claim.await?.decode_async(coder).await?.with_mode();
-                    taken(&claim);
+                    note(&claim);
                     Ok(claim)
                 }
             },
@@ -364,11 +364,11 @@ pub(crate) fn take_any<M: Mode, N: Mode>(
         (heads(handle, tubes), guard),
         |(heads, guard)| {
             let claim = take(handle, &heads?, session, guard, timeout)?;
-            Ok(claim.inspect(taken).map(Claim::with_mode))
+            Ok(claim.inspect(note).map(Claim::with_mode))
         },
         |(heads, guard)| {
             let take = TakeFuture::new(handle, heads, session, guard, timeout);
-            async move { Ok(take.await?.inspect(taken).map(Claim::with_mode)) }
+            async move { Ok(take.await?.inspect(note).map(Claim::with_mode)) }
         },
     )
 }
@@ -377,6 +377,11 @@ pub(crate) fn take_any<M: Mode, N: Mode>(
 #[cold]
 fn no_task() -> Error {
     Error::invalid("a take without a limit has ended without a task")
+}
+
+/// The span of a take that got this task.
+fn note<T, M: Mode>(claim: &Claim<T, M>) {
+    taken(&claim.held.grant);
 }
 
 /// Takes tasks until there are `max` claims or no ready task is left. Does not wait for tasks.
