@@ -37,6 +37,7 @@ fn task(args: &args::Schedule) -> CommandResult<Put> {
         max_attempts: args.max_attempts,
         max_runtime: args.max_runtime,
         tags: args.tags.clone(),
+        traceparent: None,
     };
     Ok(options.apply(Put::new(put::body(args.body.as_deref())?.into())))
 }
