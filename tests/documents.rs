@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DOCUMENTS: [&str; 31] = [
+const DOCUMENTS: [&str; 32] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

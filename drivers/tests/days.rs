@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
     Body, Counts, DayCounts, FailureTimes, HeadCache, RecordError, Rows, Shelf, Table, TubeTotals,
@@ -28,7 +30,7 @@ fn findings(rows: &mut Memory) -> Vec<String> {
         sub_queued: false,
         counts: Counts::default(),
     };
-    verify_rows(rows, &[tube], &[9], &mut |_| {}).unwrap()
+    verify_rows(rows, &[tube], &[9], &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// The findings with a row of `days` at this key.

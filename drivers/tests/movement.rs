@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{Memory, ledger, plain_header};
 use proptest::collection::vec;
 use proptest::option;
@@ -122,7 +124,7 @@ proptest! {
             to.ledger(&mut rows).insert_with(id, found.shelf, header, &contents).unwrap();
         }
         let totals = [from.totals(), to.totals()];
-        prop_assert_eq!(verify_rows(&mut rows, &totals, &[], &mut |_| {}).unwrap(), [""; 0]);
+        prop_assert_eq!(verify_rows(&mut rows, &totals, &[], &mut |_| ControlFlow::Continue(())).unwrap(), [""; 0]);
 
         let mut expected = Memory::default();
         let mut tubes = [0, 1].map(|nth| Tube::new(SPACES[nth], sub_queued[nth]));

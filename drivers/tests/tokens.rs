@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "other test targets use the rest")]
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{Memory, ledger};
@@ -42,7 +43,7 @@ fn findings(rows: &Memory, purges: &[u32]) -> Vec<String> {
     });
     let tubes = tubes.into_iter().filter(|tube| !purges.contains(&tube.space));
     let tubes: Vec<TubeTotals> = tubes.collect();
-    verify_rows(&mut rows.clone(), &tubes, purges, &mut |_| {}).unwrap()
+    verify_rows(&mut rows.clone(), &tubes, purges, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 #[test]

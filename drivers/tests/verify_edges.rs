@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{Memory, ledger, plain_header};
@@ -90,7 +91,10 @@ impl Store {
     }
 
     fn findings(&self) -> Vec<String> {
-        verify_rows(&mut self.rows.clone(), &self.tubes, &[PURGED], &mut |_| {}).unwrap()
+        verify_rows(&mut self.rows.clone(), &self.tubes, &[PURGED], &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap()
     }
 
     /// The findings after a change of the rows.

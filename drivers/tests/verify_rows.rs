@@ -5,12 +5,14 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{Memory, ledger, plain_header};
 use tubewell_drivers::{
-    Body, Counts, HeadCache, Header, INLINE_MAX, NEVER, Note, Position, Rows, Shelf, StepRow,
-    StoredEntries, Table, TubeTotals, Value, encode_entry, encode_step, keys, verify_rows,
+    Body, Counts, HeadCache, Header, INLINE_MAX, NEVER, Note, Position, Reads, RecordError, Row,
+    Rows, Shelf, StepRow, StoredEntries, Table, TubeTotals, Value, encode_entry, encode_step, keys,
+    verify_rows,
 };
 
 const PLAIN: u32 = 7;
@@ -107,7 +109,10 @@ impl Store {
     }
 
     fn findings(&self) -> Vec<String> {
-        verify_rows(&mut self.rows.clone(), &self.tubes, &[PURGED], &mut |_| {}).unwrap()
+        verify_rows(&mut self.rows.clone(), &self.tubes, &[PURGED], &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap()
     }
 
     /// The rows of a table that are verified.
@@ -465,8 +470,69 @@ fn steps_are_removed_with_their_task_or_by_a_header_without_steps() {
         assert!(left.map(|(_, key)| keys::id_of(key)).all(|id| id == Some(4)));
         let tubes =
             [TubeTotals { name: Arc::from("plain"), space: PLAIN, sub_queued: false, counts }];
-        assert_eq!(verify_rows(&mut rows, &tubes, &[], &mut |_| {}).unwrap(), [""; 0]);
+        assert_eq!(
+            verify_rows(&mut rows, &tubes, &[], &mut |_| ControlFlow::Continue(())).unwrap(),
+            [""; 0]
+        );
     }
+}
+
+/// Rows that count how often a body is looked up.
+struct LookUps {
+    rows: Memory,
+    bodies: usize,
+}
+
+impl Reads for LookUps {
+    type Error = RecordError;
+
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Value>, RecordError> {
+        self.bodies += usize::from(table == Table::Bodies);
+        self.rows.get(table, key)
+    }
+
+    fn scan(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, RecordError> {
+        self.rows.scan(table, from, to, limit)
+    }
+
+    fn scan_back(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Row>, RecordError> {
+        self.rows.scan_back(table, from, to, limit)
+    }
+}
+
+/// Regression: a task without a body of its own was looked up among the bodies, and each look-up read the large body
+/// that is stored before it: 65 GB for 3,000 small tasks behind one of 16 MiB.
+#[test]
+fn small_tasks_are_not_looked_up_among_the_bodies() {
+    let store = Store::full();
+    let bodies = store.rows(Table::Bodies).len();
+    assert!(bodies > 0 && store.rows(Table::Tasks).len() > 2 * bodies);
+    let mut rows = LookUps { rows: store.rows, bodies: 0 };
+    let found = verify_rows(&mut rows, &store.tubes, &[PURGED], &mut |_| ControlFlow::Continue(()));
+    assert_eq!(found.unwrap(), [""; 0]);
+    assert_eq!(rows.bodies, bodies);
+}
+
+#[test]
+fn check_that_is_ended_reports_what_was_found_up_to_there() {
+    let mut store = Store::full();
+    let (key, _) = store.rows(Table::Tasks).swap_remove(0);
+    store.rows.replace(Table::Tasks, key, vec![0].into());
+    let found =
+        verify_rows(&mut store.rows, &store.tubes, &[PURGED], &mut |_| ControlFlow::Break(()));
+    assert_eq!(found.unwrap().len(), 1, "neither its index rows nor the counts were checked");
 }
 
 #[test]

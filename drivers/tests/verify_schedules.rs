@@ -7,6 +7,8 @@ mod common;
 #[path = "common/recur.rs"]
 mod recur;
 
+use std::ops::ControlFlow;
+
 use common::{Memory, ledger, plain_header};
 use recur::plain_recur;
 use tubewell_drivers::{
@@ -34,7 +36,7 @@ fn findings(shelf: Shelf, header: &Header) -> Vec<String> {
     ledger.insert(1, shelf, header, &Body::new(Vec::new())).unwrap();
     let (name, space) = ("work".into(), SPACE);
     let tubes = [TubeTotals { name, space, sub_queued: false, counts }];
-    verify_rows(&mut rows, &tubes, &[], &mut |_| {}).unwrap()
+    verify_rows(&mut rows, &tubes, &[], &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 #[test]

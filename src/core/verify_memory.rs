@@ -1,6 +1,7 @@
 //! The part of `verify` that checks the state in memory: temporary tubes, claims, waits and counts.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use tubewell_drivers::{Reads, Shelf, Table, TubeTotals, keys, position_of, verify_rows};
 
@@ -23,7 +24,9 @@ impl Core {
                 .collect();
             let purges = self.purges(Buffer::Memory);
             findings =
-                verify_rows(&mut self.buffers[Buffer::Memory], &ledger, &purges, &mut |_| {})?;
+                verify_rows(&mut self.buffers[Buffer::Memory], &ledger, &purges, &mut |_| {
+                    ControlFlow::Continue(())
+                })?;
         }
         self.check_claims(&mut findings)?;
         self.check_claim_rows(&mut findings)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tubewell_wire::{Answering, Reply};
@@ -24,6 +25,20 @@ use crate::{Error, Result, SessionId, Tube};
 const SESSIONS_MAX: usize = 4096;
 /// Sessions of a connection that has ended that are dropped before other connections have their turns.
 const DROPPED_AT_ONCE: usize = 16;
+
+/// Whether somebody still waits for what is done on a thread: the answer is dropped with its connection.
+pub(super) struct Waiting<'a>(&'a Arc<WaitSlot<Vec<u8>>>);
+
+impl Waiting<'_> {
+    pub(super) fn or_break(&self) -> ControlFlow<()> {
+        if Arc::strong_count(self.0) == 1 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
 /// A connection.
 pub(super) struct Peer {
     pub(super) store: LocalHandle,
@@ -187,7 +202,7 @@ impl Peer {
     pub(super) fn on_thread<T: Wire>(
         &self,
         share: Share,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
+        work: impl FnOnce(&Waiting) -> Result<T> + Send + 'static,
     ) -> Answering {
         let slot = Arc::new(WaitSlot::new());
         let permit = match self.shares.permit(share, 1) {
@@ -196,7 +211,7 @@ impl Peer {
         };
         let filled = slot.clone();
         let run = move || {
-            let done = panic_to_error(work);
+            let done = panic_to_error(|| work(&Waiting(&filled)));
             let done = done.unwrap_or_else(|why| Err(Error::OutcomeUnknown { why }));
             drop(permit);
             filled.fill(encode_value(&done));

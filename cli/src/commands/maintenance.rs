@@ -1,5 +1,6 @@
 //! `verify` and `compact`.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +17,10 @@ use crate::store;
 pub fn verify(store: &Store, output: &mut Output) -> CommandResult {
     let tasks = store::stored_in_file(store)?;
     let progress = Progress::items("verifying", tasks);
-    let findings = store.admin().verify_with(|checked, _| progress.set(checked))?;
+    let findings = store.admin().verify_with(|checked, _| {
+        progress.set(checked);
+        ControlFlow::Continue(())
+    })?;
     progress.end();
     for finding in &findings {
         if output.json {

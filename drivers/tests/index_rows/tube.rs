@@ -1,6 +1,7 @@
 //! A tube whose rows are compared with those that its tasks should have.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -352,7 +353,7 @@ impl Tube {
             sub_queued: self.sub_queued,
             counts: self.counts,
         };
-        verify_rows(&mut rows.clone(), &[totals], &[], &mut |_| {}).unwrap()
+        verify_rows(&mut rows.clone(), &[totals], &[], &mut |_| ControlFlow::Continue(())).unwrap()
     }
 }
 

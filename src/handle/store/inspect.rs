@@ -1,6 +1,7 @@
 //! Statistics, events, clocks and verification of a store.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use tubewell_drivers::verify_rows;
 
@@ -142,15 +143,32 @@ impl StoreAdmin<'_> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn verify(&self) -> Result<Vec<String>> {
-        self.verify_with(|_, _| {})
+        self.verify_with(|_, _| ControlFlow::Continue(()))
     }
 
     /// As [`verify`](StoreAdmin::verify). Calls `progress` from time to time with the number of checked
-    /// tasks and the number of all tasks; through a connection it is not called.
+    /// tasks and the number of all tasks. `ControlFlow::Break` ends the check, whose answer is then what was found up
+    /// to there. Through a connection `progress` is not called, and the owner ends a check when the connection ends.
     ///
     /// # Errors
     /// Those of [`verify`](StoreAdmin::verify).
-    pub fn verify_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<Vec<String>> {
+    ///
+    /// # Example
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// let findings = store.admin().verify_with(|checked, all| {
+    ///     eprintln!("{checked} of {all}");
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert!(findings.is_empty());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn verify_with(
+        &self,
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<Vec<String>> {
         let store = match &self.store.handle {
             StoreHandle::Here(store) => store,
             StoreHandle::Remote(owner) => return owner.ask(&Request::Verify),
@@ -249,7 +267,10 @@ pub(super) fn counters_here<T>(
     Ok(of_file.unwrap_or((counters, None)))
 }
 
-fn verify_stored(store: &StoreInner, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<String>> {
+fn verify_stored(
+    store: &StoreInner,
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<Vec<String>> {
     let mut snapshot = store.stable_snapshot()?;
     let (ledger, purges) = stored_totals(&mut snapshot)?;
     let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tubewell_wire::{Answering, Rejection, Service};
 
@@ -20,7 +21,7 @@ use crate::core::list::{
 use crate::core::verb::TubeName;
 use crate::core::{ClaimKey, PutRequest, StoreId, TaskEnd, TubeRef, from_bytes};
 use crate::events::EventBytes;
-use crate::serve::peer::Peer;
+use crate::serve::peer::{Peer, Waiting};
 use crate::serve::shares::Share;
 use crate::{
     Error, Event, Events, FIFO, FIFOTTL, Filter, Put, Result, SessionId, Store, TubeOptions,
@@ -311,7 +312,7 @@ fn catch_ups_and_copies_do_not_keep_each_other_from_threads() {
         let ended = Arc::new(std::sync::Mutex::new(ended));
         let waits = |kind| {
             let ended = ended.clone();
-            let wait = move || {
+            let wait = move |_: &Waiting<'_>| {
                 // Until the sender is dropped.
                 let _ = ended.lock().unwrap().recv();
                 Ok(())
@@ -325,6 +326,29 @@ fn catch_ups_and_copies_do_not_keep_each_other_from_threads() {
         assert!(is_begun(&waits(other)), "{other:?} beside {kind:?}");
         drop(ends);
     }
+}
+
+/// Longer than anything here takes.
+const HANGS_AFTER: Duration = Duration::from_secs(600);
+
+/// Regression: a check of the whole file went on after the connection of its caller had ended.
+#[test]
+fn work_on_a_thread_is_told_that_nobody_waits_for_it() {
+    let served = served();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let work = move |waiting: &Waiting<'_>| {
+        assert!(waiting.or_break().is_continue());
+        sender.send(()).unwrap();
+        while waiting.or_break().is_continue() {
+            std::thread::yield_now();
+        }
+        sender.send(()).unwrap();
+        Ok(())
+    };
+    let answering = served.peer.on_thread(Share::Copies, work);
+    receiver.recv_timeout(HANGS_AFTER).unwrap();
+    drop(answering);
+    receiver.recv_timeout(HANGS_AFTER).unwrap();
 }
 
 #[test]
