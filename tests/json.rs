@@ -116,7 +116,7 @@ fn tubes_and_statistics_are_json_objects() {
         concat!(
             r#"{"tasks":{"ready":1,"taken":0,"delayed":0,"blocked":0,"buried":1,"total":2,"#,
             r#""done":1,"kept":0,"recurring":0,"overdue":0},"#,
-            r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"#,
+            r#""calls":{"put":3,"take":1,"ack":1,"release":0,"fail":0,"snooze":0,"lost":0,"bury":1,"buried":1,"#,
             r#""kick":0,"delete":0,"#,
             r#""touch":0,"checkpoint":0,"ttl":0,"ttr":0,"delay":0,"block":0,"unblock":0,"#,
             r#""resolve":0,"forget":0,"schedule":0,"spawn":0,"#,

@@ -28,6 +28,8 @@ fn put_store(out: &mut Exposition, store: &StoreScrape, tubes: usize) {
     put(out, "tubewell_tubes", Gauge, "Tubes of the store.", tubes as u64);
     let help = "1 while the storage has failed and the store refuses changes, else 0.";
     put(out, "tubewell_storage_failed", Gauge, help, u64::from(store.has_failed));
+    let help = "1 while the wall clock is too far ahead to be trusted, and moments do not follow it, else 0.";
+    put(out, "tubewell_clock_untrusted", Gauge, help, u64::from(store.is_clock_untrusted));
 }
 
 /// What the store has done since it was opened.
@@ -105,6 +107,11 @@ fn put_waits(out: &mut Exposition, tubes: &[TubeScrape]) {
     each(out, "tubewell_waiting_takes", help, tubes, |tube| tube.waiting_takes);
     let help = "Puts that wait for capacity.";
     each(out, "tubewell_waiting_puts", help, tubes, |tube| tube.waiting_puts);
+    let help = "The most tasks that the tube holds, in tubes with a capacity.";
+    let mut family = out.family("tubewell_capacity", Gauge, help);
+    for tube in tubes.iter().filter(|tube| tube.capacity > 0) {
+        family.sample(&[("tube", &tube.name)], tube.capacity);
+    }
     let help = "1 while the tube is paused, else 0.";
     each(out, "tubewell_paused", help, tubes, |tube| u64::from(tube.is_paused));
 }

@@ -15,6 +15,8 @@ pub(crate) struct StoreScrape {
     pub(crate) id: String,
     /// Whether the storage has failed.
     pub(crate) has_failed: bool,
+    /// Whether the wall clock is not trusted.
+    pub(crate) is_clock_untrusted: bool,
     /// Those of the file are zero without [`FileScrape`].
     pub(crate) counters: Counters,
     /// `None` while there is no open file: the storage has failed.
@@ -46,6 +48,8 @@ pub(crate) struct TubeScrape {
     pub(crate) waiting_takes: u64,
     pub(crate) waiting_puts: u64,
     pub(crate) is_paused: bool,
+    /// The most tasks; 0 has no limit.
+    pub(crate) capacity: u64,
     /// How long the task has been ready that is ready for the longest time, in microseconds, of those that
     /// were looked at. `None` if none of them is.
     pub(crate) oldest_ready: Option<u64>,

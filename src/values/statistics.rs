@@ -100,8 +100,12 @@ pub struct CallCounts {
     /// overdue. [`Day::lost`](crate::expert::Day::lost) counts the ends of claims.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lost: u64,
-    /// Tasks buried by a call of bury.
+    /// Events [`Bury`](crate::EventKind::Bury): tasks buried by a call, because of a parent, or because they had no
+    /// attempt left when they were to be handed out.
     pub bury: u64,
+    /// Tasks that have become buried, for any reason.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub buried: u64,
     /// Tasks kicked.
     pub kick: u64,
     /// Tasks deleted, including tasks whose ttl elapsed.
@@ -171,6 +175,6 @@ macro_rules! named_calls {
 }
 
 named_calls! {
-    put, take, ack, release, fail, snooze, lost, bury, kick, delete, touch, checkpoint, ttl, ttr, delay, block,
-    unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log, step,
+    put, take, ack, release, fail, snooze, lost, bury, buried, kick, delete, touch, checkpoint, ttl, ttr, delay,
+    block, unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log, step,
 }

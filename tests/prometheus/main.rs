@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blocking_disk::Disk;
-use tubewell::{Error, FIFO, ManualClock, Put, Store, TubeOptions};
+use tubewell::{Error, FIFO, LIMFIFOTTL, ManualClock, OnParent, Put, Store, TubeOptions};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -98,6 +98,57 @@ fn connection_gets_the_text_of_the_owner() {
     assert_eq!(store.prometheus().unwrap(), text);
     assert_eq!(executor::block_on(store.to_async().prometheus()).unwrap(), text);
     store.close().unwrap();
+}
+
+#[test]
+fn tube_with_a_capacity_shows_it() {
+    let (store, _clock) = in_memory();
+    store.create_tube("full", TubeOptions::new().driver(LIMFIFOTTL).capacity(3)).unwrap();
+    store.tube("endless").unwrap();
+    let text = store.prometheus().unwrap();
+    assert_eq!(family(&text, "tubewell_capacity"), [r#"tubewell_capacity{tube="full"} 3"#]);
+}
+
+#[test]
+fn burials_of_each_kind_are_counted() {
+    let (store, _clock) = in_memory();
+    let mail = store.open_tube("mail", TubeOptions::new().max_attempts(1)).unwrap();
+    mail.put_many([
+        Put::new("by a call"),
+        Put::new("by its last attempt"),
+        Put::new("parent").key("parent"),
+    ])
+    .unwrap();
+    mail.try_take().unwrap().unwrap().bury(None).unwrap();
+    mail.try_take().unwrap().unwrap().fail(tubewell::Failure::new("io", "broken")).unwrap();
+    let parent = mail.try_take().unwrap().unwrap();
+    mail.put(Put::new("child").after_key("parent").on_parent(OnParent::Bury)).unwrap();
+    parent.bury(None).unwrap();
+    store.admin().catch_up().unwrap();
+    let text = store.prometheus().unwrap();
+    let count = |change| {
+        let labels = format!(r#"tubewell_task_changes_total{{tube="mail",change="{change}"}}"#);
+        sample(&text, &labels).unwrap()
+    };
+    let gauge = sample(&text, r#"tubewell_tasks{tube="mail",state="buried"}"#).unwrap();
+    assert_eq!((count("buried"), gauge), ("4".to_owned(), "4".to_owned()));
+    assert_eq!((count("bury"), count("fail")), ("3".to_owned(), "1".to_owned()));
+}
+
+/// The clock is set ahead by more than the store trusts while the store is open.
+#[test]
+fn untrusted_clock_is_shown() {
+    let clock = ManualClock::new();
+    let store = Store::options().clock(&clock).open_in_memory().unwrap();
+    assert_eq!(
+        sample(&store.prometheus().unwrap(), "tubewell_clock_untrusted").as_deref(),
+        Some("0")
+    );
+    clock.set_wall(SECOND * 60 * 60 * 24 * 365 * 70);
+    assert_eq!(
+        sample(&store.prometheus().unwrap(), "tubewell_clock_untrusted").as_deref(),
+        Some("1")
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use tubewell::{Store, TubeOptions};
+use tubewell::{LIMFIFOTTL, Store, TubeOptions};
 
 use super::promtool::promtool;
 use super::small_store;
@@ -13,11 +13,12 @@ const TESTS_OF_ALARMS: &str = include_str!("../../docs/monitoring/alarms_test.ym
 const DASHBOARD: &str = include_str!("../../docs/monitoring/grafana.json");
 const DOCUMENT: &str = include_str!("../../docs/monitoring.md");
 
-/// The text of a file with a tube with metrics, and work in it.
+/// The text of a file with a tube with metrics and a capacity, and work in it.
 fn text_of_a_file() -> String {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
-    let mail = store.open_tube("mail", TubeOptions::new().metrics(7)).unwrap();
+    let options = TubeOptions::new().driver(LIMFIFOTTL).capacity(3).metrics(7);
+    let mail = store.open_tube("mail", options).unwrap();
     mail.put_many(["one", "two", "three"]).unwrap();
     mail.try_take().unwrap().unwrap().ack().unwrap();
     mail.try_take().unwrap().unwrap().bury(None).unwrap();

@@ -117,3 +117,25 @@ fn pages_have_the_tasks_that_are_asked_for() {
     served.call("DELETE", "/v1/tasks/3", &[], b"").expect(204);
     assert_eq!(served.get("/v1/tasks/3").refused(404), "not_found");
 }
+
+#[test]
+fn tasks_belong_to_the_trace_of_their_put() {
+    let served = Served::new();
+    let (request, own) = (
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
+    );
+    let header = format!("traceparent: {request}");
+    let headers = ["Content-Type: application/json", &header];
+    let tasks = json!([{"data": "a"}, {"data": "b", "traceparent": own}]).to_string();
+    served.call("POST", "/v1/tubes/jobs/tasks", &headers, tasks.as_bytes()).expect(201);
+    // The standard wants a header of another form to be ignored.
+    let wrong = ["traceparent: 00-none"];
+    served.call("POST", "/v1/tubes/jobs/tasks", &wrong, b"c").expect(201);
+    let taken = served.post("/v1/tubes/jobs/take?max=3&hold=60s", "").expect(200);
+    let traces: Vec<_> =
+        taken["tasks"].as_array().unwrap().iter().map(|task| &task["traceparent"]).collect();
+    assert_eq!(traces, [&json!(request), &json!(own), &json!(null)]);
+    let wrong = json!({"data": "d", "traceparent": "00-none"});
+    assert_eq!(served.json("POST", "/v1/tubes/jobs/tasks", &wrong).refused(400), "invalid");
+}

@@ -63,6 +63,7 @@ impl Core {
             waiting_takes: tube.waiting_takes.len() as u64,
             waiting_puts: tube.waiting_puts.len() as u64,
             is_paused: tube.pause_ends_at(self.now).is_some(),
+            capacity: tube.definition.policies.capacity,
             oldest_ready,
             durations: tube.days.as_ref().map(|days| days.since_open.read()),
         })

@@ -6,10 +6,10 @@ use crate::values::scrape::{FileScrape, StoreScrape, TaskDurations, TubeScrape};
 
 wire_struct! { Histogram { buckets, above, sum } }
 wire_struct! { StoreScrape {
-    version, id, has_failed, counters, file, flushes, checkpoints,
+    version, id, has_failed, is_clock_untrusted, counters, file, flushes, checkpoints,
 }}
 wire_struct! { FileScrape { size, journal, reserve, headroom } }
 wire_struct! { TubeScrape {
-    name, statistics, waiting_takes, waiting_puts, is_paused, oldest_ready, durations,
+    name, statistics, waiting_takes, waiting_puts, is_paused, capacity, oldest_ready, durations,
 }}
 wire_struct! { TaskDurations { waits, runs } }

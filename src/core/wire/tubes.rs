@@ -28,7 +28,7 @@ wire_struct! { TaskCounts {
     ready, taken, delayed, blocked, buried, total, done, kept, recurring, overdue,
 }}
 wire_struct! { CallCounts {
-    put, take, ack, release, fail, snooze, lost, bury, kick, delete, touch, checkpoint, ttl, ttr,
+    put, take, ack, release, fail, snooze, lost, bury, buried, kick, delete, touch, checkpoint, ttl, ttr,
     delay, block, unblock, resolve, forget, schedule, spawn, advance, moved, arrive, update, log,
     step,
 }}

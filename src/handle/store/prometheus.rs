@@ -83,14 +83,24 @@ pub(super) async fn scrape_tubes(handle: &StoreHandle) -> Result<Vec<TubeScrape>
 pub(crate) fn scrape_here(store: &LocalHandle) -> Result<StoreScrape> {
     let inner = store.inner()?;
     let id = inner.known_store_id().map(|id| id.to_string()).unwrap_or_default();
-    let (has_failed, flushes, checkpoints) = inner.run(|core| {
+    let (has_failed, is_clock_untrusted, flushes, checkpoints) = inner.run(|core| {
         if core.health.is_closed() {
             return Err(Error::Closed);
         }
         let (flushes, checkpoints) = (&core.threads.flushes, &core.threads.checkpoints);
-        Ok((core.health.has_failed(), flushes.read(), checkpoints.read()))
+        let is_clock_untrusted = core.wall.untrusted(core.now.timeline).is_some();
+        Ok((core.health.has_failed(), is_clock_untrusted, flushes.read(), checkpoints.read()))
     })?;
     let (counters, file) = counters_here(store, Engine::scrape)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Ok(StoreScrape { version, id, has_failed, counters, file, flushes, checkpoints })
+    Ok(StoreScrape {
+        version,
+        id,
+        has_failed,
+        is_clock_untrusted,
+        counters,
+        file,
+        flushes,
+        checkpoints,
+    })
 }
