@@ -8,6 +8,8 @@ use utoipa::openapi::{
     ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi as Description, OpenApiBuilder,
 };
 
+use crate::problem::ProblemJson;
+
 /// The title, the license and the security of the description.
 pub(crate) fn head() -> Description {
     let token = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
@@ -27,6 +29,7 @@ pub(crate) fn head() -> Description {
         .components(Some(
             ComponentsBuilder::new()
                 .security_scheme("token", token)
+                .schema_from::<ProblemJson<'_>>()
                 // The values of a map are not found by themselves.
                 .schema_from::<schema::OptionValue>()
                 // The data of events, which are no JSON themselves.

@@ -7,8 +7,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tubewell::Error;
-use utoipa::openapi::{ContentBuilder, RefOr, Response as Described, ResponseBuilder};
-use utoipa::{IntoResponses, PartialSchema, ToSchema};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 /// The answer to a call that was not carried out.
 #[derive(Debug)]
@@ -35,7 +35,8 @@ pub(crate) struct Problems;
 
 impl IntoResponses for Problems {
     fn responses() -> BTreeMap<String, RefOr<Described>> {
-        let content = ContentBuilder::new().schema(Some(ProblemJson::schema())).build();
+        let content =
+            ContentBuilder::new().schema(Some(Ref::from_schema_name(ProblemJson::name()))).build();
         let refused = ResponseBuilder::new()
             .description("The call was refused, and has changed nothing unless the kind is `outcome_unknown`.")
             .content("application/problem+json", content);

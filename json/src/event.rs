@@ -10,7 +10,7 @@ use crate::record::{Body, FailureRecord};
 
 /// An event, and when it was read: it has no time of its own.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Event))]
 pub struct EventRecord<'a> {
     pub at: String,
     pub tube: &'a str,
@@ -49,7 +49,7 @@ impl<'a> EventRecord<'a> {
 
 /// The task of an event.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Details))]
 pub struct DetailsRecord<'a> {
     pub priority: u32,
     pub tags: &'a [String],

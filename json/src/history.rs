@@ -12,7 +12,7 @@ use crate::moment;
 
 /// An entry.
 #[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Entry))]
 #[serde(deny_unknown_fields)]
 pub struct EntryRecord<'a> {
     number: u64,

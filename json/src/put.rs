@@ -11,7 +11,7 @@ use crate::{duration, moment};
 
 /// A task. An unknown field is an error: it may be a misspelt option.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewTask))]
 #[serde(deny_unknown_fields)]
 pub struct Fields<'a> {
     data: Option<Cow<'a, str>>,

@@ -20,7 +20,7 @@ use crate::option_fields::OptionFields;
 
 /// A task.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Task))]
 pub struct TaskRecord<'a> {
     pub id: u64,
     pub tube: &'a str,
@@ -144,7 +144,7 @@ impl<'a> TaskRecord<'a> {
 
 /// How a task has ended.
 #[derive(Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Outcome))]
 pub struct OutcomeRecord<'a> {
     pub id: u64,
     pub tube: &'a str,
@@ -189,7 +189,7 @@ fn label_or_session(owner: Owner) -> String {
 
 /// The run of a schedule that a task is. Left out of a task that is none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SpawnedBy))]
 #[serde(deny_unknown_fields)]
 pub struct SpawnedByRecord {
     pub schedule: u64,
@@ -206,7 +206,7 @@ impl SpawnedByRecord {
 
 /// A schedule. It is also the line of one in an export, with the body of its runs.
 #[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Schedule))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleRecord<'a> {
     pub schedule: Cow<'a, str>,
@@ -313,7 +313,7 @@ impl<'a> ScheduleRecord<'a> {
 
 /// The last failure of a task.
 #[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Failure))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRecord<'a> {
     /// How it came about. Without it, it was reported.
@@ -409,7 +409,7 @@ pub fn text_and_base64(bytes: &[u8]) -> (Option<Cow<'_, str>>, Option<Cow<'_, st
 
 /// A tube and its options.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TubeInfo))]
 pub struct TubeRecord<'a> {
     pub tube: &'a str,
     pub driver: &'a str,
@@ -460,7 +460,7 @@ pub struct CountsRecord<'a> {
 
 /// The errors of the wall clock, in seconds; null if it is right.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Clock))]
 pub struct ClockRecord {
     /// By how much it is ahead of the time of the store, which does not trust it.
     pub untrusted: Option<f64>,
@@ -504,7 +504,7 @@ impl<'a> CountsRecord<'a> {
 
 /// The numbers of a tube on a day.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Day))]
 pub struct DayRecord<'a> {
     pub tube: &'a str,
     pub date: String,
@@ -521,7 +521,7 @@ pub struct DayRecord<'a> {
 
 /// How durations are distributed, in seconds.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Summary))]
 pub struct SummaryRecord {
     pub count: u64,
     pub mean: f64,
@@ -534,7 +534,7 @@ pub struct SummaryRecord {
 }
 
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Bin))]
 pub struct BinRecord {
     pub from: f64,
     /// Null for the last bin, which has no end.

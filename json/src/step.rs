@@ -10,7 +10,7 @@ use crate::record::{bytes, text_and_base64};
 
 /// A step. Its value is text or in base64.
 #[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Step))]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord<'a> {
     name: Cow<'a, str>,

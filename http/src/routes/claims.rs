@@ -49,9 +49,9 @@ enum End {
 
 /// Ends a claim, or prolongs it.
 #[utoipa::path(
-    post, path = "/v1/claims/{claim}/{end}", tag = "claims",
+    post, path = "/v1/claims/{claim}/{end}", operation_id = "end_claim", tag = "claims",
     params(("claim" = String, Path), ("end" = inline(End), Path), EndOptions),
-    request_body(content((Option<String> = "text/plain"), (Option<content::Why> = "application/json"), (Option<Vec<u8>> = "application/octet-stream"))),
+    request_body(content((Option<content::Why> = "application/json"), (Option<content::Raw> = "application/octet-stream"))),
     responses(
         (status = 200, body = schema::Receipt, content_type = "application/json"),
         (status = 204, description = "It is renewed."), Problems,

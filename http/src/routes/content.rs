@@ -36,6 +36,7 @@ const UNNAMED: &str = "failed";
 
 /// Why a task has failed.
 #[derive(Default, Deserialize, ToSchema)]
+#[schema(as = FailureReason)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Why {
     #[serde(default)]
@@ -43,6 +44,12 @@ pub(super) struct Why {
     #[serde(default)]
     message: String,
 }
+
+/// Any bytes: generators of clients know no other type of content that is not JSON.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(super) struct Raw(Vec<u8>);
 
 /// The whole content of a call.
 pub(super) struct Content {
@@ -121,17 +128,39 @@ fn read_tasks(is_json: bool, content: &[u8]) -> Answer<Tasks> {
     if !is_json {
         return Ok((vec![Put::new(content.to_vec())], false));
     }
-    if !content.trim_ascii_start().starts_with(b"[") {
+    let Some(Objects(objects)) = objects(content)? else {
         return Ok((vec![task(content)?], false));
-    }
-    let Objects(objects) =
-        serde_json::from_slice(content).map_err(|error| Problem::invalid(error.to_string()))?;
+    };
     let tasks = objects.iter().enumerate().map(|(at, object)| {
         let refused = |why| Problem::invalid(format!("task {at} of the list: {why}"));
         let put = put::task(object.get().as_bytes(), &PutOptions::default()).map_err(refused)?;
         put.ok_or_else(|| refused("it is empty".into()))
     });
     Ok((tasks.collect::<Answer<_>>()?, true))
+}
+
+/// The objects of a list, or of an object that has the list as `tasks`; `None` of another object.
+fn objects(content: &[u8]) -> Answer<Option<Objects<'_>>> {
+    let start = content.trim_ascii_start();
+    let is_list = start.starts_with(b"[");
+    let has_list = start
+        .strip_prefix(b"{")
+        .is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\"tasks\""));
+    let parsed = match (is_list, has_list) {
+        (true, _) => serde_json::from_slice(content),
+        (_, true) => serde_json::from_slice(content).map(|NewTasks { tasks }| tasks),
+        _ => return Ok(None),
+    };
+    parsed.map(Some).map_err(|error| Problem::invalid(error.to_string()))
+}
+
+/// Tasks to put, all or none. A list of them without the object is accepted, too.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewTasks<'a> {
+    #[serde(borrow)]
+    #[schema(value_type = Vec<put::Fields<'static>>)]
+    tasks: Objects<'a>,
 }
 
 /// The objects of a list, which ends where it has too many.

@@ -46,7 +46,7 @@ pub(super) struct EventOptions {
 ///
 /// The data of each is an event in JSON. A client that comes back is told by an event `gap` that it has missed some.
 #[utoipa::path(
-    get, path = "/v1/events", tag = "store",
+    get, path = "/v1/events", operation_id = "follow_events", tag = "store",
     params(EventOptions, ("last-event-id" = Option<String>, Header)),
     responses((status = 200, body = String, content_type = "text/event-stream"), Problems),
 )]

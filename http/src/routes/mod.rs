@@ -177,7 +177,7 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
 
 /// The numbers of the store and of its tubes, for Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", tag = "store",
+    get, path = "/metrics", operation_id = "get_metrics", tag = "store",
     responses((status = 200, body = String, content_type = "text/plain"), Problems),
 )]
 async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {

@@ -68,6 +68,7 @@ pub(super) struct WaitOptions {
 
 /// Changes of a task; what is left out stays.
 #[derive(Default, Deserialize, PartialEq, ToSchema)]
+#[schema(as = TaskUpdate)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateFields {
     priority: Option<u32>,
@@ -104,11 +105,13 @@ impl From<Changed> for ChangedOne {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = History)]
 struct HistoryJson<'a> {
     entries: Vec<EntryRecord<'a>>,
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Steps)]
 struct StepsJson<'a> {
     steps: Vec<StepRecord<'a>>,
 }
@@ -123,6 +126,7 @@ struct Relation {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Relations)]
 struct RelationsJson {
     /// The tasks that it waits for.
     parents: Vec<Relation>,
@@ -134,7 +138,7 @@ struct RelationsJson {
 
 /// A task with its body, in whichever tube it is.
 #[utoipa::path(
-    get, path = "/v1/tasks/{id}", tag = "tasks", params(("id" = u64, Path)),
+    get, path = "/v1/tasks/{id}", operation_id = "get_task", tag = "tasks", params(("id" = u64, Path)),
     responses((status = 200, body = TaskRecord, content_type = "application/json"), Problems),
 )]
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
@@ -150,7 +154,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(id): Names<Str
 
 /// The task that has the key, without its body, in whichever tube it is.
 #[utoipa::path(
-    get, path = "/v1/keys/{key}", tag = "tasks", params(("key" = String, Path)),
+    get, path = "/v1/keys/{key}", operation_id = "get_task_by_key", tag = "tasks", params(("key" = String, Path)),
     responses((status = 200, body = TaskRecord, content_type = "application/json"), Problems),
 )]
 pub(super) async fn by_key(State(shared): State<Arc<Shared>>, Names(key): Names<String>) -> Answer {
@@ -177,7 +181,7 @@ async fn find_tube_of(shared: &Shared, id: u64) -> Answer<AsyncTube> {
 
 /// Deletes a task, in any state.
 #[utoipa::path(
-    delete, path = "/v1/tasks/{id}", tag = "tasks", params(("id" = u64, Path)),
+    delete, path = "/v1/tasks/{id}", operation_id = "delete_task", tag = "tasks", params(("id" = u64, Path)),
     responses((status = 204, description = "It is deleted."), Problems),
 )]
 pub(super) async fn remove(
@@ -193,7 +197,7 @@ pub(super) async fn remove(
 ///
 /// A priority alone is changed in every state, the others if no worker has the task.
 #[utoipa::path(
-    patch, path = "/v1/tasks/{id}", tag = "tasks", params(("id" = u64, Path)),
+    patch, path = "/v1/tasks/{id}", operation_id = "update_task", tag = "tasks", params(("id" = u64, Path)),
     request_body(content = UpdateFields, content_type = "application/json"),
     responses((status = 200, body = schema::Receipt, content_type = "application/json"), Problems),
 )]
@@ -240,9 +244,9 @@ impl UpdateFields {
 
 /// Kicks, buries, cancels, resolves, forgets, releases, revokes or moves a task, or adds a note to its history.
 #[utoipa::path(
-    post, path = "/v1/tasks/{id}/{change}", tag = "tasks",
+    post, path = "/v1/tasks/{id}/{change}", operation_id = "change_task", tag = "tasks",
     params(("id" = u64, Path), ("change" = inline(OneChange), Path), ChangeOptions),
-    request_body(content((Option<String> = "text/plain"), (Option<content::Why> = "application/json"))),
+    request_body(content((Option<content::Why> = "application/json"), (Option<content::Raw> = "application/octet-stream"))),
     responses((status = 200, body = ChangedOne, content_type = "application/json"), Problems),
 )]
 pub(super) async fn change(
@@ -288,7 +292,7 @@ async fn change_one(
 
 /// How a task has ended. Waits for its end if the call says how long.
 #[utoipa::path(
-    get, path = "/v1/tasks/{id}/outcome", tag = "tasks",
+    get, path = "/v1/tasks/{id}/outcome", operation_id = "get_outcome", tag = "tasks",
     params(("id" = u64, Path), WaitOptions),
     responses((status = 200, body = OutcomeRecord, content_type = "application/json"), Problems),
 )]
@@ -330,7 +334,7 @@ pub(super) async fn outcome(
 
 /// What has happened to a task, if its tube keeps a history.
 #[utoipa::path(
-    get, path = "/v1/tasks/{id}/history", tag = "tasks", params(("id" = u64, Path)),
+    get, path = "/v1/tasks/{id}/history", operation_id = "list_history", tag = "tasks", params(("id" = u64, Path)),
     responses((status = 200, body = HistoryJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn history(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
@@ -346,7 +350,7 @@ pub(super) async fn history(State(shared): State<Arc<Shared>>, Names(id): Names<
 
 /// The steps that a task has stored.
 #[utoipa::path(
-    get, path = "/v1/tasks/{id}/steps", tag = "tasks", params(("id" = u64, Path)),
+    get, path = "/v1/tasks/{id}/steps", operation_id = "list_steps", tag = "tasks", params(("id" = u64, Path)),
     responses((status = 200, body = StepsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn steps(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
@@ -362,7 +366,7 @@ pub(super) async fn steps(State(shared): State<Arc<Shared>>, Names(id): Names<St
 
 /// The tasks that a task waits for, and those that wait for it: up to 200 of each.
 #[utoipa::path(
-    get, path = "/v1/tasks/{id}/relations", tag = "tasks", params(("id" = u64, Path)),
+    get, path = "/v1/tasks/{id}/relations", operation_id = "list_relations", tag = "tasks", params(("id" = u64, Path)),
     responses((status = 200, body = RelationsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn relations(

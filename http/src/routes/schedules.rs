@@ -51,6 +51,7 @@ struct Rule {
 
 /// What becomes of a run that is due before the last one is over.
 #[derive(Clone, Copy, Deserialize, PartialEq, ToSchema)]
+#[schema(as = Overlap)]
 #[serde(rename_all = "snake_case")]
 enum OverlapWord {
     /// It is put all the same.
@@ -70,6 +71,7 @@ impl From<OverlapWord> for Overlap {
 
 /// A schedule, and the task that its runs put.
 #[derive(Default, Deserialize, ToSchema)]
+#[schema(as = NewSchedule)]
 struct ScheduleFields {
     #[schema(inline)]
     #[serde(flatten)]
@@ -81,6 +83,7 @@ struct ScheduleFields {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Schedules)]
 struct SchedulesJson<'a> {
     schedules: Vec<ScheduleRecord<'a>>,
     /// Whether there are further ones: a list has some 10,000.
@@ -135,7 +138,7 @@ fn task(fields: &Map<String, Value>, before: &PutOptions) -> Answer<Put<Vec<u8>>
 
 /// The schedules of all tubes.
 #[utoipa::path(
-    get, path = "/v1/schedules", tag = "schedules",
+    get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules",
     responses((status = 200, body = SchedulesJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
@@ -150,7 +153,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
 
 /// The schedules of a tube.
 #[utoipa::path(
-    get, path = "/v1/tubes/{tube}/schedules", tag = "schedules", params(("tube" = String, Path)),
+    get, path = "/v1/tubes/{tube}/schedules", operation_id = "list_schedules_in_tube", tag = "schedules", params(("tube" = String, Path)),
     responses((status = 200, body = SchedulesJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn list_in_tube(
@@ -199,7 +202,7 @@ fn listed<'a>(
 
 /// Stores a schedule, which puts tasks with this body.
 #[utoipa::path(
-    put, path = "/v1/tubes/{tube}/schedules/{key}", tag = "schedules",
+    put, path = "/v1/tubes/{tube}/schedules/{key}", operation_id = "store_schedule", tag = "schedules",
     params(("tube" = String, Path), ("key" = String, Path)),
     request_body(content = ScheduleFields, content_type = "application/json"),
     responses((status = 200, body = schema::Receipt, content_type = "application/json"), Problems),
@@ -222,7 +225,7 @@ pub(super) async fn store(
 
 /// Changes a schedule; what is left out stays.
 #[utoipa::path(
-    patch, path = "/v1/schedules/{key}", tag = "schedules", params(("key" = String, Path)),
+    patch, path = "/v1/schedules/{key}", operation_id = "change_schedule", tag = "schedules", params(("key" = String, Path)),
     request_body(content = ScheduleFields, content_type = "application/json"),
     responses((status = 200, body = schema::Receipt, content_type = "application/json"), Problems),
 )]
@@ -258,7 +261,7 @@ pub(super) async fn change(
 
 /// Puts a task as the runs of the schedule are, now. It does not count as a run.
 #[utoipa::path(
-    post, path = "/v1/schedules/{key}/run", tag = "schedules", params(("key" = String, Path)),
+    post, path = "/v1/schedules/{key}/run", operation_id = "run_schedule", tag = "schedules", params(("key" = String, Path)),
     responses((status = 201, body = schema::Receipt, content_type = "application/json"), Problems),
 )]
 pub(super) async fn run(
@@ -284,7 +287,7 @@ fn found(store: &Store, key: String) -> Answer<(Tube, ScheduleInfo)> {
 
 /// Removes a schedule; the tasks that it has put stay.
 #[utoipa::path(
-    delete, path = "/v1/schedules/{key}", tag = "schedules", params(("key" = String, Path)),
+    delete, path = "/v1/schedules/{key}", operation_id = "remove_schedule", tag = "schedules", params(("key" = String, Path)),
     responses((status = 204, description = "It is removed."), Problems),
 )]
 pub(super) async fn remove(

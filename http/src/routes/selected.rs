@@ -115,7 +115,7 @@ pub(super) async fn target(
 /// The conditions are those of the query, or the content names the ids. `limit` is the maximum number of
 /// changed tasks. A client that shows its progress, or can be stopped, repeats the call until it changes fewer.
 #[utoipa::path(
-    post, path = "/v1/tubes/{tube}/{change}", tag = "many tasks",
+    post, path = "/v1/tubes/{tube}/{change}", operation_id = "change_tasks", tag = "many tasks",
     params(("tube" = String, Path), ("change" = inline(ManyChange), Path), Selection),
     request_body(content = Option<Chosen>, content_type = "application/json"),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
@@ -150,7 +150,7 @@ pub(super) async fn change(
 
 /// Makes the selected buried tasks of all tubes ready.
 #[utoipa::path(
-    post, path = "/v1/all/kick", tag = "many tasks", params(SelectionOfAll),
+    post, path = "/v1/all/kick", operation_id = "kick_tasks", tag = "many tasks", params(SelectionOfAll),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
 )]
 pub(super) async fn kick_all(
@@ -164,7 +164,7 @@ pub(super) async fn kick_all(
 
 /// Deletes the selected tasks of all tubes.
 #[utoipa::path(
-    post, path = "/v1/all/delete", tag = "many tasks", params(SelectionOfAll),
+    post, path = "/v1/all/delete", operation_id = "delete_tasks", tag = "many tasks", params(SelectionOfAll),
     request_body(content = Option<Chosen>, content_type = "application/json"),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
 )]

@@ -42,6 +42,7 @@ pub(super) struct TakeOptions {
 
 /// A task, and what its holder names to end the claim.
 #[derive(Serialize, ToSchema)]
+#[schema(as = TakenTask)]
 struct Taken<'a> {
     /// What the calls that end the claim name.
     claim: String,
@@ -50,13 +51,14 @@ struct Taken<'a> {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = TakenTasks)]
 struct TakenJson<'a> {
     tasks: Vec<Taken<'a>>,
 }
 
 /// Takes tasks, or waits for one.
 #[utoipa::path(
-    post, path = "/v1/tubes/{tube}/take", tag = "claims", params(("tube" = String, Path), TakeOptions),
+    post, path = "/v1/tubes/{tube}/take", operation_id = "take_tasks", tag = "claims", params(("tube" = String, Path), TakeOptions),
     responses((status = 200, body = TakenJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn take(

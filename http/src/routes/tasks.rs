@@ -59,6 +59,7 @@ pub(super) struct ListOptions {
 
 /// A page of tasks, without their bodies.
 #[derive(Serialize, ToSchema)]
+#[schema(as = TaskPage)]
 struct PageJson<'a> {
     tasks: Vec<TaskRecord<'a>>,
     /// What the call for the next page has as `after`; null after the last one.
@@ -70,6 +71,7 @@ struct PageJson<'a> {
 
 /// The receipts of a list, in its order.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Receipts)]
 struct PutJson<'a> {
     #[schema(value_type = Vec<schema::Receipt>)]
     tasks: &'a [Receipt],
@@ -81,7 +83,7 @@ struct PutJson<'a> {
 #[expect(dead_code, clippy::large_enum_variant, reason = "only its description is used")]
 enum OneOrMany {
     One(Fields<'static>),
-    Many(Vec<Fields<'static>>),
+    Many(content::NewTasks<'static>),
 }
 
 /// What a put returns: of a list, a list.
@@ -95,11 +97,12 @@ enum Stored {
 
 /// Puts one task, or a list of them, all or none.
 ///
-/// Content of another type than `application/json` is the body of one task, as it is.
+/// Content of another type than `application/json` is the body of one task, as it is. A list is an object with
+/// `tasks`, or the bare list.
 #[utoipa::path(
-    post, path = "/v1/tubes/{tube}/tasks", tag = "tasks",
+    post, path = "/v1/tubes/{tube}/tasks", operation_id = "put_tasks", tag = "tasks",
     params(("tube" = String, Path), PutRules, ("idempotency-key" = Option<String>, Header)),
-    request_body(content((OneOrMany = "application/json"), (String = "text/plain"), (Vec<u8> = "application/octet-stream"))),
+    request_body(content((OneOrMany = "application/json"), (content::Raw = "application/octet-stream"))),
     responses((status = 201, body = Stored, content_type = "application/json"), Problems),
 )]
 pub(super) async fn put(
@@ -152,7 +155,7 @@ fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
 
 /// A page of the tasks of a tube, without their bodies.
 #[utoipa::path(
-    get, path = "/v1/tubes/{tube}/tasks", tag = "tasks", params(("tube" = String, Path), ListOptions),
+    get, path = "/v1/tubes/{tube}/tasks", operation_id = "list_tasks_in_tube", tag = "tasks", params(("tube" = String, Path), ListOptions),
     responses((status = 200, body = PageJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn list_in_tube(
@@ -165,7 +168,7 @@ pub(super) async fn list_in_tube(
 
 /// A page of the tasks of all tubes, one tube after the other, without their bodies.
 #[utoipa::path(
-    get, path = "/v1/tasks", tag = "tasks", params(ListOptions),
+    get, path = "/v1/tasks", operation_id = "list_tasks", tag = "tasks", params(ListOptions),
     responses((status = 200, body = PageJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn list(

@@ -27,6 +27,7 @@ const DAYS: u32 = 30;
 
 /// A tube with its options, and how many tasks it has in each state.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Tube)]
 struct TubeJson<'a> {
     #[serde(flatten)]
     tube: TubeRecord<'a>,
@@ -46,6 +47,7 @@ impl<'a> TubeJson<'a> {
 
 /// The same, and what waits in the tube.
 #[derive(Serialize, ToSchema)]
+#[schema(as = ListedTube)]
 struct ListedTubeJson<'a> {
     #[serde(flatten)]
     tube: TubeJson<'a>,
@@ -57,6 +59,7 @@ struct ListedTubeJson<'a> {
 
 /// The driver and the options of a tube: those of `create`, by their names.
 #[derive(Default, Deserialize, ToSchema)]
+#[schema(as = TubeFields)]
 struct OpenFields {
     driver: Option<String>,
     #[serde(flatten)]
@@ -91,18 +94,20 @@ pub(super) struct DayOptions {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Days)]
 struct DaysJson<'a> {
     days: Vec<DayRecord<'a>>,
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Tubes)]
 struct TubesJson<'a> {
     tubes: Vec<ListedTubeJson<'a>>,
 }
 
 /// The tubes, with their options and the number of tasks in each state.
 #[utoipa::path(
-    get, path = "/v1/tubes", tag = "tubes",
+    get, path = "/v1/tubes", operation_id = "list_tubes", tag = "tubes",
     responses((status = 200, body = TubesJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
@@ -127,7 +132,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
 
 /// A tube, with its options and the number of tasks in each state.
 #[utoipa::path(
-    get, path = "/v1/tubes/{tube}", tag = "tubes", params(("tube" = String, Path)),
+    get, path = "/v1/tubes/{tube}", operation_id = "get_tube", tag = "tubes", params(("tube" = String, Path)),
     responses((status = 200, body = TubeJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(name): Names<String>) -> Answer {
@@ -136,7 +141,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>, Names(name): Names<S
 
 /// Opens the tube with these options, or creates it.
 #[utoipa::path(
-    put, path = "/v1/tubes/{tube}", tag = "tubes", params(("tube" = String, Path)),
+    put, path = "/v1/tubes/{tube}", operation_id = "open_tube", tag = "tubes", params(("tube" = String, Path)),
     request_body(content = Option<OpenFields>, content_type = "application/json"),
     responses((status = 200, body = TubeJson, content_type = "application/json"), Problems),
 )]
@@ -154,7 +159,7 @@ pub(super) async fn open(
 
 /// Changes options of the tube; those that are left out stay.
 #[utoipa::path(
-    patch, path = "/v1/tubes/{tube}", tag = "tubes", params(("tube" = String, Path)),
+    patch, path = "/v1/tubes/{tube}", operation_id = "alter_tube", tag = "tubes", params(("tube" = String, Path)),
     request_body(content = OpenFields, content_type = "application/json"),
     responses((status = 200, body = TubeJson, content_type = "application/json"), Problems),
 )]
@@ -178,7 +183,7 @@ pub(super) async fn alter(
 
 /// Pauses the takes of the tube, or of one of its sub-queues.
 #[utoipa::path(
-    post, path = "/v1/tubes/{tube}/pause", tag = "tubes", params(("tube" = String, Path), PauseOptions),
+    post, path = "/v1/tubes/{tube}/pause", operation_id = "pause_tube", tag = "tubes", params(("tube" = String, Path), PauseOptions),
     responses((status = 200, body = TubeJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn pause(
@@ -204,7 +209,7 @@ pub(super) async fn pause(
 
 /// Resumes the takes of the tube, or of one of its sub-queues.
 #[utoipa::path(
-    post, path = "/v1/tubes/{tube}/resume", tag = "tubes", params(("tube" = String, Path), ResumeOptions),
+    post, path = "/v1/tubes/{tube}/resume", operation_id = "resume_tube", tag = "tubes", params(("tube" = String, Path), ResumeOptions),
     responses((status = 200, body = TubeJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn resume(
@@ -223,7 +228,7 @@ pub(super) async fn resume(
 
 /// Deletes all tasks of the tube, kept ones and schedules, too, and keeps the tube.
 #[utoipa::path(
-    post, path = "/v1/tubes/{tube}/truncate", tag = "tubes", params(("tube" = String, Path)),
+    post, path = "/v1/tubes/{tube}/truncate", operation_id = "truncate_tube", tag = "tubes", params(("tube" = String, Path)),
     responses((status = 200, body = Changed, content_type = "application/json"), Problems),
 )]
 pub(super) async fn truncate(
@@ -240,7 +245,7 @@ pub(super) async fn truncate(
 
 /// The numbers of a tube with metrics, by days of UTC; days without numbers are left out.
 #[utoipa::path(
-    get, path = "/v1/tubes/{tube}/days", tag = "tubes", params(("tube" = String, Path), DayOptions),
+    get, path = "/v1/tubes/{tube}/days", operation_id = "list_days", tag = "tubes", params(("tube" = String, Path), DayOptions),
     responses((status = 200, body = DaysJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn days(
@@ -269,7 +274,7 @@ pub(super) async fn days(
 
 /// Drops the tube with its tasks. Refused while tasks are taken or takes wait.
 #[utoipa::path(
-    delete, path = "/v1/tubes/{tube}", tag = "tubes", params(("tube" = String, Path)),
+    delete, path = "/v1/tubes/{tube}", operation_id = "drop_tube", tag = "tubes", params(("tube" = String, Path)),
     responses((status = 204, description = "It is dropped."), Problems),
 )]
 pub(super) async fn remove(

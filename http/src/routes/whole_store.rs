@@ -19,6 +19,7 @@ use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names, Options};
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Store)]
 struct StoreJson {
     version: &'static str,
     /// Whether this server changes nothing.
@@ -35,6 +36,7 @@ struct StoreJson {
 
 /// A cause of failures.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Group)]
 struct GroupJson {
     tube: String,
     name: String,
@@ -43,12 +45,14 @@ struct GroupJson {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Groups)]
 struct GroupsJson {
     groups: Vec<GroupJson>,
 }
 
 /// A session that has tasks, or that has described itself. Times are in seconds.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Owner)]
 struct OwnerJson {
     /// Its label, by which conditions name it; null if it has none.
     label: Option<String>,
@@ -66,6 +70,7 @@ struct OwnerJson {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Owners)]
 struct OwnersJson {
     owners: Vec<OwnerJson>,
 }
@@ -80,18 +85,21 @@ pub(super) struct TagOptions {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Tag)]
 struct TagJson {
     tag: String,
     tasks: u64,
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Tags)]
 struct TagsJson {
     tags: Vec<TagJson>,
 }
 
 /// How many tasks of the sub-queues with this name may be taken, over all tubes with `shared_limits`.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Limit)]
 struct LimitJson {
     name: String,
     most: u32,
@@ -100,6 +108,7 @@ struct LimitJson {
 
 /// A sub-queue whose takes are paused.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Paused)]
 struct PausedJson {
     tube: String,
     name: String,
@@ -107,12 +116,14 @@ struct PausedJson {
 }
 
 #[derive(Serialize, ToSchema)]
+#[schema(as = Limits)]
 struct LimitsJson {
     limits: Vec<LimitJson>,
     paused: Vec<PausedJson>,
 }
 
 #[derive(Default, Deserialize, ToSchema)]
+#[schema(as = NewLimit)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitFields {
     #[schema(required)]
@@ -121,7 +132,7 @@ pub(super) struct LimitFields {
 
 /// The store: its counters since it was opened, and its clocks.
 #[utoipa::path(
-    get, path = "/v1/store", tag = "store",
+    get, path = "/v1/store", operation_id = "get_store", tag = "store",
     responses((status = 200, body = StoreJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Answer {
@@ -144,7 +155,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Answer {
 
 /// The failure groups of the buried tasks of all tubes.
 #[utoipa::path(
-    get, path = "/v1/groups", tag = "store",
+    get, path = "/v1/groups", operation_id = "list_groups", tag = "store",
     responses((status = 200, body = GroupsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn groups(State(shared): State<Arc<Shared>>) -> Answer {
@@ -161,7 +172,7 @@ pub(super) async fn groups(State(shared): State<Arc<Shared>>) -> Answer {
 
 /// The failure groups of the buried tasks of a tube.
 #[utoipa::path(
-    get, path = "/v1/tubes/{tube}/groups", tag = "tubes", params(("tube" = String, Path)),
+    get, path = "/v1/tubes/{tube}/groups", operation_id = "list_groups_in_tube", tag = "tubes", params(("tube" = String, Path)),
     responses((status = 200, body = GroupsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn groups_in_tube(
@@ -183,7 +194,7 @@ fn grouped(answers: &Answers, groups: impl Iterator<Item = (String, String, u64)
 
 /// The sessions that have tasks, or that have described themselves: workers and clients.
 #[utoipa::path(
-    get, path = "/v1/owners", tag = "store",
+    get, path = "/v1/owners", operation_id = "list_owners", tag = "store",
     responses((status = 200, body = OwnersJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn owners(State(shared): State<Arc<Shared>>) -> Answer {
@@ -203,7 +214,7 @@ pub(super) async fn owners(State(shared): State<Arc<Shared>>) -> Answer {
 
 /// The tags that tasks have, those used most first.
 #[utoipa::path(
-    get, path = "/v1/tags", tag = "store", params(TagOptions),
+    get, path = "/v1/tags", operation_id = "list_tags", tag = "store", params(TagOptions),
     responses((status = 200, body = TagsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn tags(
@@ -222,7 +233,7 @@ pub(super) async fn tags(
 
 /// The limits that tubes share, and the sub-queues that are paused.
 #[utoipa::path(
-    get, path = "/v1/limits", tag = "store",
+    get, path = "/v1/limits", operation_id = "list_limits", tag = "store",
     responses((status = 200, body = LimitsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn limits(State(shared): State<Arc<Shared>>) -> Answer {
@@ -263,7 +274,7 @@ fn paused_in(store: &Store, name: &str) -> tubewell::Result<Vec<PausedJson>> {
 
 /// Sets how many tasks of the sub-queues with this name may be taken at a time.
 #[utoipa::path(
-    put, path = "/v1/limits/{name}", tag = "store", params(("name" = String, Path)),
+    put, path = "/v1/limits/{name}", operation_id = "set_limit", tag = "store", params(("name" = String, Path)),
     request_body(content = LimitFields, content_type = "application/json"),
     responses((status = 204, description = "It is set."), Problems),
 )]
@@ -280,7 +291,7 @@ pub(super) async fn set_limit(
 
 /// Removes a limit that tubes share.
 #[utoipa::path(
-    delete, path = "/v1/limits/{name}", tag = "store", params(("name" = String, Path)),
+    delete, path = "/v1/limits/{name}", operation_id = "remove_limit", tag = "store", params(("name" = String, Path)),
     responses((status = 204, description = "It is removed."), Problems),
 )]
 pub(super) async fn remove_limit(

@@ -8,7 +8,7 @@ use super::tools::are_there;
 const DOCUMENT: &str = include_str!("../../../docs/http.md");
 
 /// The only program of the document in this language.
-fn program(language: &str) -> &'static str {
+pub fn program(language: &str) -> &'static str {
     let (_, rest) = DOCUMENT.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap().0
 }

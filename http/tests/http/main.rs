@@ -6,6 +6,7 @@ mod client;
 mod claims;
 mod described;
 mod events;
+mod generated;
 mod hostile;
 mod languages;
 mod many_tasks;

@@ -67,10 +67,16 @@ fn list_of_tasks_is_put_whole_or_not_at_all() {
         json!([{"data": "c"}, 7]),
         json!([{"data": "c"}, {"data": "d", "priority": -1}]),
         json!([{"data": "c"}, {"data": "d", "tags": [""]}]),
+        json!({"tasks": [{"data": "c"}, 7]}),
+        json!({"tasks": [{"data": "c"}], "taks": 1}),
     ] {
         assert_eq!(served.json("POST", "/v1/tubes/jobs/tasks", &wrong).refused(400), "invalid");
     }
     assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 2);
+    let put = served
+        .json("POST", "/v1/tubes/jobs/tasks", &json!({ "tasks": [{"data": "e"}] }))
+        .expect(201);
+    assert_eq!(put["tasks"].as_array().unwrap().len(), 1);
 }
 
 #[test]

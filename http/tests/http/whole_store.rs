@@ -100,11 +100,12 @@ fn description_of_the_calls_is_whole() {
         .skip(1)
         .map(|rest| rest.split('"').next().unwrap())
         .collect();
-    assert!(references.contains("TaskRecord"), "{references:?}");
+    assert!(references.contains("Task"), "{references:?}");
     for name in references {
         assert!(description["components"]["schemas"][name].is_object(), "{name}");
     }
     let paths = description["paths"].as_object().unwrap();
+    let mut operations = BTreeSet::new();
     for (path, call) in paths
         .iter()
         .flat_map(|(path, calls)| calls.as_object().unwrap().values().map(move |call| (path, call)))
@@ -112,6 +113,7 @@ fn description_of_the_calls_is_whole() {
         let answers = call["responses"].as_object().unwrap();
         assert!(answers.contains_key("default") && answers.len() > 1, "{path}");
         assert!(!call["summary"].as_str().unwrap_or_default().is_empty(), "{path}");
+        assert!(operations.insert(call["operationId"].as_str().unwrap()), "{path}");
         let named: BTreeSet<&str> = call["parameters"]
             .as_array()
             .into_iter()
