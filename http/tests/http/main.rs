@@ -12,6 +12,9 @@ mod languages;
 mod many_tasks;
 mod one_task;
 mod page;
+#[path = "../../../tests/common/patience.rs"]
+mod patience;
+mod proxies;
 mod puts;
 mod refused;
 mod schedules;
