@@ -6,7 +6,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use tubewell::Error;
+use tubewell::{Error, TaskState};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
@@ -65,7 +65,7 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
-        Problem { status: status_of(&error), kind: kind_of(&error), detail: error.to_string() }
+        Problem { status: status_of(&error), kind: kind_of(&error), detail: detail_of(&error) }
     }
 }
 
@@ -125,6 +125,18 @@ fn status_of(error: &Error) -> StatusCode {
         Error::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
+}
+
+/// What to do. The library names calls of its own.
+fn detail_of(error: &Error) -> String {
+    let Error::KeyInUse { key, id, state } = error else { return error.to_string() };
+    let advice = match state {
+        TaskState::Recurring => "it is a schedule: use another key, or delete the schedule",
+        _ => {
+            "use another key, or put with ?on_key=keep or ?on_key=replace; a schedule needs a key of its own"
+        }
+    };
+    format!("key {key:?} is in use by task {id}, which is {state}; {advice}")
 }
 
 /// The name of the error, as JSON writes names: `not_taken`.

@@ -23,3 +23,4 @@ pub mod record;
 #[cfg(feature = "openapi")]
 pub mod schema;
 pub mod step;
+pub mod unique_fields;

@@ -1,7 +1,6 @@
 //! The options of tubes as JSON. The library has the list of them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -9,6 +8,7 @@ use tubewell::expert::OptionValue;
 use tubewell::{TubeInfo, TubeOptions};
 
 use crate::duration::{self, NEVER_SECONDS};
+use crate::unique_fields::UniqueFields;
 
 /// The fields of an object that are options of a tube: times are seconds or `"never"`, and null is what
 /// the lack of a value means.
@@ -53,7 +53,7 @@ impl Serialize for OptionFields {
 
 impl<'de> Deserialize<'de> for OptionFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OptionFields, D::Error> {
-        let fields: BTreeMap<String, Value> = BTreeMap::deserialize(deserializer)?;
+        let UniqueFields(fields) = UniqueFields::deserialize(deserializer)?;
         Ok(OptionFields(fields.into_iter().map(|(name, value)| (name.into(), value)).collect()))
     }
 }

@@ -23,6 +23,7 @@ pub struct Fields<'a> {
     not_before: Option<String>,
     sub_queue: Option<String>,
     key: Option<String>,
+    idempotency_key: Option<String>,
     max_attempts: Option<u32>,
     max_runtime: Option<Time>,
     tags: Option<Vec<String>>,
@@ -60,6 +61,24 @@ impl PutOptions {
             tags: schedule.tags.clone(),
             traceparent: None,
         }
+    }
+
+    /// The options without the one with this name, if it is one.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> PutOptions {
+        match name {
+            "priority" => self.priority = None,
+            "ttl" => self.ttl = None,
+            "ttr" => self.ttr = None,
+            "delay" => self.delay = None,
+            "not_before" => self.not_before = None,
+            "sub_queue" => self.sub_queue = None,
+            "max_attempts" => self.max_attempts = None,
+            "max_runtime" => self.max_runtime = None,
+            "tags" => self.tags.clear(),
+            _ => {}
+        }
+        self
     }
 
     /// The task with the options that are given here.
@@ -119,7 +138,8 @@ pub fn task(line: &[u8], defaults: &PutOptions) -> Result<Option<Put<Vec<u8>>>, 
         traceparent: line.traceparent.or_else(|| defaults.traceparent.clone()),
     };
     let put = options.apply(Put::new(body));
-    Ok(Some(line.key.into_iter().fold(put, Put::key)))
+    let put = line.key.into_iter().fold(put, Put::key);
+    Ok(Some(line.idempotency_key.into_iter().fold(put, Put::idempotency_key)))
 }
 
 /// The body of a line.

@@ -20,7 +20,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     room: Arc<Semaphore>,
     /// The changes of many tasks that are made at a time.
     changes: Arc<Semaphore>,
+    /// Held by a change of a schedule, which reads what it is to leave as it is.
+    schedule_changes: Mutex<()>,
     answers: Answers,
 }
 
@@ -81,6 +83,7 @@ impl Shared {
             read_only,
             room,
             changes: Arc::new(Semaphore::new(CHANGES)),
+            schedule_changes: Mutex::default(),
             answers: Answers::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! Schedules: what puts tasks again and again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,6 +12,7 @@ use tubewell::expert::Recurrence;
 use tubewell::{Error, Overlap, Put, Schedule, ScheduleInfo, Store, Tube};
 use tubewell_json::put::{self, PutOptions};
 use tubewell_json::record::{self, ScheduleRecord, Time};
+use tubewell_json::unique_fields::UniqueFields;
 use tubewell_json::{moment, schema};
 use utoipa::ToSchema;
 
@@ -79,7 +81,7 @@ struct ScheduleFields {
     /// All other fields.
     #[serde(flatten)]
     #[schema(value_type = put::Fields<'static>)]
-    task: Map<String, Value>,
+    task: UniqueFields,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -96,6 +98,12 @@ impl Rule {
     /// `before`: of a schedule that is changed.
     fn schedule(mut self, key: &str, before: Option<&Recurrence>) -> Result<Schedule, String> {
         let every = put::time("every", self.every)?;
+        if every == Some(Duration::MAX) {
+            return Err(
+                "every: a schedule has runs; write a time such as 1h, or delete the schedule"
+                    .into(),
+            );
+        }
         if let (Some(Recurrence::Cron { expression, zone }), None) = (before, every)
             && (self.cron.is_some() || self.zone.is_some())
         {
@@ -126,13 +134,15 @@ impl Rule {
     }
 }
 
-/// The task of these fields. What they do not name is as before.
-fn task(fields: &Map<String, Value>, before: &PutOptions) -> Answer<Put<Vec<u8>>> {
+/// The task of these fields. What they do not name is as before, and null resets an option.
+fn task(fields: &Map<String, Value>, before: PutOptions) -> Answer<Put<Vec<u8>>> {
     if fields.contains_key("key") {
         return Err(Problem::invalid("key: the runs of a schedule have none; leave it out"));
     }
+    let reset = fields.iter().filter(|(_, value)| value.is_null());
+    let before = reset.fold(before, |before, (name, _)| before.without(name));
     let content = serde_json::to_vec(fields).unwrap_or_default();
-    let task = put::task(&content, before).map_err(Problem::invalid)?;
+    let task = put::task(&content, &before).map_err(Problem::invalid)?;
     task.ok_or_else(|| Problem::invalid("the schedule has no task; send an object with `data`"))
 }
 
@@ -212,18 +222,18 @@ pub(super) async fn store(
     Names((name, key)): Names<(String, String)>,
     content: Content,
 ) -> Answer {
-    let ScheduleFields { rule, task: fields } =
+    let ScheduleFields { rule, task: UniqueFields(fields) } =
         large_object(&shared, content.bytes.clone()).await?;
     if rule.every.is_none() && rule.cron.is_none() {
         return Err(Problem::invalid("the schedule does not say when its runs are: every or cron"));
     }
     let schedule = rule.schedule(&key, None).map_err(Problem::invalid)?;
-    let task = task(&fields, &PutOptions::default())?;
+    let task = task(&fields, PutOptions::default())?;
     let receipt = shared.tube(&name).await?.schedule(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }
 
-/// Changes a schedule; what is left out stays.
+/// Changes a schedule; what is left out stays, and null resets an option.
 #[utoipa::path(
     patch, path = "/v1/schedules/{key}", operation_id = "change_schedule", tag = "schedules", params(("key" = String, Path)),
     request_body(content = ScheduleFields, content_type = "application/json"),
@@ -234,11 +244,13 @@ pub(super) async fn change(
     Names(key): Names<String>,
     content: Content,
 ) -> Answer {
-    let ScheduleFields { rule, task: mut fields } =
+    let ScheduleFields { rule, task: UniqueFields(mut fields) } =
         large_object(&shared, content.bytes.clone()).await?;
     if rule == Rule::default() && fields.is_empty() {
         return Err(Problem::invalid("say what to change of the schedule or of its task"));
     }
+    // What a change leaves out is read, and stored again: another one in between would be lost.
+    let _alone = shared.schedule_changes.lock().await;
     let (tube, was) = shared.read(move |store, _| found(store, key)).await?;
     let schedule = rule.schedule(&was.key, Some(&was.recurrence)).map_err(Problem::invalid)?;
     let tube = tube.to_async();
@@ -254,7 +266,7 @@ pub(super) async fn change(
         };
         fields.insert(name.to_owned(), text.into());
     }
-    let task = task(&fields, &PutOptions::of_runs(&was))?;
+    let task = task(&fields, PutOptions::of_runs(&was))?;
     let receipt = tube.schedules().change_task(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }

@@ -24,11 +24,21 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PutRules {
-    /// `refuse` (default), `keep` or `replace`.
-    #[param(value_type = Option<String>)]
+    /// `reject` (default), `keep` or `replace`.
+    #[param(value_type = Option<OnKeyWord>, inline)]
     on_key: Option<OnKey>,
     /// How long the tube remembers the idempotency key, such as `1d`; default an hour.
     unique_for: Option<String>,
+}
+
+/// What a put does if a task has its key.
+#[derive(ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its description is used")]
+enum OnKeyWord {
+    Reject,
+    Keep,
+    Replace,
 }
 
 /// Which tasks a page has, in which order.

@@ -1,6 +1,6 @@
 //! Puts, pages, and changes of tasks.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tubewell::TaskState;
 
 use super::client::Served;
@@ -36,6 +36,9 @@ fn put_of_json_has_the_options_of_the_task() {
     assert_eq!(shown["tags"], json!(["t"]));
     let again = served.json("POST", "/v1/tubes/jobs/tasks", &task);
     assert_eq!(again.refused(409), "key_in_use");
+    // What to do is a call over HTTP, and not one of the library.
+    let detail = again.expect(409)["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("?on_key=keep") && !detail.contains("::"), "{detail}");
     let kept = served.json("POST", "/v1/tubes/jobs/tasks?on_key=keep", &task).expect(201);
     assert_eq!(kept["id"], put["id"]);
     served.post(&format!("/v1/tasks/{}/kick", put["id"]), "").refused(409);
@@ -90,6 +93,23 @@ fn put_with_an_idempotency_key_is_made_once() {
     assert_eq!(put("request 1"), put("\"request 1\""));
     assert_ne!(put("request 1"), put("request 2"));
     assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 2);
+}
+
+#[test]
+fn list_of_tasks_with_idempotency_keys_is_put_once() {
+    let served = Served::new();
+    let put = |tasks: &Value| {
+        let put = served.json("POST", "/v1/tubes/jobs/tasks", tasks).expect(201);
+        let ids = put["tasks"].as_array().unwrap().iter().map(|task| task["id"].clone());
+        ids.collect::<Vec<_>>()
+    };
+    let task = |key: &str| json!({ "data": key, "idempotency_key": key });
+    let first = put(&json!([task("a"), task("b")]));
+    assert_eq!(put(&json!([task("a"), task("b")])), first);
+    // A list that is longer puts what is new.
+    let longer = put(&json!([task("a"), task("b"), task("c")]));
+    assert_eq!(longer[..2], first);
+    assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 3);
 }
 
 #[test]

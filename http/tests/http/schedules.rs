@@ -1,5 +1,7 @@
 //! Schedules.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tubewell::Put;
 
@@ -70,6 +72,7 @@ fn schedule_that_cannot_be_is_refused() {
         json!({ "every": "1m", "data": "x", "overlap": "maybe" }),
         json!({ "every": "1m", "data": "x", "starting": "soon" }),
         json!({ "every": "1m", "data": "x", "zone": "UTC" }),
+        json!({ "every": "never", "data": "x" }),
         json!([1]),
     ] {
         assert_eq!(served.json("PUT", path, &wrong).refused(400), "invalid", "{wrong}");
@@ -88,4 +91,51 @@ fn schedule_that_cannot_be_is_refused() {
     let refused = served.json("PATCH", "/v1/schedules/k", &change);
     assert_eq!(refused.status, 404);
     assert_eq!(served.call("DELETE", "/v1/schedules/k", &[], b"").status, 404);
+}
+
+#[test]
+fn null_resets_an_option_of_the_task_of_a_schedule() {
+    let served = Served::new();
+    let schedule = json!({ "every": "1h", "data": "x", "ttl": "2h", "priority": 7, "tags": ["t"] });
+    served.json("PUT", "/v1/tubes/jobs/schedules/k", &schedule).expect(200);
+    let change = json!({ "ttl": null, "tags": null, "ttr": 60 });
+    served.json("PATCH", "/v1/schedules/k", &change).expect(200);
+    let schedule = served.store.schedule("k").unwrap().unwrap();
+    assert_eq!((schedule.ttl, schedule.tags.len(), schedule.priority), (None, 0, Some(7)));
+    assert_eq!(schedule.ttr, Some(Duration::from_secs(60)));
+}
+
+#[test]
+fn concurrent_changes_of_a_schedule_are_all_made() {
+    let served = Served::new();
+    let schedule = json!({ "every": "1h", "data": "x" });
+    served.json("PUT", "/v1/tubes/jobs/schedules/k", &schedule).expect(200);
+    let change = |field: &str| {
+        let mut client = served.client();
+        for number in 1..=100 {
+            let change = json!({ field: number }).to_string();
+            client.call("PATCH", "/v1/schedules/k", &[], change.as_bytes()).expect(200);
+            let schedule = served.store.schedule("k").unwrap().unwrap();
+            let is = match field {
+                "priority" => schedule.priority,
+                _ => schedule.max_attempts,
+            };
+            assert_eq!(is, Some(number), "{field}");
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| change("priority"));
+        scope.spawn(|| change("max_attempts"));
+    });
+}
+
+#[test]
+fn field_that_a_schedule_has_twice_is_refused() {
+    let served = Served::new();
+    for twice in ["\"data\": \"x\", \"data\": \"y\"", "\"data\": \"x\", \"every\": 1"] {
+        let content = format!("{{\"every\": 60, {twice}}}");
+        let path = "/v1/tubes/jobs/schedules/k";
+        let refused = served.call("PUT", path, &[], content.as_bytes());
+        assert_eq!(refused.refused(400), "invalid", "{content}");
+    }
 }

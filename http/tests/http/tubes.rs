@@ -25,3 +25,14 @@ fn tubes_are_opened_listed_and_dropped() {
     assert_eq!(unknown.refused(400), "invalid");
     assert_eq!(served.get("/v1/tubes/c").refused(404), "tube_not_found");
 }
+
+#[test]
+fn option_that_a_tube_has_twice_is_refused() {
+    let served = Served::new();
+    for content in [r#"{"ttr": "5m", "ttr": "6m"}"#, r#"{"driver": "fifo", "driver": "utube"}"#] {
+        for method in ["PUT", "PATCH"] {
+            let refused = served.call(method, "/v1/tubes/jobs", &[], content.as_bytes());
+            assert_eq!(refused.refused(400), "invalid", "{method} {content}");
+        }
+    }
+}
