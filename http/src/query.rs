@@ -9,6 +9,7 @@ use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use tubewell::{Filter, TaskState};
+use utoipa::IntoParams;
 
 use crate::problem::{Answer, Problem};
 
@@ -103,6 +104,32 @@ pub(crate) fn limit(given: Option<usize>, items: &str) -> Answer<usize> {
     match given.unwrap_or(LIST) {
         limit if limit <= LIST_MAX => Ok(limit),
         _ => Err(Problem::invalid(format!("limit: a list has at most {LIST_MAX} {items}"))),
+    }
+}
+
+/// How many items a list has that is read as a whole.
+const WHOLE_MAX: usize = 10_000;
+
+/// How many items a list has at most.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Bound {
+    /// At most 10,000, which is the default.
+    #[param(maximum = 10_000)]
+    limit: Option<usize>,
+}
+
+impl Bound {
+    /// The first items, and how many are left out.
+    pub(crate) fn cut<T>(&self, items: &mut Vec<T>) -> Answer<usize> {
+        let limit = self.limit.unwrap_or(WHOLE_MAX);
+        if limit > WHOLE_MAX {
+            return Err(Problem::invalid(format!("limit: the list has at most {WHOLE_MAX} items")));
+        }
+        let left_out = items.len().saturating_sub(limit);
+        items.truncate(limit);
+        Ok(left_out)
     }
 }
 

@@ -5,6 +5,7 @@ mod claims;
 mod content;
 mod events;
 mod one_task;
+mod pages;
 mod schedules;
 mod selected;
 mod take;

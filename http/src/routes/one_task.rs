@@ -21,7 +21,7 @@ use super::content::{self, Content};
 use super::selected::{Changed, target};
 use crate::peer::Peer;
 use crate::problem::{Answer, Problem, Problems};
-use crate::query::{self, Names, Options};
+use crate::query::{self, Bound, Names, Options};
 
 /// The maximum number of tasks that `relations` looks up in each direction.
 const RELATIONS_MAX: usize = 200;
@@ -114,6 +114,7 @@ struct HistoryJson<'a> {
 #[schema(as = Steps)]
 struct StepsJson<'a> {
     steps: Vec<StepRecord<'a>>,
+    left_out: usize,
 }
 
 /// A task that another one waits for, or that waits for it.
@@ -350,16 +351,21 @@ pub(super) async fn history(State(shared): State<Arc<Shared>>, Names(id): Names<
 
 /// The steps that a task has stored.
 #[utoipa::path(
-    get, path = "/v1/tasks/{id}/steps", operation_id = "list_steps", tag = "tasks", params(("id" = u64, Path)),
+    get, path = "/v1/tasks/{id}/steps", operation_id = "list_steps", tag = "tasks", params(("id" = u64, Path), Bound),
     responses((status = 200, body = StepsJson, content_type = "application/json"), Problems),
 )]
-pub(super) async fn steps(State(shared): State<Arc<Shared>>, Names(id): Names<String>) -> Answer {
+pub(super) async fn steps(
+    State(shared): State<Arc<Shared>>,
+    Names(id): Names<String>,
+    Options(bound): Options<Bound>,
+) -> Answer {
     let id = query::id(&id)?;
     shared
         .read(move |store, answers| {
-            let steps = tube_of(store, id)?.query().steps(id)?;
+            let mut steps = tube_of(store, id)?.query().steps(id)?;
+            let left_out = bound.cut(&mut steps)?;
             let steps = steps.iter().map(StepRecord::new).collect();
-            answers.json(StatusCode::OK, &StepsJson { steps })
+            answers.json(StatusCode::OK, &StepsJson { steps, left_out })
         })
         .await
 }

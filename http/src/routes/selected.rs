@@ -5,12 +5,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tubewell::{AsyncTube, Filter, Store, TaskState};
+use tubewell::{AsyncTube, Cursor, Filter, Store, TaskState, Tube};
 use tubewell_json::schema;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::content::{Content, object};
+use super::pages::Pages;
 use crate::problem::{Answer, Problem, Problems};
 use crate::query::{self, Names, Options};
 
@@ -43,6 +44,9 @@ pub(super) struct Selection {
     owner: Option<String>,
     /// Without it, all of them.
     limit: Option<u64>,
+    /// The `next` of the call before: of a change with a tag and a limit.
+    #[param(value_type = Option<String>)]
+    after: Option<Cursor>,
     /// The tube to which they move.
     to: Option<String>,
 }
@@ -59,13 +63,16 @@ pub(super) struct SelectionOfAll {
     group: Option<String>,
     /// Without it, all of them.
     limit: Option<u64>,
+    /// The `next` of the call before: of a kick with a tag and a limit.
+    #[param(value_type = Option<String>)]
+    after: Option<Cursor>,
 }
 
 /// The tasks with these ids.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chosen {
-    ids: Option<Vec<u64>>,
+    pub(super) ids: Option<Vec<u64>>,
 }
 
 /// How many tasks were changed.
@@ -74,25 +81,33 @@ pub(super) struct Changed {
     pub(super) changed: u64,
 }
 
+/// How many tasks were changed, and where the next call goes on.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ChangedMany)]
+struct ChangedJson {
+    changed: u64,
+    /// What the next call has as `after`; null if it has nothing to change, or begins anew.
+    #[schema(value_type = Option<String>)]
+    next: Option<Cursor>,
+}
+
 impl Selection {
-    fn filter(self, chosen: Chosen) -> Filter {
-        let Selection { state, tag, group, owner, limit, to: _ } = self;
-        let filter = query::conditions(state, tag.as_ref(), group.as_ref(), owner.as_ref());
-        chosen.among(limit.into_iter().fold(filter, Filter::limit))
+    fn conditions(&self) -> Filter {
+        let Selection { state, tag, group, owner, .. } = self;
+        query::conditions(*state, tag.as_ref(), group.as_ref(), owner.as_ref())
     }
 }
 
 impl SelectionOfAll {
-    fn filter(self, chosen: Chosen) -> Filter {
-        let SelectionOfAll { state, tag, group, limit } = self;
-        let filter = query::conditions(state, tag.as_ref(), group.as_ref(), None);
-        chosen.among(limit.into_iter().fold(filter, Filter::limit))
+    fn conditions(&self) -> Filter {
+        let SelectionOfAll { state, tag, group, .. } = self;
+        query::conditions(*state, tag.as_ref(), group.as_ref(), None)
     }
 }
 
 impl Chosen {
-    fn among(self, filter: Filter) -> Filter {
-        self.ids.into_iter().fold(filter, Filter::ids)
+    fn among(self, filter: Filter, limit: Option<u64>) -> Filter {
+        self.ids.into_iter().fold(limit.into_iter().fold(filter, Filter::limit), Filter::ids)
     }
 }
 
@@ -113,12 +128,13 @@ pub(super) async fn target(
 /// Changes the selected tasks of a tube.
 ///
 /// The conditions are those of the query, or the content names the ids. `limit` is the maximum number of
-/// changed tasks. A client that shows its progress, or can be stopped, repeats the call until it changes fewer.
+/// changed tasks. A client that shows its progress, or can be stopped, repeats the call until it changes fewer,
+/// with the `next` of the answer as `after` if it has one.
 #[utoipa::path(
     post, path = "/v1/tubes/{tube}/{change}", operation_id = "change_tasks", tag = "many tasks",
     params(("tube" = String, Path), ("change" = inline(ManyChange), Path), Selection),
     request_body(content = Option<Chosen>, content_type = "application/json"),
-    responses((status = 200, body = Changed, content_type = "application/json"), Problems),
+    responses((status = 200, body = ChangedJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn change(
     State(shared): State<Arc<Shared>>,
@@ -129,20 +145,27 @@ pub(super) async fn change(
     let change = query::word(&change)?;
     let tube = shared.tube(&name).await?;
     let to = target(&shared, selection.to.as_deref(), change == ManyChange::Move).await?;
-    let filter = selection.filter(object(&content.bytes)?);
+    let chosen: Chosen = object(&content.bytes)?;
+    let (filter, limit) = (selection.conditions(), selection.limit);
+    let goes_on = selection.tag.is_some() && chosen.ids.is_none();
+    let pages = Pages::of(change, (filter.clone(), limit), goes_on, selection.after)?;
     shared
-        .change_many(move |_| {
+        .change_many(move |store| {
             let tube = tube.to_blocking();
-            let admin = tube.admin();
-            match change {
-                ManyChange::Kick => admin.kick(filter),
-                ManyChange::Delete => admin.delete(filter),
-                ManyChange::Release => admin.release(filter),
-                ManyChange::Revoke => admin.revoke(filter),
-                ManyChange::Move => match to {
-                    Some(to) => admin.move_to(&to, filter),
-                    None => Ok(0),
-                },
+            let make = |in_tube: Option<&Tube>, filter: Filter| {
+                let admin = in_tube.unwrap_or(&tube).admin();
+                match (change, &to) {
+                    (ManyChange::Kick, _) => admin.kick(filter),
+                    (ManyChange::Delete, _) => admin.delete(filter),
+                    (ManyChange::Release, _) => admin.release(filter),
+                    (ManyChange::Revoke, _) => admin.revoke(filter),
+                    (ManyChange::Move, Some(to)) => admin.move_to(to, filter),
+                    (ManyChange::Move, None) => Ok(0),
+                }
+            };
+            match pages {
+                Some(pages) => pages.change(store, Some(&tube), make),
+                None => Ok((make(None, chosen.among(filter, limit))?, None)),
             }
         })
         .await
@@ -151,30 +174,46 @@ pub(super) async fn change(
 /// Makes the selected buried tasks of all tubes ready.
 #[utoipa::path(
     post, path = "/v1/all/kick", operation_id = "kick_tasks", tag = "many tasks", params(SelectionOfAll),
-    responses((status = 200, body = Changed, content_type = "application/json"), Problems),
+    responses((status = 200, body = ChangedJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn kick_all(
     State(shared): State<Arc<Shared>>,
     Options(selection): Options<SelectionOfAll>,
     _: Content,
 ) -> Answer {
-    let filter = selection.filter(Chosen::default());
-    shared.change_many(move |store| store.admin().kick(filter)).await
+    let (filter, limit) = (selection.conditions(), selection.limit);
+    let goes_on = selection.tag.is_some();
+    let pages = Pages::of(ManyChange::Kick, (filter.clone(), limit), goes_on, selection.after)?;
+    shared
+        .change_many(move |store| {
+            let make = |tube: Option<&Tube>, filter: Filter| match tube {
+                Some(tube) => tube.admin().kick(filter),
+                None => store.admin().kick(filter),
+            };
+            match pages {
+                Some(pages) => pages.change(store, None, make),
+                None => Ok((make(None, Chosen::default().among(filter, limit))?, None)),
+            }
+        })
+        .await
 }
 
 /// Deletes the selected tasks of all tubes.
 #[utoipa::path(
     post, path = "/v1/all/delete", operation_id = "delete_tasks", tag = "many tasks", params(SelectionOfAll),
     request_body(content = Option<Chosen>, content_type = "application/json"),
-    responses((status = 200, body = Changed, content_type = "application/json"), Problems),
+    responses((status = 200, body = ChangedJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn delete_all(
     State(shared): State<Arc<Shared>>,
     Options(selection): Options<SelectionOfAll>,
     content: Content,
 ) -> Answer {
-    let filter = selection.filter(object(&content.bytes)?);
-    shared.change_many(move |store| store.admin().delete(filter)).await
+    let chosen: Chosen = object(&content.bytes)?;
+    let (filter, limit) = (selection.conditions(), selection.limit);
+    Pages::of(ManyChange::Delete, (filter.clone(), limit), false, selection.after)?;
+    let filter = chosen.among(filter, limit);
+    shared.change_many(move |store| Ok((store.admin().delete(filter)?, None))).await
 }
 
 impl Shared {
@@ -183,14 +222,15 @@ impl Shared {
     /// client has gone.
     async fn change_many(
         &self,
-        change: impl FnOnce(&Store) -> tubewell::Result<u64> + Send + 'static,
+        change: impl FnOnce(&Store) -> tubewell::Result<(u64, Option<Cursor>)> + Send + 'static,
     ) -> Answer {
         let Ok(place) = self.changes.clone().acquire_owned().await else {
             return Err(tubewell::Error::Closed.into());
         };
         self.read(move |store, answers| {
             let _place = place;
-            answers.json(StatusCode::OK, &Changed { changed: change(store)? })
+            let (changed, next) = change(store)?;
+            answers.json(StatusCode::OK, &ChangedJson { changed, next })
         })
         .await
     }

@@ -1,5 +1,6 @@
 //! The store as a whole: its counters, failure groups, tags and limits.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -16,7 +17,7 @@ use super::Shared;
 use super::answers::{Answers, done};
 use super::content::{Content, object};
 use crate::problem::{Answer, Problem, Problems};
-use crate::query::{self, Names, Options};
+use crate::query::{self, Bound, Names, Options};
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Store)]
@@ -48,6 +49,7 @@ struct GroupJson {
 #[schema(as = Groups)]
 struct GroupsJson {
     groups: Vec<GroupJson>,
+    left_out: usize,
 }
 
 /// A session that has tasks, or that has described itself. Times are in seconds.
@@ -73,6 +75,7 @@ struct OwnerJson {
 #[schema(as = Owners)]
 struct OwnersJson {
     owners: Vec<OwnerJson>,
+    left_out: usize,
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -155,50 +158,67 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Answer {
 
 /// The failure groups of the buried tasks of all tubes.
 #[utoipa::path(
-    get, path = "/v1/groups", operation_id = "list_groups", tag = "store",
+    get, path = "/v1/groups", operation_id = "list_groups", tag = "store", params(Bound),
     responses((status = 200, body = GroupsJson, content_type = "application/json"), Problems),
 )]
-pub(super) async fn groups(State(shared): State<Arc<Shared>>) -> Answer {
+pub(super) async fn groups(
+    State(shared): State<Arc<Shared>>,
+    Options(bound): Options<Bound>,
+) -> Answer {
     shared
-        .read(|store, answers| {
+        .read(move |store, answers| {
             let all = store.admin().groups()?.into_iter();
             let all = all.flat_map(|(tube, groups)| {
                 groups.into_iter().map(move |group| (tube.clone(), group.name, group.count))
             });
-            grouped(answers, all)
+            grouped(answers, &bound, all)
         })
         .await
 }
 
 /// The failure groups of the buried tasks of a tube.
 #[utoipa::path(
-    get, path = "/v1/tubes/{tube}/groups", operation_id = "list_groups_in_tube", tag = "tubes", params(("tube" = String, Path)),
+    get, path = "/v1/tubes/{tube}/groups", operation_id = "list_groups_in_tube", tag = "tubes", params(("tube" = String, Path), Bound),
     responses((status = 200, body = GroupsJson, content_type = "application/json"), Problems),
 )]
 pub(super) async fn groups_in_tube(
     State(shared): State<Arc<Shared>>,
     Names(name): Names<String>,
+    Options(bound): Options<Bound>,
 ) -> Answer {
     shared
         .read(move |store, answers| {
             let groups = store.find_tube(&name)?.query().groups()?;
-            grouped(answers, groups.into_iter().map(|it| (name.clone(), it.name, it.count)))
+            grouped(answers, &bound, groups.into_iter().map(|it| (name.clone(), it.name, it.count)))
         })
         .await
 }
 
-fn grouped(answers: &Answers, groups: impl Iterator<Item = (String, String, u64)>) -> Answer {
-    let groups = groups.map(|(tube, name, count)| GroupJson { tube, name, count }).collect();
-    answers.json(StatusCode::OK, &GroupsJson { groups })
+fn grouped(
+    answers: &Answers,
+    bound: &Bound,
+    groups: impl Iterator<Item = (String, String, u64)>,
+) -> Answer {
+    let groups = groups.map(|(tube, name, count)| GroupJson { tube, name, count });
+    let mut groups: Vec<GroupJson> = groups.collect();
+    // The order of groups with as many tasks stays.
+    groups.sort_by_key(|group| Reverse(group.count));
+    let left_out = bound.cut(&mut groups)?;
+    answers.json(StatusCode::OK, &GroupsJson { groups, left_out })
 }
 
 /// The sessions that have tasks, or that have described themselves: workers and clients.
 #[utoipa::path(
-    get, path = "/v1/owners", operation_id = "list_owners", tag = "store",
+    get, path = "/v1/owners", operation_id = "list_owners", tag = "store", params(Bound),
     responses((status = 200, body = OwnersJson, content_type = "application/json"), Problems),
 )]
-pub(super) async fn owners(State(shared): State<Arc<Shared>>) -> Answer {
-    let owners = shared.later.owners().await?.into_iter().map(|it| OwnerJson {
+pub(super) async fn owners(
+    State(shared): State<Arc<Shared>>,
+    Options(bound): Options<Bound>,
+) -> Answer {
+    let mut owners = shared.later.owners().await?;
+    let left_out = bound.cut(&mut owners)?;
+    let owners = owners.into_iter().map(|it| OwnerJson {
         label: it.label.map(|label| label.to_string()),
         session: it.session.to_string(),
         kind: it.kind.map(|kind| kind.to_string()),
@@ -209,7 +229,7 @@ pub(super) async fn owners(State(shared): State<Arc<Shared>>) -> Answer {
         overdue: it.overdue,
         parked: it.parked,
     });
-    shared.answers.json(StatusCode::OK, &OwnersJson { owners: owners.collect() })
+    shared.answers.json(StatusCode::OK, &OwnersJson { owners: owners.collect(), left_out })
 }
 
 /// The tags that tasks have, those used most first.

@@ -42,6 +42,79 @@ fn tasks_that_meet_the_conditions_are_changed() {
     assert_eq!(served.store.statistics().unwrap()["later"].tasks.total, 0);
 }
 
+/// Makes the call until it says that there is nothing left, and returns how many each of the calls has changed.
+fn change_in_steps(served: &Served, path: &str) -> Vec<u64> {
+    let mut steps = Vec::new();
+    let mut after = String::new();
+    loop {
+        let answer = served.post(&format!("{path}{after}"), "").expect(200);
+        steps.push(answer["changed"].as_u64().unwrap());
+        let Some(next) = answer["next"].as_str() else { return steps };
+        after = format!("&after={next}");
+    }
+}
+
+#[test]
+fn change_with_a_tag_and_a_limit_goes_on_where_the_one_before_has_ended() {
+    let served = Served::new();
+    let later = served.store.create_tube("later", TubeOptions::new()).unwrap();
+    let jobs = served.store.find_tube("jobs").unwrap();
+    for _ in 0..5 {
+        bury(&served, "a");
+        put(&served, "a");
+        bury(&served, "b");
+    }
+    let buried = later.put(Put::new("x").tag("a")).unwrap().id;
+    later.admin().bury(buried, None).unwrap();
+    let path = "/v1/tubes/jobs/kick?tag=a&limit=2";
+    let first = served.post(path, "").expect(200);
+    assert_eq!(first["changed"], 2);
+    // A task that is buried behind the place of the next call is left, and one before it is kicked.
+    let next = first["next"].as_str().unwrap();
+    jobs.claim(0).unwrap().bury(None).unwrap();
+    let second = served.post(&format!("{path}&after={next}"), "").expect(200);
+    assert_eq!(second["changed"], 2);
+    let next = second["next"].as_str().unwrap();
+    assert_eq!(served.post(&format!("{path}&after={next}"), "").expect(200)["changed"], 1);
+    assert_eq!(jobs.statistics().unwrap().tasks.buried, 6);
+    assert_eq!(change_in_steps(&served, "/v1/all/kick?tag=a&limit=1").iter().sum::<u64>(), 2);
+    for _ in 0..3 {
+        let taken = jobs.query().list(tubewell::Filter::new().tag("a"), None, 100).unwrap();
+        let ready = taken.items.iter().find(|task| task.state == tubewell::TaskState::Ready);
+        let _left_to_the_session = jobs.claim(ready.unwrap().id).unwrap().detach();
+    }
+    assert_eq!(
+        change_in_steps(&served, "/v1/tubes/jobs/revoke?tag=a&limit=2").iter().sum::<u64>(),
+        3
+    );
+    jobs.take().unwrap().ack().unwrap();
+    let moved = change_in_steps(&served, "/v1/tubes/jobs/move?to=later&tag=a&limit=3");
+    assert_eq!((moved.iter().sum::<u64>(), later.statistics().unwrap().tasks.total), (9, 10));
+}
+
+#[test]
+fn change_that_does_not_go_on_refuses_the_place_of_another() {
+    let served = Served::new();
+    for _ in 0..2 {
+        bury(&served, "a");
+    }
+    let first = served.post("/v1/tubes/jobs/kick?tag=a&limit=1", "").expect(200);
+    let after = first["next"].as_str().unwrap();
+    for path in
+        ["kick?limit=1", "kick?tag=a", "delete?tag=a&limit=1", "kick?tag=a&state=ready&limit=1"]
+    {
+        let refused = served.post(&format!("/v1/tubes/jobs/{path}&after={after}"), "");
+        assert_eq!(refused.refused(400), "invalid", "{path}");
+    }
+    for path in ["/v1/tubes/jobs/kick?tag=a&limit=0", "/v1/tubes/jobs/kick?tag=b&limit=9"] {
+        assert_eq!(changed(&served, path), 0);
+    }
+    assert_eq!(
+        served.post("/v1/tubes/jobs/kick?tag=b&owner=x&limit=9", "").refused(400),
+        "invalid"
+    );
+}
+
 #[test]
 fn chosen_tasks_are_deleted_together() {
     let served = Served::new();

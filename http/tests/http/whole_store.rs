@@ -28,6 +28,9 @@ fn failure_groups_and_tags_are_counted() {
     }
     let groups = served.get("/v1/groups").expect(200);
     assert_eq!(groups, served.get("/v1/tubes/jobs/groups").expect(200));
+    let first = served.get("/v1/groups?limit=1").expect(200);
+    assert_eq!((&first["groups"][0]["name"], &first["left_out"]), (&json!("smtp"), &json!(1)));
+    assert_eq!(served.get("/v1/groups?limit=10001").refused(400), "invalid");
     let groups = groups["groups"].as_array().unwrap();
     let smtp = json!({ "tube": "jobs", "name": "smtp", "count": 2 });
     assert!(groups.len() == 2 && groups.contains(&smtp), "{groups:?}");
