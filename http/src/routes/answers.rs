@@ -22,7 +22,7 @@ const HELD: usize = 256 << 20;
 /// The unit of their limit, in bytes.
 const UNIT: usize = 1 << 10;
 /// An answer up to this size counts for nothing: the buffers of its connection have it.
-const SMALL: usize = 64 << 10;
+pub(super) const SMALL: usize = 64 << 10;
 /// How long a client may take to read a large answer, and how many bytes it reads a second at least beside that.
 const TIME: Duration = Duration::from_secs(30);
 const BYTES_PER_SECOND: u64 = 64 << 10;
@@ -45,18 +45,22 @@ impl Answers {
         self.text(status, "application/json", text.into())
     }
 
-    /// An answer with this text. One that is larger than all room gets the whole of it.
+    /// An answer with this text.
     pub(super) fn text(&self, status: StatusCode, kind: &'static str, text: Bytes) -> Answer {
-        let headers = [(CONTENT_TYPE, kind)];
+        Ok((status, [(CONTENT_TYPE, kind)], self.body(text)?).into_response())
+    }
+
+    /// The body of an answer. One that is larger than all room gets the whole of it.
+    pub(super) fn body(&self, text: Bytes) -> Answer<Body> {
         if text.len() <= SMALL {
-            return Ok((status, headers, text).into_response());
+            return Ok(text.into());
         }
         let room = u32::try_from((text.len() / UNIT).min(HELD / UNIT)).unwrap_or(u32::MAX);
         let Ok(room) = self.0.clone().try_acquire_many_owned(room) else {
             let what = "other clients have not read their answers yet; try again later";
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", what));
         };
-        Ok((status, headers, Body::new(Large::new(text, room))).into_response())
+        Ok(Body::new(Large::new(text, room)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod claims;
+mod compressed;
 mod content;
 mod events;
 mod one_task;
@@ -20,6 +21,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tubewell::{AsyncSession, AsyncStore, AsyncTube, Store};
@@ -175,7 +177,8 @@ pub(crate) fn router(shared: Arc<Shared>, allowed: Arc<Guard>) -> Router {
         )
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
-        .layer(axum::middleware::from_fn_with_state(allowed, guard))
+        .layer(from_fn_with_state(shared.clone(), compressed::compress))
+        .layer(from_fn_with_state(allowed, guard))
         .with_state(shared)
 }
 

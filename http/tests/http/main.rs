@@ -4,6 +4,7 @@
 mod client;
 
 mod claims;
+mod compressed;
 mod described;
 mod events;
 mod generated;
