@@ -1,5 +1,6 @@
 //! The description of the calls (`OpenAPI` 3.1), made of the handlers and of their types.
 
+use tubewell_json::check::{CheckProgress, CheckResult};
 use tubewell_json::event::{DetailsRecord, EventRecord};
 use tubewell_json::record::FailureRecord;
 use tubewell_json::schema;
@@ -30,6 +31,8 @@ pub(crate) fn head() -> Description {
             ComponentsBuilder::new()
                 .security_scheme("token", token)
                 .schema_from::<ProblemJson<'_>>()
+                .schema_from::<CheckProgress>()
+                .schema_from::<CheckResult>()
                 // The values of a map are not found by themselves.
                 .schema_from::<schema::OptionValue>()
                 // The data of events, which are no JSON themselves.

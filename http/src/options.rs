@@ -1,6 +1,7 @@
 //! What a server is given.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tubewell::{Error, Result};
@@ -26,6 +27,7 @@ pub struct HttpOptions {
     pub(crate) read_only: bool,
     pub(crate) max_body: usize,
     pub(crate) max_connections: usize,
+    pub(crate) backup_folder: Option<PathBuf>,
 }
 
 /// Without the token.
@@ -50,6 +52,7 @@ impl HttpOptions {
             read_only: false,
             max_body: 16 << 20,
             max_connections: 10_000,
+            backup_folder: None,
         }
     }
 
@@ -82,6 +85,13 @@ impl HttpOptions {
     /// The maximum number of connections at a time; further ones wait until one ends. Default: 10,000.
     pub fn max_connections(mut self, connections: usize) -> HttpOptions {
         self.max_connections = connections.max(1);
+        self
+    }
+
+    /// The folder in which a backup is while a client downloads it (`GET /v1/store/backup`), without a name. Default: the
+    /// folder for temporary files of the system, which may be one in memory.
+    pub fn backup_folder(mut self, folder: impl Into<PathBuf>) -> HttpOptions {
+        self.backup_folder = Some(folder.into());
         self
     }
 

@@ -69,15 +69,21 @@ impl From<Error> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let content = ProblemJson {
+impl Problem {
+    /// Its content.
+    pub(crate) fn json(&self) -> ProblemJson<'_> {
+        ProblemJson {
             title: self.status.canonical_reason(),
             status: self.status.as_u16(),
             kind: &self.kind,
             detail: &self.detail,
-        };
-        let text = serde_json::to_vec(&content).unwrap_or_default();
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let text = serde_json::to_vec(&self.json()).unwrap_or_default();
         let mut response = (self.status, text).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -13,6 +13,7 @@
     reason = "the inside of the command and of the HTTP interface"
 )]
 
+pub mod check;
 pub mod duration;
 pub mod event;
 pub mod history;

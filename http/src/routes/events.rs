@@ -20,6 +20,7 @@ use tubewell_json::event::EventRecord;
 use utoipa::IntoParams;
 
 use super::Shared;
+use super::streamed::Message;
 use crate::problem::{Answer, Problems};
 use crate::query::Options;
 
@@ -48,7 +49,7 @@ pub(super) struct EventOptions {
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "follow_events", tag = "store",
     params(EventOptions, ("last-event-id" = Option<String>, Header)),
-    responses((status = 200, body = String, content_type = "text/event-stream"), Problems),
+    responses((status = 200, body = Message, content_type = "text/event-stream"), Problems),
 )]
 pub(super) async fn events(
     State(shared): State<Arc<Shared>>,

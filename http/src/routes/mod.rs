@@ -1,6 +1,7 @@
 //! The calls.
 
 mod answers;
+mod checks;
 mod claims;
 mod compressed;
 mod content;
@@ -9,11 +10,13 @@ mod one_task;
 mod pages;
 mod schedules;
 mod selected;
+mod streamed;
 mod take;
 mod tasks;
 mod tubes;
 mod whole_store;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -61,6 +64,9 @@ pub(crate) struct Shared {
     changes: Arc<Semaphore>,
     /// Held by a change of a schedule, which reads what it is to leave as it is.
     schedule_changes: Mutex<()>,
+    /// Backups and checks of the store that are made at a time.
+    checks: Arc<Semaphore>,
+    backup_folder: PathBuf,
     answers: Answers,
 }
 
@@ -87,6 +93,8 @@ impl Shared {
             room,
             changes: Arc::new(Semaphore::new(CHANGES)),
             schedule_changes: Mutex::default(),
+            checks: Arc::new(Semaphore::new(1)),
+            backup_folder: options.backup_folder.clone().unwrap_or_else(std::env::temp_dir),
             answers: Answers::new(),
         }
     }
@@ -153,6 +161,8 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(schedules::change, schedules::remove))
         .routes(routes!(schedules::run))
         .routes(routes!(whole_store::show))
+        .routes(routes!(checks::backup))
+        .routes(routes!(checks::verify))
         .routes(routes!(whole_store::groups))
         .routes(routes!(whole_store::groups_in_tube))
         .routes(routes!(whole_store::owners))

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use tubewell::{Cursor, Error, Filter, Store, TaskInfo, TaskState, Tube};
 
-use super::selected::ManyChange;
 use crate::problem::{Answer, Problem};
 
 /// The maximum number of tasks of a page.
@@ -23,20 +22,13 @@ pub(super) struct Pages {
 
 impl Pages {
     /// `None` for a change that does not go by pages.
-    ///
-    /// Deleted tasks are met by no later call, and those that wait for each other go together: a delete begins anew.
     pub(super) fn of(
-        change: ManyChange,
-        (filter, limit): (Filter, Option<u64>),
-        goes_on: bool,
+        filter: Filter,
+        state: Option<TaskState>,
+        limit: Option<u64>,
         after: Option<Cursor>,
     ) -> Answer<Option<Pages>> {
-        let state = match change {
-            ManyChange::Kick => Some(TaskState::Buried),
-            ManyChange::Release | ManyChange::Revoke => Some(TaskState::Taken),
-            ManyChange::Move | ManyChange::Delete => None,
-        };
-        match limit.filter(|_| goes_on && change != ManyChange::Delete) {
+        match limit {
             Some(limit) => Ok(Some(Pages { filter, state, after, limit })),
             None if after.is_some() => Err(Problem::invalid(
                 "after: only a change with a tag and a limit goes on, and no delete; leave it out",

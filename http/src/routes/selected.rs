@@ -18,7 +18,7 @@ use crate::query::{self, Names, Options};
 /// What a call does to the tasks that it selects.
 #[derive(Clone, Copy, Deserialize, PartialEq, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ManyChange {
+enum ManyChange {
     /// Makes buried tasks ready.
     Kick,
     Delete,
@@ -28,6 +28,23 @@ pub(super) enum ManyChange {
     Release,
     /// Ends claims; the attempts do not count.
     Revoke,
+}
+
+impl ManyChange {
+    /// The state in which the tasks are that it changes, if it is one.
+    fn state(self) -> Option<TaskState> {
+        match self {
+            ManyChange::Kick => Some(TaskState::Buried),
+            ManyChange::Release | ManyChange::Revoke => Some(TaskState::Taken),
+            ManyChange::Move | ManyChange::Delete => None,
+        }
+    }
+
+    /// Whether a call may begin behind the tasks of another. Deleted tasks are met by no later call, and those that wait
+    /// for each other go together.
+    fn goes_on(self) -> bool {
+        self != ManyChange::Delete
+    }
 }
 
 /// Which tasks, and how many of them at most.
@@ -72,7 +89,7 @@ pub(super) struct SelectionOfAll {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chosen {
-    pub(super) ids: Option<Vec<u64>>,
+    ids: Option<Vec<u64>>,
 }
 
 /// How many tasks were changed.
@@ -142,13 +159,14 @@ pub(super) async fn change(
     Options(selection): Options<Selection>,
     content: Content,
 ) -> Answer {
-    let change = query::word(&change)?;
+    let change: ManyChange = query::word(&change)?;
     let tube = shared.tube(&name).await?;
     let to = target(&shared, selection.to.as_deref(), change == ManyChange::Move).await?;
     let chosen: Chosen = object(&content.bytes)?;
     let (filter, limit) = (selection.conditions(), selection.limit);
-    let goes_on = selection.tag.is_some() && chosen.ids.is_none();
-    let pages = Pages::of(change, (filter.clone(), limit), goes_on, selection.after)?;
+    let goes_on = change.goes_on() && selection.tag.is_some() && chosen.ids.is_none();
+    let of_pages = limit.filter(|_| goes_on);
+    let pages = Pages::of(filter.clone(), change.state(), of_pages, selection.after)?;
     shared
         .change_many(move |store| {
             let tube = tube.to_blocking();
@@ -182,8 +200,9 @@ pub(super) async fn kick_all(
     _: Content,
 ) -> Answer {
     let (filter, limit) = (selection.conditions(), selection.limit);
-    let goes_on = selection.tag.is_some();
-    let pages = Pages::of(ManyChange::Kick, (filter.clone(), limit), goes_on, selection.after)?;
+    let of_pages = limit.filter(|_| selection.tag.is_some());
+    let state = ManyChange::Kick.state();
+    let pages = Pages::of(filter.clone(), state, of_pages, selection.after)?;
     shared
         .change_many(move |store| {
             let make = |tube: Option<&Tube>, filter: Filter| match tube {
@@ -211,7 +230,7 @@ pub(super) async fn delete_all(
 ) -> Answer {
     let chosen: Chosen = object(&content.bytes)?;
     let (filter, limit) = (selection.conditions(), selection.limit);
-    Pages::of(ManyChange::Delete, (filter.clone(), limit), false, selection.after)?;
+    Pages::of(filter.clone(), None, None, selection.after)?;
     let filter = chosen.among(filter, limit);
     shared.change_many(move |store| Ok((store.admin().delete(filter)?, None))).await
 }

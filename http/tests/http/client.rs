@@ -109,6 +109,18 @@ impl Client {
 
     /// The next answer; `None` if the server has closed the connection.
     pub fn answer(&mut self) -> Option<Answer> {
+        let mut answer = self.head()?;
+        let length = answer.headers.iter().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().unwrap())
+        });
+        answer.content = vec![0; length.unwrap_or_default()];
+        self.stream.read_exact(&mut answer.content).unwrap();
+        Some(answer)
+    }
+
+    /// The next answer without its content, which is not read.
+    pub fn head(&mut self) -> Option<Answer> {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
@@ -130,13 +142,7 @@ impl Client {
             lines.push(line);
         }
         let status = lines[0].split(' ').nth(1)?.parse().ok()?;
-        let length = lines.iter().find_map(|line| {
-            let (name, value) = line.split_once(": ")?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().unwrap())
-        });
-        let mut content = vec![0; length.unwrap_or_default()];
-        self.stream.read_exact(&mut content).unwrap();
-        Some(Answer { status, headers: lines, content })
+        Some(Answer { status, headers: lines, content: Vec::new() })
     }
 
     /// Whether no answer has come yet.

@@ -3,6 +3,7 @@
 
 mod client;
 
+mod checks;
 mod claims;
 mod compressed;
 mod described;

@@ -1,0 +1,154 @@
+//! The store as a file: its backup as a download, and the check of all that it has.
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tubewell::Store;
+use tubewell_json::check::{CheckProgress, CheckResult};
+
+use super::Shared;
+use super::content::{self, Content};
+use super::streamed::{Message, Messages, Parts, Sized, parts};
+use crate::problem::{Answer, Problem, Problems};
+
+/// The size of a part of a download in bytes.
+const PART: usize = 256 << 10;
+/// How long a client may take to download a backup, and how many bytes it reads a second at least beside that.
+const TIME: Duration = Duration::from_secs(60);
+const BYTES_PER_SECOND: u64 = 1 << 20;
+
+/// A copy of the store in the state of one moment, as a file that is a store.
+///
+/// It has all rows of the file, those of the application, too. A server that is read-only refuses it.
+#[utoipa::path(
+    get, path = "/v1/store/backup", operation_id = "get_backup", tag = "store",
+    responses((status = 200, body = content::Raw, content_type = "application/octet-stream"), Problems),
+)]
+pub(super) async fn backup(State(shared): State<Arc<Shared>>) -> Answer {
+    if shared.read_only {
+        let what = "a backup has rows that no other call shows; serve the store without read-only, \
+                    or use `tubewell backup`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "read_only", what));
+    }
+    let place = shared.place_for_check()?;
+    let folder = shared.backup_folder.clone();
+    let (name, copy) = shared
+        .read(move |store, _| {
+            Ok((format!("{}.tubewell", store.today()?), Copy::new(store, &folder, place)?))
+        })
+        .await?;
+    let time = TIME + Duration::from_secs(copy.length / BYTES_PER_SECOND);
+    let (sender, receiver) = parts();
+    let body = Sized::body(receiver, copy.length, time);
+    // A client that goes away ends it, and a failure shows as an answer that is too short.
+    tokio::task::spawn_blocking(move || copy.send(&sender));
+    let disposition = format!("attachment; filename=\"{name}\"");
+    let headers =
+        [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, disposition.as_str())];
+    Ok((headers, body).into_response())
+}
+
+/// A backup that is open, and has no name any more.
+struct Copy {
+    file: File,
+    length: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+/// A file that is removed when this is dropped.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _may_not_be_there = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Copy {
+    fn new(store: &Store, folder: &Path, place: OwnedSemaphorePermit) -> Answer<Copy> {
+        // No other user can know the name, and no backup overwrites a file.
+        let random = RandomState::new().hash_one(std::process::id());
+        let named = Named(folder.join(format!("tubewell-{random:016x}.backup")));
+        store.admin().backup(&named.0)?;
+        let opened = File::open(&named.0).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (length, file) = opened.map_err(|error| {
+            let what = format!("reading the backup in {}: {error}", folder.display());
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "io", what)
+        })?;
+        Ok(Copy { file, length, _place: place })
+    }
+
+    fn send(mut self, parts: &Parts) {
+        let mut left = self.length;
+        while left > 0 {
+            let mut part = vec![0; PART.min(usize::try_from(left).unwrap_or(PART))];
+            if self.file.read_exact(&mut part).is_err() {
+                return;
+            }
+            left -= part.len() as u64;
+            if parts.blocking_send(part.into()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Checks every page, every record and every count of the store.
+///
+/// The answer is a stream of server-sent events: `progress` from time to time, and at the end `done` with the findings,
+/// or `failed` with a problem.
+#[utoipa::path(
+    post, path = "/v1/store/verify", operation_id = "verify_store", tag = "store",
+    responses((status = 200, body = Message, content_type = "text/event-stream"), Problems),
+)]
+pub(super) async fn verify(State(shared): State<Arc<Shared>>, _: Content) -> Answer {
+    let place = shared.place_for_check()?;
+    let (sender, receiver) = parts();
+    let store = shared.store.clone();
+    tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let progress = |checked, of| {
+            // The next one tells more than one that a slow client has not read.
+            let _may_be_left_out =
+                sender.try_send(message("progress", &CheckProgress { checked, of }));
+        };
+        let last = match store.admin().verify_with(progress) {
+            Ok(findings) => message("done", &CheckResult { findings }),
+            Err(error) => message("failed", &Problem::from(error).json()),
+        };
+        let _may_be_gone = sender.blocking_send(last);
+    });
+    let mut stopped = shared.stopped.clone();
+    let body = Messages::body(receiver, async move {
+        let _stops = stopped.wait_for(|stopped| *stopped).await;
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+fn message(kind: &str, data: &impl Serialize) -> Bytes {
+    // A value of texts and numbers is written without an error.
+    let data = serde_json::to_string(data).unwrap_or_default();
+    format!("event: {kind}\ndata: {data}\n\n").into()
+}
+
+impl Shared {
+    /// Each reads the whole store, and keeps its space from being used again: one at a time.
+    fn place_for_check(&self) -> Answer<OwnedSemaphorePermit> {
+        self.checks.clone().try_acquire_owned().map_err(|_| {
+            let what = "another backup or check of the store is made; try again when it has ended";
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", what)
+        })
+    }
+}
