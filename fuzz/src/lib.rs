@@ -17,6 +17,7 @@ mod disk;
 mod edits;
 mod exercise;
 mod history;
+pub mod http;
 pub mod key_order;
 mod model;
 pub mod operations;
@@ -31,10 +32,11 @@ pub use oracle::Oracle;
 pub type Target = (&'static str, fn(&[u8], Oracle));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("calls", calls::check),
     ("command", command::check),
     ("damaged", damaged::check),
+    ("http", http::check),
     ("key_order", key_order::check),
     ("operations", operations::check),
     ("records", records::check),

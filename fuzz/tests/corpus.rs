@@ -238,6 +238,27 @@ fn corpus_of_operations_shuts_sub_queues_in_every_way() {
     assert_reached(&shut, &["own limit", "shared limit", "paused", "rate", "cooldown"]);
 }
 
+/// Events are no calls of the target: they have no end.
+#[test]
+fn http_makes_every_call_that_the_server_describes() {
+    let mut described = tubewell_fuzz::http::described();
+    assert!(described.remove("GET /v1/events"));
+    let calls: BTreeSet<String> = tubewell_fuzz::http::calls().map(str::to_owned).collect();
+    assert_eq!(described.difference(&calls).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn corpus_of_http_has_every_call_carried_out_and_refused() {
+    let inputs = corpus("http").into_iter().map(|file| fs::read(file).unwrap());
+    let met: BTreeSet<String> = inputs.flat_map(|bytes| tubewell_fuzz::http::met(&bytes)).collect();
+    let never_done = ["GET /v1/nothing", "TRACE /v1/tubes"];
+    let done = tubewell_fuzz::http::calls().filter(|call| !never_done.contains(call));
+    let done: Vec<String> = done.map(|call| format!("{call} true")).collect();
+    assert_reached(&met, &done.iter().map(String::as_str).collect::<Vec<_>>());
+    let refused: Vec<_> = met.iter().filter(|call| call.ends_with(" false")).collect();
+    assert!(refused.len() > 25, "{refused:?}");
+}
+
 /// The files of the corpus on which the target fails.
 fn failing((name, check): Target, oracle: Oracle) -> Vec<PathBuf> {
     let fails = |file: &PathBuf| {

@@ -1,0 +1,3 @@
+#![cfg_attr(fuzzing, no_main)]
+
+tubewell_fuzz::target!(http);
