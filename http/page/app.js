@@ -107,7 +107,7 @@ function Find() {
     event.preventDefault();
     find(text);
   };
-  return html`<form class="find" role="search" onSubmit=${send}>
+  return html`<form class="find" role="search" aria-label="find a task" onSubmit=${send}>
     <input id="find" type="search" placeholder="Find: id or key" aria-label="find a task by its id or key" value=${text}
       onInput=${(event) => set(event.target.value)} /></form>`;
 }

@@ -142,38 +142,49 @@ export function groupBy(items, keyOf) {
 
 /** Writes tasks as JSON lines into a file of the browser, with their bodies. `tasks`: the marked ones, or null for all that match. */
 export async function exportTasks(filter, tasks) {
-  const total = tasks?.length ?? knownCount(filter);
   const parts = [];
   let [after, isFirst] = [null, true];
-  const result = await runSteps({
+  const nextPage = async (signal) => {
+    if (tasks != null) return tasks;
+    const answer = await listTasks({ ...filter, after }, signal);
+    after = answer.next;
+    return answer.tasks;
+  };
+  await runSteps({
     title: 'Export tasks',
-    total,
+    total: tasks?.length ?? knownCount(filter),
     done: 'exported',
     async step(run) {
-      let page = tasks;
-      if (tasks == null) {
-        if (!isFirst && after == null) return true;
-        const answer = await listTasks({ ...filter, after }, run.signal);
-        [page, after, isFirst] = [answer.tasks, answer.next, false];
+      if (isFirst || after != null) {
+        isFirst = false;
+        parts.push(await linesOf(await nextPage(run.signal), run));
+        return false;
       }
-      const lines = new Array(page.length).fill('');
-      await inTurn(page.entries(), EXPORTS_AT_ONCE, async ([at, task]) => {
-        try {
-          lines[at] = `${JSON.stringify(await get(path`v1/tasks/${task.id}`, run.signal))}\n`;
-          run.count += 1;
-        } catch (error) {
-          // It has ended since it was listed.
-          if (error.status !== 404) throw error;
-        }
-      }, run.signal);
-      parts.push(new Blob([lines.join('')]));
-      return tasks != null;
+      if (run.count > 0) download(parts, `${filter.tube ?? 'tasks'}.jsonl`);
+      return true;
     },
   });
-  if (!result?.count) return;
+}
+
+/** The tasks as lines of JSON. */
+async function linesOf(tasks, run) {
+  const lines = new Array(tasks.length).fill('');
+  await inTurn(tasks.entries(), EXPORTS_AT_ONCE, async ([at, task]) => {
+    try {
+      lines[at] = `${JSON.stringify(await get(path`v1/tasks/${task.id}`, run.signal))}\n`;
+      run.count += 1;
+    } catch (error) {
+      // It has ended since it was listed.
+      if (error.status !== 404) throw error;
+    }
+  }, run.signal);
+  return new Blob([lines.join('')]);
+}
+
+function download(parts, name) {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob(parts, { type: 'application/jsonl' }));
-  link.download = `${filter.tube ?? 'tasks'}.jsonl`;
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

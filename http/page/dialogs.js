@@ -33,8 +33,13 @@ function Modal({ dialog: { content, props }, close }) {
   const frame = useRef(null);
   const before = useRef(document.activeElement);
   useEffect(() => {
-    frame.current.showModal();
-    return () => before.current?.isConnected && before.current.focus({ preventScroll: true });
+    const opened = frame.current;
+    opened.showModal();
+    return () => {
+      // While it is open, nothing else takes the focus.
+      opened.close();
+      if (before.current?.isConnected) before.current.focus({ preventScroll: true });
+    };
   }, []);
   const cancel = (event) => {
     event.preventDefault();

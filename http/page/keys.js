@@ -26,8 +26,8 @@ const HELP = [
     ['1 … 7', 'tasks of all states, ready, taken, …'],
   ]],
   ['Actions', [
-    ['a', 'add: put a task, create a tube or a schedule'],
-    ['z', 'pause or resume the tube (of the row)'],
+    ['a', 'add: put a task (on a task, the same again), create a tube or a schedule'],
+    ['z, Z', 'pause or resume the tube (of the row), the sub-queue that is shown'],
     ['K', 'kick'],
     ['B', 'bury'],
     ['D', 'delete'],

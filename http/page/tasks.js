@@ -207,6 +207,8 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
 
 // Forms.
 
+const asText = (value) => (value == null ? '' : String(value));
+
 const time = (name, label, hint = 'seconds, or 10m, 2h, 1d') => ({ name, label, hint });
 
 /** The fields of a form that are given, as the API has them. `texts` are never numbers. */
@@ -235,13 +237,23 @@ const PUT_FIELDS = [
   time('ttl', 'ttl', 'how long it lives'),
 ];
 
-export async function putTask(tube) {
+/** What a new task has of another one: not its key, which is in use, and no times. */
+const copied = (task) => ({ data: task.data, priority: task.priority, tags: task.tags.join(', '), sub_queue: task.sub_queue,
+  max_attempts: task.max_attempts, ttr: task.ttr });
+
+/** Puts a task into a tube: an empty one, or another one like `model`. */
+export async function putTask(tube, model) {
+  const values = model ? copied(model) : {};
+  const isText = model?.data_base64 == null;
+  const fields = PUT_FIELDS.filter(({ name }) => isText || name !== 'data');
   const receipt = await askForm({
-    title: `Put a task into “${tube}”`,
-    fields: PUT_FIELDS,
+    title: model ? `Put task ${model.id} again` : `Put a task into “${tube}”`,
+    intro: model && `A new task. This one stays as it is.${isText ? '' : ' Its body is no text, and is copied.'}`,
+    fields: fields.map((field) => ({ ...field, value: asText(values[field.name]) })),
     submit: 'Put',
-    run: async ({ tags, data, ...values }) => {
-      const task = { data, ...given(values, ['key', 'sub_queue']), tags: tagsOf(tags) };
+    run: async ({ tags, data, ...others }) => {
+      const body = isText ? { data } : { data_base64: model.data_base64 };
+      const task = { ...body, ...given(others, ['key', 'sub_queue']), tags: tagsOf(tags) };
       return call('POST', path`v1/tubes/${tube}/tasks`, { json: task });
     },
   });
@@ -284,7 +296,7 @@ const OPTION_HINTS = {
   priority: 'of tasks that are put without one',
   max_runtime: 'however often a claim is renewed',
   max_attempts: 'then a task is buried',
-  backoff: 'none, or such as 1s..1h',
+  backoff: 'none, 10s, or 1s,factor=2,cap=1h',
   reclaim_delay: 'how long an overdue claim is left to its worker',
   keep_done: 'such as all, 1d, 1000',
   keep_buried: 'such as 30d; empty is all',
@@ -297,8 +309,6 @@ const NOT_OPTIONS = new Set(['tube', 'driver', 'usable', 'temporary', 'paused', 
   'calls', 'oldest_ready', 'waiting_takes', 'waiting_puts', 'readAt', 'states']);
 
 export const optionsOf = (tube) => Object.entries(tube).filter(([name]) => !NOT_OPTIONS.has(name));
-
-const asText = (value) => (value == null ? '' : String(value));
 
 export async function alterTube(tube) {
   const before = Object.fromEntries(optionsOf(tube).map(([name, value]) => [name, asText(value)]));
@@ -327,7 +337,7 @@ export async function createTube() {
       { name: 'driver', label: 'Driver', hint: 'fifottl, if empty' },
       time('ttr', 'ttr', 'how long a worker may hold a task'),
       { name: 'max_attempts', label: 'Maximum attempts', type: 'number', hint: 'then a task is buried' },
-      { name: 'backoff', label: 'Backoff', hint: 'such as 1s..1h' },
+      { name: 'backoff', label: 'Backoff', hint: 'none, 10s, or 1s,factor=2,cap=1h' },
       { name: 'keep_done', label: 'Keep done tasks', hint: 'such as all, 1d, 1000' },
       { name: 'history', label: 'History', type: 'number', hint: 'entries kept of each task' },
       { name: 'metrics', label: 'Metrics', type: 'number', hint: 'days whose numbers are kept' },
@@ -344,22 +354,26 @@ export async function createTube() {
   return made;
 }
 
-/** Pauses a tube for a time that is asked for, or resumes it. */
-export async function pauseOrResume(tube) {
-  if (tube.paused) {
-    return attempt(() => call('POST', path`v1/tubes/${tube.tube}/resume`), `Tube “${tube.tube}” resumed.`);
+/** Pauses a tube, or one of its sub-queues, for a time that is asked for, or resumes it. */
+export async function pauseOrResume({ tube, paused, sub_queue: subQueue }) {
+  const what = subQueue == null ? `tube “${tube}”` : `sub-queue “${subQueue}” of “${tube}”`;
+  if (paused) {
+    const where = path`v1/tubes/${tube}/resume` + query({ sub_queue: subQueue });
+    return attempt(() => call('POST', where), `${capital(what)} resumed.`);
   }
   return askForm({
-    title: `Pause “${tube.tube}”`,
-    intro: 'Takes get no task while the tube is paused. Puts, and tasks that are taken, go on.',
+    title: `Pause ${what}`,
+    intro: 'Takes get no task of it while it is paused. Puts, and tasks that are taken, go on.',
     fields: [{ name: 'for', label: 'For', hint: 'such as 10m; empty is until you resume it', isWide: true }],
     submit: 'Pause',
     run: async (values) => {
-      await call('POST', path`v1/tubes/${tube.tube}/pause` + query({ for: values.for.trim() }));
-      toast(`Tube “${tube.tube}” paused.`);
+      await call('POST', path`v1/tubes/${tube}/pause` + query({ sub_queue: subQueue, for: values.for.trim() }));
+      toast(`${capital(what)} paused.`);
     },
   });
 }
+
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 export async function dropTube(tube) {
   return confirm({

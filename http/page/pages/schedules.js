@@ -86,7 +86,7 @@ function Row({ schedule, reload }) {
     <td class="number ${schedule.skipped ? '' : 'zero'}" data-label="skipped">${number(schedule.skipped)}</td>
     <td class="quiet" data-label="rules">${[`missed: ${schedule.missed}`, schedule.overlap !== 'allow' && `overlap: ${schedule.overlap}`].filter(Boolean).join(', ')}</td>
     <td class="row-actions">
-      <${Action} keys="R" kind="small" aria-label=${`run ${key} now`} onClick=${run}>Run now<//>
+      <${Action} keys="R" kind="small" aria-label=${`run now: ${key}`} onClick=${run}>Run now<//>
       <${Action} keys="e" kind="small" aria-label=${`edit ${key}`} onClick=${async () => (await edit(schedule)) && reload()}>Edit<//>
       <${Action} keys="D" kind="small danger-quiet" aria-label=${`remove ${key}`} onClick=${remove}>Remove<//></td>
   </tr>`;

@@ -5,6 +5,7 @@ import { Columns } from '../chart.js';
 import { askForm } from '../dialogs.js';
 import { bytes, duration, number, optionValue } from '../format.js';
 import { live } from '../live.js';
+import { pauseOrResume } from '../tasks.js';
 import { Action, Empty, Facts, Trouble, When, attempt, html, isAny, tubeLink, useLoad, useTick } from '../ui.js';
 
 /** A tube has 2.5 kB of the metrics' text. */
@@ -92,6 +93,7 @@ function Limits({ limits, paused, reload }) {
         <td class="row-actions"><${Action} keys="e" kind="small" onClick=${async () => (await setLimit(limit)) && reload()}>Edit<//>
           <${Action} keys="D" kind="small danger-quiet" onClick=${() => remove(limit.name)}>Remove<//></td></tr>`)}</tbody></table>`}
     ${paused.length > 0 && html`<h3>Paused sub-queues</h3><ul class="plain">${paused.map(({ tube, name, resumes_in: left }) => html`<li key=${`${tube}/${name}`}>
+      <${Action} kind="small" aria-label=${`resume ${tube} / ${name}`} onClick=${() => pauseOrResume({ tube, paused: true, sub_queue: name }).then(reload)}>Resume<//>
       <a href=${tubeLink(tube, { sub_queue: name })}>${tube} / ${name}</a> <span class="quiet">${left == null ? 'until it is resumed' : `for ${duration(left)}`}</span></li>`)}</ul>`}
   </section>`;
 }

@@ -4,7 +4,7 @@ import { call, get, getOr, path } from '../api.js';
 import { bytes, bytesOf, duration, hexDump, moment, number, prettyJson, secondsSince } from '../format.js';
 import { live } from '../live.js';
 import { askForm, confirm } from '../dialogs.js';
-import { askTube, attemptsOf, editTask, forgetPreview } from '../tasks.js';
+import { askTube, attemptsOf, editTask, forgetPreview, putTask } from '../tasks.js';
 import { Action, Empty, Facts, Progress, State, Tags, Trouble, When, attempt, go, html, isOfTask, taskLink, tubeLink,
   useEffect, useLoad, useState, useTick } from '../ui.js';
 
@@ -160,6 +160,12 @@ export function Task({ id }) {
   const change = async (verb, done) => {
     if (await attempt(() => call('POST', path`v1/tasks/${id}/` + verb), done)) reload();
   };
+  /** The kick of the API is for buried tasks. */
+  const makeReady = async () => {
+    if (state === 'buried') return change('kick', `Task ${id} is ready.`);
+    const done = await attempt(() => call('PATCH', path`v1/tasks/${id}`, { json: { delay: 0 } }), `Task ${id} is ready.`);
+    return done && reload();
+  };
   const bury = () => askForm({
     title: `Bury task ${id}`,
     fields: [{ name: 'message', label: 'Why', isWide: true, hint: 'kept as the failure of the task' }],
@@ -193,12 +199,14 @@ export function Task({ id }) {
     <header class="head">
       <nav class="crumbs" aria-label="place"><a href="#/">Tubes</a> <a href=${tubeLink(task.tube)} data-key="u">${task.tube}</a></nav>
       <h1 tabindex="-1" class="number">Task ${task.id}</h1><span class="big-state"><${State} state=${isGone ? 'done' : state}>${isGone ? 'gone' : state}<//></span>
-      <${Action} keys="K" hint="make it ready" ...${only(['buried', 'delayed'])} onClick=${() => change('kick', `Task ${id} is ready.`)}>Kick<//>
+      <${Action} keys="K" hint="make it ready" ...${only(['buried', 'delayed'])} onClick=${makeReady}>Kick<//>
       <${Action} keys="e" isDisabled=${isGone || state === 'done'} why="The task has ended." onClick=${async () => (await editTask(task)) && reload()}>Edit<//>
       <${Action} keys="B" ...${only(['ready', 'delayed', 'blocked'])} onClick=${bury}>Bury<//>
       <${Action} keys="M" isDisabled=${isGone || !isOpen} why=${`The task is ${state}.`} onClick=${move}>Move<//>
       <${Action} keys="l" isDisabled=${isGone} onClick=${note}>Log a note<//>
-      ${state === 'taken' && html`<${Action} keys="V" kind="danger-quiet" hint="take it away from its worker" onClick=${() => change('revoke', `Task ${id} was taken from its worker.`)}>Revoke<//>`}
+      <${Action} keys="a" hint="a new task like this one" onClick=${() => putTask(task.tube, task)}>Put again<//>
+      ${state === 'taken' && html`<${Action} keys="L" hint="make it ready, with the attempt counted" onClick=${() => change('release', `Task ${id} is ready.`)}>Release<//>
+        <${Action} keys="V" kind="danger-quiet" hint="take it away from its worker" onClick=${() => change('revoke', `Task ${id} was taken from its worker.`)}>Revoke<//>`}
       <${Action} keys="C" kind="danger-quiet" ...${only(['ready', 'delayed', 'blocked', 'buried'])} hint="remove a task that has not begun"
         onClick=${() => change('cancel', `Task ${id} was cancelled.`)}>Cancel<//>
       <${Action} keys="D" kind="danger-quiet" isDisabled=${isGone} onClick=${remove}>Delete<//>

@@ -68,6 +68,16 @@ function Options({ tube }) {
   </section>`;
 }
 
+/** The sub-queue that is shown: whether its takes are paused, and what pauses and resumes them. Pauses have no events. */
+function SubQueue({ tube, name }) {
+  const { data, reload } = useLoad((signal) => getOr({ paused: [] }, 'v1/limits', signal), [tube, name], (change) => change.tubes == null);
+  if (!data) return null;
+  const found = data.paused.find((one) => one.tube === tube && one.name === name);
+  const change = async () => (await pauseOrResume({ tube, paused: found != null, sub_queue: name })) && reload();
+  return html`${found && html`<span class="badge">paused${found.resumes_in != null ? ` for ${duration(found.resumes_in)}` : ''}</span>`}
+    <${Action} keys="Z" kind="small" onClick=${change}>${found ? 'Resume' : 'Pause'} this sub-queue<//>`;
+}
+
 function Search({ pick }) {
   const [by, setBy] = useState('tag');
   const [value, setValue] = useState('');
@@ -77,7 +87,7 @@ function Search({ pick }) {
     pick({ [by]: value.trim() });
     setValue('');
   };
-  return html`<form class="search" role="search" onSubmit=${send}>
+  return html`<form class="search" role="search" aria-label="tasks of the tube" onSubmit=${send}>
     <select aria-label="search by" value=${by} onChange=${(event) => setBy(event.target.value)}>
       ${CONDITIONS.map(([name, label]) => html`<option key=${name} value=${name}>${label}</option>`)}</select>
     <input type="search" data-filter aria-label="search tasks" placeholder="exactly" value=${value} onInput=${(event) => setValue(event.target.value)} />
@@ -138,6 +148,7 @@ export function Tube({ name, query, theme }) {
           <${Search} pick=${show} />
           ${conditions.map(([key, label]) => html`<button key=${key} type="button" class="chip" title="remove this condition" onClick=${() => show({ [key]: null })}>
             ${label}: <strong>${filter[key]}</strong> <span aria-hidden="true">×</span></button>`)}
+          ${filter.sub_queue != null && html`<${SubQueue} key=${filter.sub_queue} tube=${name} name=${filter.sub_queue} />`}
           <span class="switches">
             <label><input type="checkbox" checked=${newest != null} onChange=${(event) => show({ newest_first: event.target.checked ? 'true' : null })} /> newest first</label>
             <label><input type="checkbox" checked=${hasBodies} onChange=${(event) => setBodies(event.target.checked)} /> bodies</label>

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::error::TrySendError;
 use tubewell::Store;
 use tubewell_json::check::{CheckProgress, CheckResult};
 
@@ -120,8 +122,10 @@ pub(super) async fn verify(State(shared): State<Arc<Shared>>, _: Content) -> Ans
         let _place = place;
         let progress = |checked, of| {
             // The next one tells more than one that a slow client has not read.
-            let _may_be_left_out =
-                sender.try_send(message("progress", &CheckProgress { checked, of }));
+            match sender.try_send(message("progress", &CheckProgress { checked, of })) {
+                Err(TrySendError::Closed(_)) => ControlFlow::Break(()),
+                Ok(()) | Err(TrySendError::Full(_)) => ControlFlow::Continue(()),
+            }
         };
         let last = match store.admin().verify_with(progress) {
             Ok(findings) => message("done", &CheckResult { findings }),

@@ -75,9 +75,10 @@ fn find() -> Result<(PathBuf, PathBuf), String> {
         return Err(format!("{}", chromium.display()));
     }
     let modules = std::env::var_os("TUBEWELL_NODE_MODULES").map(PathBuf::from);
-    let has_playwright = |folder: &PathBuf| folder.join("playwright-core/package.json").exists();
-    if let Some(modules) = modules.filter(has_playwright) {
+    let packages = ["playwright-core", "axe-core"];
+    let has_all = |folder: &PathBuf| packages.iter().all(|name| folder.join(name).exists());
+    if let Some(modules) = modules.filter(has_all) {
         return Ok((chromium, modules));
     }
-    Err("the npm package playwright-core in the folder that TUBEWELL_NODE_MODULES names".into())
+    Err(format!("the npm packages {packages:?} in the folder that TUBEWELL_NODE_MODULES names"))
 }

@@ -1,16 +1,17 @@
 //! The dashboard in Chromium, by Playwright: each test serves a store, and lets a scenario of `scenarios.mjs` use it.
 //!
-//! They need Node.js, Chromium (`/usr/bin/chromium`, or `TUBEWELL_CHROMIUM`) and the npm package playwright-core, in the
-//! folder that `TUBEWELL_NODE_MODULES` names. Where something is missing they are left out, and say so. With
-//! `TUBEWELL_TOOLS=required` that is a failure.
+//! They need Node.js, Chromium (`/usr/bin/chromium`, or `TUBEWELL_CHROMIUM`) and the npm packages playwright-core and
+//! axe-core, in the folder that `TUBEWELL_NODE_MODULES` names. Where something is missing they are left out, and say so.
+//! With `TUBEWELL_TOOLS=required` that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod browser;
+mod lasting;
 #[path = "../http/tools.rs"]
 #[allow(dead_code, reason = "the other test target uses the rest")]
 mod tools;
+mod work;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tubewell::{Failure, Keep, Outcome, Put, Schedule, Store, TaskState, TubeOptions};
@@ -90,6 +91,24 @@ fn no_page_is_wider_than_a_phone() {
 }
 
 #[test]
+fn page_works_without_a_pointer() {
+    let Some(browser) = Browser::new() else { return };
+    let store = filled();
+    bury(&store, 7);
+    let (_server, url) = served(&store);
+    browser.run("keyboard", &url);
+}
+
+#[test]
+fn page_works_with_a_screen_reader() {
+    let Some(browser) = Browser::new() else { return };
+    let store = filled();
+    bury(&store, 7);
+    let (_server, url) = served(&store);
+    browser.run("screen_reader", &url);
+}
+
+#[test]
 fn actions_change_the_store() {
     let Some(browser) = Browser::new() else { return };
     let store = filled();
@@ -130,24 +149,6 @@ fn text_of_a_task_is_never_markup() {
     jobs.admin().bury(id, Failure::new("<u>group</u>", evil)).unwrap();
     let (_server, url) = served(&store);
     browser.run("markup", &url);
-}
-
-/// An owner that ends, and another one at the same address.
-#[test]
-fn page_goes_on_with_the_next_owner() {
-    let Some(browser) = Browser::new() else { return };
-    let store = filled();
-    let (server, url) = served(&store);
-    let address: SocketAddr = server.address();
-    let mut server = Some(server);
-    let next = Store::in_memory().unwrap();
-    next.create_tube("jobs", TubeOptions::new()).unwrap().put_many(["x"; 42]).unwrap();
-    browser.run_with("restart", &url, |asked| match asked {
-        "stop" => drop(server.take()),
-        "start" => server = Some(serve(&next, HttpOptions::new(address.to_string())).unwrap()),
-        "put" => drop(next.find_tube("jobs").unwrap().put("y").unwrap()),
-        _ => unreachable!("{asked}"),
-    });
 }
 
 #[test]

@@ -1,0 +1,204 @@
+// Each page: that it opens, is narrow enough, and shows what it is told as text.
+
+import assert from 'node:assert/strict';
+
+import { PAGES, checkAccess, dialog, newPage, open, row, submit, submitSteps, toast, url } from './helpers.mjs';
+
+export const pages = {
+  async pages(browser) {
+    for (const colorScheme of ['light', 'dark']) {
+      const { page, errors } = await newPage(browser, { colorScheme });
+      for (const [where, title] of PAGES) {
+        await open(page, where, title);
+        await checkAccess(page);
+      }
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), colorScheme);
+      // By the keyboard.
+      for (const [key, title] of [['t', 'Tubes'], ['f', 'Failures'], ['w', 'Workers'], ['s', 'Schedules'], ['o', 'Store']]) {
+        await page.keyboard.press('g');
+        await page.keyboard.press(key);
+        await page.locator('h1', { hasText: title }).waitFor();
+      }
+      await page.keyboard.press('?');
+      await dialog(page).getByText('next and previous row').waitFor();
+      await page.keyboard.press('Escape');
+      await dialog(page).waitFor({ state: 'detached' });
+      await page.keyboard.press('i');
+      await page.keyboard.type('child');
+      await page.keyboard.press('Enter');
+      await page.locator('.graph a').waitFor();
+      assert.deepEqual(errors, []);
+    }
+  },
+
+  async narrow(browser) {
+    const { page, errors } = await newPage(browser, { viewport: { width: 360, height: 740 } });
+    for (const [where, title] of PAGES) {
+      await open(page, where, title);
+      const beyond = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.equal(beyond, 0, `${where} is ${beyond} px too wide`);
+    }
+    assert.deepEqual(errors, []);
+  },
+
+  async actions(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '', 'Tubes');
+    // Pause and resume, by the keyboard.
+    await row(page, 'jobs').focus();
+    await page.keyboard.press('z');
+    await dialog(page).getByLabel('For').fill('10m');
+    await page.keyboard.press('Enter');
+    await row(page, 'jobs').locator('.badge', { hasText: 'paused' }).waitFor();
+    await row(page, 'jobs').focus();
+    await page.keyboard.press('z');
+    await row(page, 'jobs').locator('.badge').waitFor({ state: 'detached' });
+    // Create a tube, put a task, edit it.
+    await page.getByRole('button', { name: 'Create a tube' }).click();
+    await dialog(page).getByLabel('Name').fill('made-by-hand');
+    await submit(page, 'Create');
+    await page.locator('h1', { hasText: 'made-by-hand' }).waitFor();
+    await open(page, '#/tubes/jobs', 'jobs');
+    await page.keyboard.press('a');
+    await dialog(page).getByLabel('Body').fill('{"put": 1}');
+    await dialog(page).getByLabel('Key').fill('put-by-hand');
+    await submit(page, 'Put');
+    await row(page, 'put-by-hand').locator('a[data-open]').click();
+    await page.locator('.code', { hasText: '"put": 1' }).waitFor();
+    await page.keyboard.press('e');
+    await dialog(page).getByLabel('Body').fill('{"edited": true}');
+    await dialog(page).getByLabel('Priority').fill('7');
+    await dialog(page).getByLabel('Tags').fill('edited');
+    await submit(page, 'Save');
+    await page.locator('.code', { hasText: '"edited": true' }).waitFor();
+    await page.keyboard.press('l');
+    await dialog(page).getByLabel('Note').fill('seen by an operator');
+    await submit(page, 'Log');
+    await page.locator('.history', { hasText: 'seen by an operator' }).waitFor();
+    // A refusal is shown as the server says it, and leaves the form open.
+    await page.keyboard.press('e');
+    await dialog(page).getByLabel('Priority').fill('-1');
+    await dialog(page).getByRole('button', { name: 'Save' }).click();
+    await dialog(page).locator('.trouble').waitFor();
+    await page.keyboard.press('Escape');
+    // Delete two marked tasks of six, by the keyboard.
+    await open(page, '#/tubes/failed?state=buried', 'failed');
+    await page.locator('[data-row]').nth(5).waitFor();
+    await page.keyboard.press('j');
+    await page.keyboard.press('x');
+    await page.keyboard.press('j');
+    await page.keyboard.press('x');
+    await page.getByText('2 tasks marked').waitFor();
+    await page.keyboard.press('D');
+    await submit(page, 'Delete 2 marked tasks');
+    await page.waitForFunction(() => document.querySelectorAll('[data-row]').length === 4);
+    // Kick the others, once the page has learned how many there are.
+    await page.locator('.tabs button', { hasText: 'buried' }).getByText('4', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Kick all buried' }).click();
+    await submitSteps(page, 'Kick 4 tasks', '4 of 4');
+    await page.getByText('No task matches.').waitFor();
+    await page.locator('.count.bad').waitFor({ state: 'detached' });
+    errors.splice(0, errors.length, ...errors.filter((error) => !error.includes('400 (Bad Request)')));
+    assert.deepEqual(errors, []);
+  },
+
+  async steps(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/failures', 'Failures');
+    await row(page, 'timeout').getByText('2,333').waitFor();
+    // The second step waits until the stop was pressed.
+    let [calls, release] = [0, null];
+    await page.route('**/kick?*', async (route) => {
+      calls += 1;
+      if (calls === 2) await new Promise((done) => (release = done));
+      await route.continue().catch(() => {});
+    });
+    await page.getByRole('button', { name: 'Kick all' }).click();
+    await dialog(page).getByRole('button', { name: 'Kick 3,500 tasks' }).click();
+    await dialog(page).getByText('1,000 of 3,500').waitFor();
+    await dialog(page).getByRole('button', { name: 'Stop' }).click();
+    await dialog(page).getByText('Stopped.').waitFor();
+    release?.();
+    await page.unroute('**/kick?*');
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    await page.getByText(/2,500 buried tasks|1,500 buried tasks/).waitFor();
+    // One group, then all.
+    await row(page, 'http 503').getByRole('button', { name: 'Kick' }).click();
+    await dialog(page).getByRole('button', { name: /^Kick / }).click();
+    await dialog(page).getByText('Finished.').waitFor();
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    await row(page, 'http 503').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Kick all' }).click();
+    await dialog(page).getByRole('button', { name: /^Kick / }).click();
+    await dialog(page).getByText('Finished.').waitFor();
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    await page.getByText('No task is buried.').waitFor();
+    assert.deepEqual(errors, []);
+  },
+
+  async markup(browser) {
+    const { page, errors } = await newPage(browser);
+    const seen = async (text) => page.getByText(text).first().waitFor();
+    await open(page, '', 'Tubes');
+    await seen('<b>jobs</b>');
+    await open(page, `#/tubes/${encodeURIComponent('<b>jobs</b>')}`, '<b>jobs</b>');
+    await seen('<i>tag</i>');
+    await open(page, '#/tasks/0', 'Task 0');
+    await page.locator('.code', { hasText: '<script>window.hacked' }).waitFor();
+    await page.locator('.said', { hasText: 'onerror' }).first().waitFor();
+    await open(page, '#/failures', 'Failures');
+    await seen('<u>group</u>');
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.equal(await page.locator('main script, main img, main b').count(), 0);
+    assert.deepEqual(errors, []);
+  },
+
+  async read_only(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/tubes/failed', 'failed');
+    await page.locator('.badge', { hasText: 'read-only' }).waitFor();
+    for (const name of ['Put a task', 'Pause', 'Kick all buried', 'Drop', 'Delete', 'Move']) {
+      const button = page.getByRole('button', { name, exact: true });
+      assert.equal(await button.getAttribute('aria-disabled'), 'true', name);
+    }
+    await page.getByRole('button', { name: 'Drop' }).click({ force: true });
+    await toast(page, 'read-only');
+    assert.equal(await dialog(page).count(), 0);
+    assert.equal(await page.getByRole('button', { name: 'Export' }).getAttribute('aria-disabled'), 'false');
+    assert.deepEqual(errors, []);
+  },
+
+  async token(browser) {
+    const { page } = await newPage(browser);
+    await page.goto(url);
+    await dialog(page).getByLabel('Token of the server').fill('wrong-wrong-wrong-wrong');
+    await page.keyboard.press('Enter');
+    await dialog(page).getByText('does not accept this token').waitFor();
+    await dialog(page).getByLabel('Token of the server').fill('0123456789abcdef');
+    await page.keyboard.press('Enter');
+    await page.locator('.pulse.is-live').waitFor();
+    await row(page, 'jobs').waitFor();
+    // It is kept in the tab.
+    await page.reload();
+    await row(page, 'jobs').waitFor();
+    assert.equal(await dialog(page).count(), 0);
+    assert.equal(await page.evaluate(() => Object.values(localStorage).join().includes('0123456789abcdef')), false);
+    await page.getByRole('button', { name: 'Forget token' }).click();
+    await dialog(page).getByLabel('Token of the server').waitFor();
+  },
+
+  async many_tubes(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '', 'Tubes');
+    await row(page, 'tube-00099').waitFor();
+    assert.equal(await page.locator('[data-row]').count(), 100);
+    await page.getByText('1–100 of 10,000').waitFor();
+    await page.keyboard.press('n');
+    await row(page, 'tube-00100').waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('07777');
+    await row(page, 'tube-07777').locator('td[data-label=ready]', { hasText: '1' }).waitFor();
+    assert.equal(await page.locator('[data-row]').count(), 1);
+    assert.deepEqual(errors, []);
+  },
+};

@@ -1,0 +1,228 @@
+// What an operator does to tasks, tubes, schedules and workers. The test looks at the store, in between and at the end.
+
+import assert from 'node:assert/strict';
+
+import { ask, dialog, faults, newPage, open, row, submit, submitSteps, toast, url } from './helpers.mjs';
+
+const button = (page, name) => page.getByRole('button', { name, exact: true });
+
+/** The file that a click on *Export* downloads. */
+async function exported(page) {
+  const [download] = await Promise.all([page.waitForEvent('download'), button(page, 'Export').click()]);
+  const path = await download.path();
+  await dialog(page).getByRole('button', { name: 'Close' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  return path;
+}
+
+async function mark(page, texts) {
+  for (const text of texts) await row(page, text).getByRole('checkbox').check();
+  await page.getByText(`${texts.length} tasks marked`).waitFor();
+}
+
+export const work = {
+  async export_tasks(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/tubes/export', 'export');
+    await row(page, 'key-007').waitFor();
+    await ask(`all ${await exported(page)}`);
+    await mark(page, ['key-001', 'key-003']);
+    await ask(`marked ${await exported(page)}`);
+    await open(page, '#/tubes/export?tag=odd', 'export');
+    await ask(`odd ${await exported(page)}`);
+    assert.deepEqual(errors, []);
+  },
+
+  async move_tasks(browser) {
+    const { page, errors } = await newPage(browser);
+    const moveTo = async (tube) => {
+      await dialog(page).getByLabel('To tube').fill(tube);
+      await dialog(page).getByRole('button', { name: 'Continue' }).click();
+    };
+    await open(page, '#/tubes/from', 'from');
+    // The focused row, by the keyboard.
+    await page.locator('[data-row]').first().focus();
+    await page.keyboard.press('M');
+    await moveTo('to');
+    await toast(page, '1 task moved.');
+    // From the page of a task. A tube that does not exist is refused before anything is asked for.
+    await page.locator('[data-row] a[data-open]').first().click();
+    await button(page, 'Move').click();
+    await dialog(page).getByLabel('To tube').fill('nowhere');
+    await dialog(page).getByRole('button', { name: 'Continue' }).click();
+    await dialog(page).getByText('there is no tube “nowhere”').waitFor();
+    await moveTo('to');
+    await toast(page, 'Moved to “to”.');
+    await page.locator('.crumbs a', { hasText: 'to' }).waitFor();
+    await ask('two are moved');
+    // All that match a tag, then all ready ones, of which there is more than one step.
+    await open(page, '#/tubes/from?state=ready&tag=few', 'from');
+    await button(page, 'Move').click();
+    await moveTo('to');
+    await submitSteps(page, /^Move 10 tasks/, '10 of 10');
+    await ask('those with the tag are moved');
+    await open(page, '#/tubes/from?state=ready', 'from');
+    await button(page, 'Move').click();
+    await moveTo('to');
+    await submitSteps(page, /^Move 1,188 tasks/, '1,188 of 1,188');
+    await page.getByText('No task matches.').waitFor();
+    assert.deepEqual(errors, []);
+  },
+
+  async revoke_of_an_owner(browser) {
+    const { page, errors } = await newPage(browser);
+    for (const [worker, tube] of [['one', 'jobs'], ['one', 'jobs'], ['one', 'more'], ['two', 'jobs']]) {
+      const taken = await page.request.post(`${url}v1/tubes/${tube}/take?worker=${worker}&hold=10m`);
+      assert.equal((await taken.json()).tasks.length, 1);
+    }
+    await open(page, '#/workers', 'Workers');
+    await row(page, 'more').waitFor();
+    assert.equal(await page.locator('[data-row]').count(), 4);
+    await page.getByRole('button', { name: /^revoke all tasks of .*\/one$/ }).click();
+    await submit(page, 'Revoke 3 tasks');
+    await toast(page, '3 tasks revoked.');
+    await page.waitForFunction(() => document.querySelectorAll('[data-row]').length === 1);
+    await page.getByRole('button', { name: /^revoke all tasks of .*\/two$/ }).waitFor();
+    await ask('one owner is left');
+    await page.getByRole('button', { name: /^revoke task / }).click();
+    await submit(page, /^Revoke 1 marked task/);
+    await page.getByText('No task is taken').waitFor();
+    assert.deepEqual(errors, []);
+  },
+
+  async schedules(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/schedules', 'Schedules');
+    const field = (label) => dialog(page).getByLabel(label, { exact: true });
+    await button(page, 'Create a schedule').click();
+    await field('Tube').fill('jobs');
+    await field('Key').fill('nightly');
+    await field('or cron').fill('not cron');
+    await field('Body of its tasks').fill('{"made": true}');
+    await dialog(page).getByRole('button', { name: 'Create' }).click();
+    await dialog(page).locator('.trouble').waitFor();
+    await field('or cron').fill('30 3 * * *');
+    await field('Time zone of cron').fill('Europe/Berlin');
+    await field('Tags').fill('night, batch');
+    await submit(page, 'Create');
+    await row(page, 'nightly').getByText('Europe/Berlin').waitFor();
+    await ask('created');
+    await page.getByRole('button', { name: 'edit nightly' }).click();
+    await field('or cron').fill('0 4 * * *');
+    await field('Times').fill('7');
+    await field('New body of its tasks').fill('{"made": false}');
+    await submit(page, 'Save');
+    await row(page, 'nightly').getByText('0 4 * * *').waitFor();
+    await ask('edited');
+    // By the keyboard: run it now, and remove it.
+    await row(page, 'nightly').focus();
+    await page.keyboard.press('R');
+    await toast(page, /Task \d+ put\./);
+    await ask('run');
+    await row(page, 'nightly').focus();
+    await page.keyboard.press('D');
+    await submit(page, 'Remove');
+    await row(page, 'nightly').waitFor({ state: 'detached' });
+    await row(page, 'hourly').waitFor();
+    assert.deepEqual(faults(errors), []);
+  },
+
+  async options_of_a_tube(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/tubes/jobs', 'jobs');
+    const field = (label) => dialog(page).getByLabel(label, { exact: true });
+    await page.keyboard.press('e');
+    await field('ttr').fill('5m');
+    await field('capacity').fill('100');
+    await field('max_taken').fill('3');
+    await field('rate').fill('10/s');
+    await field('backoff').fill('1s,factor=2,cap=1h');
+    await submit(page, 'Save');
+    await toast(page, 'Options of “jobs” saved.');
+    await page.locator('[aria-label=options]').getByText('max taken').waitFor();
+    await ask('set');
+    await page.keyboard.press('e');
+    await field('capacity').fill('a lot');
+    await dialog(page).getByRole('button', { name: 'Save' }).click();
+    await dialog(page).locator('.trouble').waitFor();
+    await field('capacity').fill('0');
+    await field('max_taken').fill('');
+    await field('rate').fill('');
+    await submit(page, 'Save');
+    await page.locator('[aria-label=options]').getByText('max taken').waitFor({ state: 'detached' });
+    assert.deepEqual(faults(errors), []);
+  },
+
+  async pauses(browser) {
+    const { page, errors } = await newPage(browser);
+    const badge = page.locator('.badge', { hasText: 'paused' });
+    await open(page, '#/tubes/jobs', 'jobs');
+    await button(page, 'Pause').click();
+    await submit(page, 'Pause');
+    await badge.waitFor();
+    await ask('tube is paused');
+    await button(page, 'Resume').click();
+    await badge.waitFor({ state: 'detached' });
+    // A sub-queue, from its list, and its end from the page of the store.
+    await row(page, 'host-a').getByRole('button', { name: 'host-a' }).click();
+    await button(page, 'Pause this sub-queue').click();
+    await dialog(page).getByLabel('For').fill('10m');
+    await submit(page, 'Pause');
+    await toast(page, 'Sub-queue “host-a” of “jobs” paused.');
+    await badge.waitFor();
+    await ask('sub-queue is paused');
+    await button(page, 'Resume this sub-queue').click();
+    await badge.waitFor({ state: 'detached' });
+    await ask('sub-queue is resumed');
+    await page.keyboard.press('Z');
+    await submit(page, 'Pause');
+    await badge.waitFor();
+    await open(page, '#/store', 'Store');
+    await page.getByRole('button', { name: 'resume jobs / host-a' }).click();
+    await page.getByText('Paused sub-queues').waitFor({ state: 'detached' });
+    assert.deepEqual(errors, []);
+  },
+
+  async one_task(browser) {
+    const { page, errors } = await newPage(browser);
+    const stateOf = (state) => page.locator('.big-state', { hasText: state }).waitFor();
+    const openKey = async (key) => {
+      const { id } = await (await page.request.get(`${url}v1/keys/${key}`)).json();
+      await open(page, `#/tasks/${id}`, `Task ${id}`);
+    };
+    await openKey('delayed');
+    await button(page, 'Kick').click();
+    await stateOf('ready');
+    await button(page, 'Bury').click();
+    await dialog(page).getByLabel('Why').fill('looks wrong');
+    await submit(page, 'Bury');
+    await stateOf('buried');
+    await page.locator('.said', { hasText: 'looks wrong' }).first().waitFor();
+    await button(page, 'Kick').click();
+    await stateOf('ready');
+    await openKey('cancelled');
+    await button(page, 'Cancel').click();
+    await stateOf('gone');
+    // What has ended cannot be changed.
+    assert.equal(await button(page, 'Kick').getAttribute('aria-disabled'), 'true');
+    await openKey('deleted');
+    await button(page, 'Delete').click();
+    await submit(page, 'Delete');
+    await page.locator('h1', { hasText: 'jobs' }).waitFor();
+    await openKey('taken');
+    await button(page, 'Release').click();
+    await stateOf('ready');
+    await openKey('model');
+    await button(page, 'Put again').click();
+    await dialog(page).getByLabel('Key').fill('copy');
+    await submit(page, 'Put');
+    await toast(page, /Task \d+ put: ready\./);
+    await openKey('bytes');
+    await button(page, 'Put again').click();
+    assert.equal(await dialog(page).getByLabel('Body').count(), 0);
+    await dialog(page).getByLabel('Key').fill('copied-bytes');
+    await submit(page, 'Put');
+    await toast(page, /Task \d+ put: ready\./);
+    assert.deepEqual(faults(errors), []);
+  },
+};
