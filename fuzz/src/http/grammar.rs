@@ -191,7 +191,7 @@ impl Call {
     /// A take of a task.
     pub(super) fn take() -> Call {
         let mut call = Call::plain("POST /v1/tubes/{tube}/take");
-        call.target = "/v1/tubes/jobs/take?hold=60s".to_owned();
+        call.target.replace_range(.., "/v1/tubes/jobs/take?hold=60s");
         call
     }
 
@@ -260,7 +260,7 @@ impl Call {
 
     pub(super) fn bytes(&self, host: &str) -> Vec<u8> {
         let Call { target, headers, content, .. } = self;
-        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let headers = [&headers[..], &[""]].concat().join("\r\n");
         let head = format!(
             "{} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\n{headers}\r\n",
             self.method(),

@@ -17,6 +17,8 @@ use super::tools::are_there;
 
 const TOKEN: &str = "0123456789abcdef";
 const AUTHORIZATION: &str = "Authorization: Bearer 0123456789abcdef";
+/// How long a call waits for a task.
+const WAIT: Duration = Duration::from_secs(300);
 /// How often a test looks whether what it waits for has happened.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -41,6 +43,14 @@ fn end(process: &mut Child) {
     let _may_have_ended = process.wait();
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a proxy is another process, which runs by the clock"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// Waits until it is so.
 #[track_caller]
 #[expect(
@@ -48,7 +58,7 @@ fn end(process: &mut Child) {
     reason = "a proxy is another process, which runs by the clock"
 )]
 fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
+    let begin = now();
     while !is_so() {
         assert!(begin.elapsed() < HANGS_AFTER, "waited for too long");
         std::thread::sleep(LOOK);
@@ -88,7 +98,7 @@ impl Proxy {
     fn curl(&self, path: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("curl");
         command
-            .args(["--silent", "--show-error", "--max-time", "60", "--cacert"])
+            .args(["--silent", "--show-error", "--max-time", "600", "--cacert"])
             .arg(&self.trusted);
         command.args(["--resolve", &format!("localhost:{}:127.0.0.1", self.port)]);
         command.args(arguments).arg(format!("https://localhost:{}{path}", self.port));
@@ -138,7 +148,7 @@ impl Proxy {
     /// A call that waits gets the task that is put, and one whose client has gone waits no longer.
     fn check_long_polls(&self) {
         let jobs = self.served.store.find_tube("jobs").unwrap();
-        let take = ("/v1/tubes/jobs/take?wait=50s&hold=60s", ["-X", "POST"]);
+        let take = ("/v1/tubes/jobs/take?wait=300s&hold=60s", ["-X", "POST"]);
         let (mut process, answer) = self.begin_call(take.0, &take.1);
         wait_until(|| self.waiting_takes() == 1);
         let id = jobs.put("later").unwrap().id;
@@ -148,7 +158,10 @@ impl Proxy {
         let (mut process, _answer) = self.begin_call(take.0, &take.1);
         wait_until(|| self.waiting_takes() == 1);
         end(&mut process);
+        let begin = now();
         wait_until(|| self.waiting_takes() == 0);
+        // By itself, the call would wait until then.
+        assert!(begin.elapsed() < WAIT, "the proxy has not told that the client has gone");
     }
 
     /// Events come as they happen, and not when the stream ends.
