@@ -37,6 +37,12 @@ export const pages = {
       await open(page, where, title);
       const beyond = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       assert.equal(beyond, 0, `${where} is ${beyond} px too wide`);
+      // A row is as wide as the page, and its mark is beside its text.
+      const squeezed = await page.evaluate(() => [...document.querySelectorAll('.tasks [data-row]')].filter((row) => {
+        const box = (selector) => row.querySelector(selector).getBoundingClientRect();
+        return box('.content').width < 250 || box('.mark input').right > box('a[data-open]').left;
+      }).map((row) => row.textContent));
+      assert.deepEqual(squeezed, [], where);
     }
     assert.deepEqual(errors, []);
   },
