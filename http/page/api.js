@@ -3,6 +3,8 @@
 const TOKEN = 'tubewell-token';
 const ROWS = 100;
 const EMPTY_PAGES = 50;
+/** So many characters have the tubes that a page shows. */
+const FIRST = 150_000;
 /** The largest number of tasks that one call changes or returns. */
 export const STEP = 1000;
 
@@ -118,6 +120,29 @@ export async function getText(where, signal) {
   const answer = await send(where, { method: 'GET', signal });
   if (!answer.ok) throw await problemOf(answer);
   return answer.text();
+}
+
+/**
+ * The tubes. Those of a store of many are megabytes: `first` is told the ones that the first piece of the answer has.
+ * No text of an answer has `,{"tube":` in it, where a quote is escaped.
+ */
+export async function listTubes(first) {
+  const answer = await send('v1/tubes', { method: 'GET' });
+  if (!answer.ok) throw await problemOf(answer);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  const pieces = [];
+  let isTold = first == null;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return parse(pieces.join('')).tubes;
+    pieces.push(value);
+    if (isTold) continue;
+    const text = pieces.join('');
+    const end = text.length >= FIRST ? text.lastIndexOf(',{"tube":') : -1;
+    if (end < 0) continue;
+    isTold = true;
+    first(parse(`${text.slice(0, end)}]}`).tubes);
+  }
 }
 
 /** A page of tasks, of one tube or of all. A page over many tubes may be empty, with others behind it. */

@@ -74,7 +74,7 @@ function Navigation({ place }) {
   const sum = (state) => live.tubes.reduce((before, tube) => before + tube.states[state], 0);
   const [buried, taken] = [sum('buried'), sum('taken')];
   const link = (where, label, count, isBad) => html`<a href=${`#/${where}`} aria-current=${place === where ? 'page' : undefined}>${label}
-    ${count > 0 && html` <span class="count number ${isBad ? 'bad' : ''}">${short(count)}</span>`}</a>`;
+    ${live.isLoaded && count > 0 && html` <span class="count number ${isBad ? 'bad' : ''}">${short(count)}</span>`}</a>`;
   return html`<nav class="pages-nav" aria-label="pages">
     ${link('', 'Tubes', live.tubes.length)}${link('failures', 'Failures', buried, true)}${link('workers', 'Workers', taken)}
     ${link('schedules', 'Schedules', sum('recurring'))}${link('store', 'Store')}

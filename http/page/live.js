@@ -3,7 +3,7 @@
 // An event marks its tube as changed. Marked tubes are read anew at most once a second, and more seldom where a reading
 // takes long; without events each half a minute. A hidden page closes its stream and does nothing.
 
-import { afterChange, get, getOr, readEvents } from './api.js';
+import { afterChange, getOr, listTubes, readEvents } from './api.js';
 
 const REFRESH = 1000;
 /** Pauses, options and limits have no events: others' changes of them are seen after this time. */
@@ -28,6 +28,7 @@ export const live = {
   byName: new Map(),
   /** What `GET v1/store` has; null before it was read, and of a server without that call. */
   store: null,
+  /** Whether `tubes` are all tubes. Before, they are none, or the first ones of many. */
   isLoaded: false,
   error: null,
   /** When tasks were taken, as far as this page has seen it. */
@@ -193,6 +194,9 @@ let allChanged = true;
 /** Whether this page itself has changed something. */
 let isOwn = false;
 let timer = null;
+let isReading = false;
+/** Grows with each connection: another owner may serve the store then. */
+let owner = 0;
 let earliest = 0;
 let readAt = 0;
 let wake = null;
@@ -207,7 +211,7 @@ export function refresh() {
 }
 
 function schedule() {
-  if (timer != null || live.status !== 'live') return;
+  if (timer != null || isReading || live.status !== 'live') return;
   timer = setTimeout(read, Math.max(0, earliest - performance.now()));
 }
 
@@ -215,15 +219,19 @@ async function read() {
   const change = { ...(allChanged ? { tubes: null, ids: null } : { tubes: tubesChanged, ids: idsChanged }), isOwn };
   [tubesChanged, idsChanged, allChanged, isOwn] = [new Set(), new Set(), false, false];
   const began = performance.now();
+  const asked = owner;
+  isReading = true;
   try {
-    if (change.tubes == null && live.store == null) live.store = await getOr(null, 'v1/store');
-    const { tubes } = await get('v1/tubes');
+    const needsStore = change.tubes == null && live.store == null;
+    const [tubes, store] = await Promise.all([
+      listTubes(live.isLoaded ? null : showFirst),
+      needsStore ? getOr(null, 'v1/store') : live.store,
+    ]);
+    if (owner === asked) live.store = store;
     const now = nowSeconds();
-    for (const tube of tubes) record(live.byName.get(tube.tube), tube, readAt, now);
+    for (const tube of live.isLoaded ? tubes : []) record(live.byName.get(tube.tube), tube, readAt, now);
     readAt = now;
-    // `done` of the API counts what has left the tube; the tasks in the state done are those that are kept.
-    live.tubes = tubes.map((tube) => ({ ...tube, states: { ...tube.tasks, done: tube.tasks.kept }, readAt: now }));
-    live.byName = new Map(live.tubes.map((tube) => [tube.tube, tube]));
+    keep(tubes, now);
     live.isLoaded = true;
     live.error = null;
   } catch (error) {
@@ -232,11 +240,23 @@ async function read() {
   }
   const took = performance.now() - began;
   earliest = performance.now() + Math.max(REFRESH, took * COST);
-  timer = null;
+  [timer, isReading] = [null, false];
   wake?.();
   tell();
   for (const callback of watchers) callback(change);
   if (allChanged || tubesChanged.size > 0) schedule();
+}
+
+function keep(tubes, now) {
+  // `done` of the API counts what has left the tube; the tasks in the state done are those that are kept.
+  live.tubes = tubes.map((tube) => ({ ...tube, states: { ...tube.tasks, done: tube.tasks.kept }, readAt: now }));
+  live.byName = new Map(live.tubes.map((tube) => [tube.tube, tube]));
+}
+
+/** Shows the first of many tubes while the others are read. */
+function showFirst(tubes) {
+  keep(tubes, nowSeconds());
+  tell();
 }
 
 /** For how long the oldest ready task of a tube has been ready, in seconds; null if none is. */
@@ -288,11 +308,12 @@ async function connect() {
       opened() {
         attempts = 0;
         allChanged = true;
-        // Another owner may serve the store now.
+        owner += 1;
         live.store = null;
         set('live');
         alive();
-        refresh();
+        // What the reading at the start has missed is read after it.
+        if (!isReading) refresh();
       },
       taken(name, id, text) {
         burst += 1;
@@ -365,5 +386,7 @@ export function start() {
     schedule();
   }, WITHOUT_EVENTS);
   window.addEventListener('online', () => live.status === 'lost' && reconnect());
+  // Not behind the stream: the page is drawn sooner.
+  read();
   connect();
 }

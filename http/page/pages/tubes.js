@@ -46,6 +46,8 @@ function Sum({ state, label, value, note }) {
 }
 
 function Sums({ tubes }) {
+  // Sums of the first ones are no sums of all.
+  if (!live.isLoaded && tubes.length > 0) return html`<dl class="sums" aria-label="all tubes"><${Sum} label="tubes" value="…" note="the first ones; the others are being read" /></dl>`;
   const sum = (of) => tubes.reduce((before, tube) => before + (of(tube) ?? 0), 0);
   const rates = tubes.map((tube) => ratesOf(tube.tube));
   const total = (row) => rates.reduce((before, some) => before + some[row], 0);
@@ -131,7 +133,7 @@ export function Tubes() {
           <th>last ${duration(seenSeconds())}</th><th><span class="hidden">actions</span></th></tr></thead>
         <tbody>${rows.map((tube) => html`<${Row} key=${tube.tube} tube=${tube} states=${states} />`)}</tbody>
       </table></div>
-      ${found.length > ROWS && html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows.length)} of ${number(found.length)}</span>
+      ${live.isLoaded && found.length > ROWS && html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows.length)} of ${number(found.length)}</span>
         <button type="button" class="button" data-key="p" disabled=${from === 0} onClick=${() => setFirst(from - ROWS)}>Previous</button>
         <button type="button" class="button" data-key="n" disabled=${from + ROWS >= found.length} onClick=${() => setFirst(from + ROWS)}>Next</button></p>`}`}`;
 }

@@ -195,7 +195,23 @@ export const pages = {
 
   async many_tubes(browser) {
     const { page, errors } = await newPage(browser);
+    const calls = [];
+    page.on('requestfinished', (request) => /\/v1\/(?!events)/.test(request.url()) && calls.push(request));
+    // The rows that stood there while the other tubes were still being read.
+    await page.addInitScript(() => {
+      globalThis.first = new Set();
+      new MutationObserver(() => {
+        if (document.querySelector('.sums')?.textContent.includes('being read')) globalThis.first.add(document.querySelectorAll('[data-row]').length);
+      }).observe(document, { childList: true, subtree: true });
+    });
     await open(page, '', 'Tubes');
+    await page.getByText('1–100 of 10,000').waitFor();
+    assert.deepEqual(await page.evaluate(() => [...globalThis.first]), [100]);
+    // Once before the stream of events is there, and once after it.
+    const lists = calls.filter((request) => request.url().endsWith('/v1/tubes'));
+    assert.ok(lists.length <= 2 && calls.length <= 4, calls.map((request) => request.url()).join());
+    const { responseBodySize } = await lists[0].sizes();
+    assert.ok(responseBodySize < 10_000 * 1000, `${responseBodySize} bytes`);
     await row(page, 'tube-00099').waitFor();
     assert.equal(await page.locator('[data-row]').count(), 100);
     await page.getByText('1–100 of 10,000').waitFor();
