@@ -83,15 +83,20 @@ export async function changeMatching(verb, filter, { to, known } = {}) {
   const most = counted.isMore ? Infinity : counted.count;
   const { tube, ...conditions } = filter;
   const where = tube == null ? `v1/all/${verb}` : path`v1/tubes/${tube}/` + verb;
+  // Tasks keep their tag, so a step goes on where the one before has ended. Others no longer match.
+  const goesOn = conditions.tag != null && verb !== 'delete';
+  let after = null;
   await runSteps({
     title: `${label} tasks`,
     total: most,
     done,
     async step(run) {
       const limit = Math.min(STEP, most - run.count);
-      const answer = await call('POST', where + query({ ...conditions, to, limit }), { signal: run.signal });
+      const answer = await call('POST', where + query({ ...conditions, to, limit, after }), { signal: run.signal });
       run.count += answer.changed;
-      return answer.changed < limit || run.count >= most;
+      after = answer.next;
+      const isLast = goesOn ? after == null : answer.changed < limit;
+      return isLast || run.count >= most;
     },
   });
   return true;

@@ -20,6 +20,10 @@ use crate::{duration, moment};
 use tubewell_json::put::{body, check_object, explain, not_before};
 
 /// The meaning of a line of an export.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all lines are tasks, and one is read at a time"
+)]
 pub enum Exported {
     Tube(ExportedTube),
     Limit { name: String, most: u32 },

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
@@ -37,11 +37,15 @@ const BYTES_PER_SECOND: u64 = 1 << 20;
     get, path = "/v1/store/backup", operation_id = "get_backup", tag = "store",
     responses((status = 200, body = content::Raw, content_type = "application/octet-stream"), Problems),
 )]
-pub(super) async fn backup(State(shared): State<Arc<Shared>>) -> Answer {
+pub(super) async fn backup(method: Method, State(shared): State<Arc<Shared>>) -> Answer {
     if shared.read_only {
         let what = "a backup has rows that no other call shows; serve the store without read-only, \
                     or use `tubewell backup`";
         return Err(Problem::new(StatusCode::FORBIDDEN, "read_only", what));
+    }
+    if method == Method::HEAD {
+        // The length is not known before the copy is made.
+        return Ok([(CONTENT_TYPE, "application/octet-stream")].into_response());
     }
     let place = shared.place_for_check()?;
     let folder = shared.backup_folder.clone();

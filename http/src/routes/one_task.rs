@@ -30,7 +30,7 @@ const RELATIONS_MAX: usize = 200;
 #[derive(Clone, Copy, Deserialize, PartialEq, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OneChange {
-    /// Makes a buried task ready, or a delayed one ready now.
+    /// Makes a buried task ready. A delayed one is made ready now by a change of its `delay` to 0.
     Kick,
     /// Sets the task aside; the content says why, as for `fail` of a claim.
     Bury,

@@ -49,6 +49,14 @@ fn one_backup_or_check_is_made_at_a_time() {
 }
 
 #[test]
+fn head_of_a_backup_makes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = served(&folder.path().join("none"));
+    assert_eq!(served.call("HEAD", "/v1/store/backup", &[], b"").status, 200);
+    assert_eq!(served.get("/v1/store/backup").status, 500);
+}
+
+#[test]
 fn server_that_is_read_only_makes_no_backup() {
     let served = Served::with(|options| options.read_only(true));
     assert_eq!(served.get("/v1/store/backup").refused(403), "read_only");
