@@ -123,11 +123,11 @@ export async function getText(where, signal) {
 }
 
 /**
- * The tubes. Those of a store of many are megabytes: `first` is told the ones that the first piece of the answer has.
+ * What waits in the tubes. In a store of many, these are megabytes: `first` is told the ones that the first piece of the answer has.
  * No text of an answer has `,{"tube":` in it, where a quote is escaped.
  */
 export async function listTubes(first) {
-  const answer = await send('v1/tubes', { method: 'GET' });
+  const answer = await send('v1/backlog', { method: 'GET' });
   if (!answer.ok) throw await problemOf(answer);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   const pieces = [];

@@ -40,7 +40,7 @@ export function knownCount({ tube, ...filter }) {
 async function count(filter) {
   if (knownCount(filter) != null) {
     // What is shown may be a second old.
-    const { tubes } = filter.tube == null ? await get('v1/tubes') : { tubes: [await get(path`v1/tubes/${filter.tube}`)] };
+    const { tubes } = filter.tube == null ? await get('v1/backlog') : { tubes: [await get(path`v1/tubes/${filter.tube}`)] };
     const states = filter.state == null ? STATES : [filter.state];
     const of = ({ tasks }, state) => (state === 'done' ? tasks.kept : tasks[state]);
     return { count: tubes.reduce((sum, tube) => states.reduce((part, state) => part + of(tube, state), sum), 0), isMore: false };

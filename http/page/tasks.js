@@ -305,8 +305,7 @@ const OPTION_HINTS = {
   history: 'entries kept of each task',
   metrics: 'days whose numbers are kept',
 };
-const NOT_OPTIONS = new Set(['tube', 'driver', 'usable', 'temporary', 'paused', 'resumes_in', 'total', 'kept', 'tasks',
-  'calls', 'oldest_ready', 'waiting_takes', 'waiting_puts', 'readAt', 'states']);
+const NOT_OPTIONS = new Set(['tube', 'driver', 'usable', 'temporary', 'paused', 'resumes_in', 'total', 'kept', 'tasks', 'calls']);
 
 export const optionsOf = (tube) => Object.entries(tube).filter(([name]) => !NOT_OPTIONS.has(name));
 
@@ -377,7 +376,7 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 export async function dropTube(tube) {
   return confirm({
-    title: `Drop “${tube.tube}” with ${plural(tube.total + tube.kept, 'task')}?`,
+    title: `Drop “${tube.tube}” with ${plural(tube.tasks.total + tube.tasks.kept, 'task')}?`,
     intro: 'The tube and all its tasks are deleted for good.',
     submit: 'Drop the tube',
     isDanger: true,
@@ -387,7 +386,7 @@ export async function dropTube(tube) {
 
 export async function truncateTube(tube) {
   const result = await confirm({
-    title: `Delete all ${plural(tube.total + tube.kept, 'task')} of “${tube.tube}”?`,
+    title: `Delete all ${plural(tube.tasks.total + tube.tasks.kept, 'task')} of “${tube.tube}”?`,
     intro: 'In one step, which cannot be stopped. The tube and its options stay.',
     submit: 'Delete all tasks',
     isDanger: true,

@@ -6,7 +6,7 @@ use arbitrary::{Arbitrary, Result, Unstructured};
 use serde_json::{Map, Value};
 
 /// The calls, as their description names them. Further ones go to the end, so that inputs keep their meaning.
-pub(super) const CALLS: [&str; 47] = [
+pub(super) const CALLS: [&str; 48] = [
     "GET /v1/tubes",
     "GET /v1/tubes/{tube}",
     "PUT /v1/tubes/{tube}",
@@ -54,6 +54,7 @@ pub(super) const CALLS: [&str; 47] = [
     "TRACE /v1/tubes",
     "GET /v1/store/backup",
     "POST /v1/store/verify",
+    "GET /v1/backlog",
 ];
 
 /// Options behind the `?`, and values.

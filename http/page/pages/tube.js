@@ -1,6 +1,6 @@
 // One tube: its rates, its days, and its tasks by state.
 
-import { getOr, path } from '../api.js';
+import { get, getOr, path } from '../api.js';
 import { changeMatching } from '../bulk.js';
 import { Chart, Columns } from '../chart.js';
 import { duration, number, plural, rate, share } from '../format.js';
@@ -58,6 +58,14 @@ function Days({ name, theme }) {
   </section>`;
 }
 
+/** What depends on the options, which are not among the numbers of all tubes. Options have no events. */
+function Settled({ name, theme }) {
+  const { data: tube } = useLoad((signal) => get(path`v1/tubes/${name}`, signal), [name], (change) => change.tubes == null);
+  if (!tube) return null;
+  return html`${tube.metrics > 0 && html`<${Days} name=${name} theme=${theme} />`}
+    <${Options} tube=${tube} />`;
+}
+
 function Options({ tube }) {
   const isSet = ([, value]) => value != null && value !== 0 && value !== 'none' && value !== false && value !== '';
   const shown = optionsOf(tube).filter(isSet);
@@ -106,7 +114,7 @@ export function Tube({ name, query, theme }) {
   const { newest_first: newest, ...filter } = Object.fromEntries(query);
   const show = (change) => go(tubeLink(name, { ...Object.fromEntries(query), ...change }));
   const conditions = CONDITIONS.filter(([key]) => filter[key] != null);
-  const count = (state) => (state == null ? tube.total + tube.kept : tube.states[state]);
+  const count = (state) => (state == null ? tube.tasks.total + tube.tasks.kept : tube.states[state]);
   const drop = async () => {
     if (await dropTube(tube)) go('#/');
   };
@@ -135,8 +143,7 @@ export function Tube({ name, query, theme }) {
     <div class="beside">
       <div class="side">
         <${Rates} name=${name} theme=${theme} />
-        ${tube.metrics > 0 && html`<${Days} name=${name} theme=${theme} />`}
-        <${Options} tube=${tube} />
+        <${Settled} name=${name} theme=${theme} />
       </div>
       <section class="card list" aria-label="tasks">
         <div class="tabs" role="group" aria-label="state of the tasks">

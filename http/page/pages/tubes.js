@@ -23,7 +23,7 @@ function failingShare(tube) {
 
 const COLUMNS = [
   { name: 'tube', label: 'tube', of: (tube) => tube.tube },
-  { name: 'tasks', label: 'tasks', of: (tube) => tube.total, isNumber: true },
+  { name: 'tasks', label: 'tasks', of: (tube) => tube.tasks.total, isNumber: true },
   ...STATES.map((state) => ({
     name: state, label: state, of: (tube) => tube.states[state], isNumber: true, isState: true,
   })),

@@ -1,6 +1,7 @@
 //! The calls.
 
 mod answers;
+mod backlog;
 mod checks;
 mod claims;
 mod compressed;
@@ -138,6 +139,7 @@ impl Shared {
 fn described() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(openapi::head())
         .routes(routes!(tubes::list))
+        .routes(routes!(backlog::backlog))
         .routes(routes!(tubes::show, tubes::open, tubes::alter, tubes::remove))
         .routes(routes!(tubes::pause))
         .routes(routes!(tubes::resume))

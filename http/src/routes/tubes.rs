@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use tubewell::expert::{Backlog, CallCounts};
+use tubewell::expert::CallCounts;
 use tubewell::{Statistics, Store, TaskCounts, TubeInfo, TubeOptions};
 use tubewell_json::option_fields::OptionFields;
-use tubewell_json::record::{DayRecord, TubeRecord, seconds};
+use tubewell_json::record::{DayRecord, TubeRecord};
 use tubewell_json::schema;
 use utoipa::{IntoParams, ToSchema};
 
@@ -43,18 +43,6 @@ impl<'a> TubeJson<'a> {
         let Statistics { tasks, calls, .. } = *counts;
         TubeJson { tube: TubeRecord::new(info, tasks), tasks, calls }
     }
-}
-
-/// The same, and what waits in the tube.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ListedTube)]
-struct ListedTubeJson<'a> {
-    #[serde(flatten)]
-    tube: TubeJson<'a>,
-    waiting_takes: u64,
-    waiting_puts: u64,
-    /// For how many seconds the task has been ready that has been ready for the longest time; null if none is ready.
-    oldest_ready: Option<f64>,
 }
 
 /// The driver and the options of a tube: those of `create`, by their names.
@@ -102,7 +90,7 @@ struct DaysJson<'a> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Tubes)]
 struct TubesJson<'a> {
-    tubes: Vec<ListedTubeJson<'a>>,
+    tubes: Vec<TubeJson<'a>>,
 }
 
 /// The tubes, with their options and the number of tasks in each state.
@@ -113,18 +101,12 @@ struct TubesJson<'a> {
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
     shared
         .read(|store, answers| {
-            let (infos, counts, backlog) = (store.tubes()?, store.statistics()?, store.backlog()?);
-            // Those of a tube that was created in between.
-            let (no_counts, no_backlog) = (Statistics::default(), Backlog::default());
-            let tubes = infos.iter().map(|info| {
-                let waits = backlog.get(&info.name).unwrap_or(&no_backlog);
-                ListedTubeJson {
-                    tube: TubeJson::new(info, counts.get(&info.name).unwrap_or(&no_counts)),
-                    waiting_takes: waits.waiting_takes,
-                    waiting_puts: waits.waiting_puts,
-                    oldest_ready: seconds(waits.oldest_ready),
-                }
-            });
+            let (infos, counts) = (store.tubes()?, store.statistics()?);
+            // That of a tube that was created in between.
+            let none = Statistics::default();
+            let tubes = infos
+                .iter()
+                .map(|info| TubeJson::new(info, counts.get(&info.name).unwrap_or(&none)));
             answers.json(StatusCode::OK, &TubesJson { tubes: tubes.collect() })
         })
         .await

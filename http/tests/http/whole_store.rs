@@ -69,7 +69,8 @@ fn tube_is_paused_altered_and_emptied() {
     assert_eq!(served.post("/v1/tubes/jobs/pause?for=0", "").refused(400), "invalid");
     let driver = json!({ "driver": "fifo" });
     assert_eq!(served.json("PATCH", "/v1/tubes/jobs", &driver).refused(400), "invalid");
-    let listed = served.get("/v1/tubes").expect(200)["tubes"][0].clone();
+    let listed = served.get("/v1/backlog").expect(200)["tubes"][0].clone();
+    assert_eq!((&listed["calls"]["put"], &listed["tasks"]["ready"]), (&json!(1), &json!(1)));
     assert!(listed["oldest_ready"].as_f64().is_some_and(|age| age >= 0.0), "{listed}");
     assert_eq!((&listed["waiting_takes"], &listed["waiting_puts"]), (&json!(0), &json!(0)));
     served.post(&format!("/v1/claims/{}/ack", served.take()), "").expect(200);

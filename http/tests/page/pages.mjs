@@ -208,10 +208,10 @@ export const pages = {
     await page.getByText('1–100 of 10,000').waitFor();
     assert.deepEqual(await page.evaluate(() => [...globalThis.first]), [100]);
     // Once before the stream of events is there, and once after it.
-    const lists = calls.filter((request) => request.url().endsWith('/v1/tubes'));
+    const lists = calls.filter((request) => request.url().endsWith('/v1/backlog'));
     assert.ok(lists.length <= 2 && calls.length <= 4, calls.map((request) => request.url()).join());
     const { responseBodySize } = await lists[0].sizes();
-    assert.ok(responseBodySize < 10_000 * 1000, `${responseBodySize} bytes`);
+    assert.ok(responseBodySize < 10_000 * 80, `${responseBodySize} bytes`);
     await row(page, 'tube-00099').waitFor();
     assert.equal(await page.locator('[data-row]').count(), 100);
     await page.getByText('1–100 of 10,000').waitFor();
