@@ -61,8 +61,10 @@ pub fn verify_rows<R: Reads>(
     verifier.each(Table::Heads, RowVerifier::head)?;
     verifier.each(Table::Dues, RowVerifier::due)?;
     verifier.each(Table::Index, RowVerifier::index)?;
-    verifier.end_of_group()?;
-    verifier.end_of_tag()?;
+    if !verifier.is_stopped {
+        verifier.end_of_group()?;
+        verifier.end_of_tag()?;
+    }
     verifier.each(Table::Notes, RowVerifier::note)?;
     verifier.each(Table::Days, RowVerifier::day)?;
     if !verifier.is_stopped {

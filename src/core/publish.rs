@@ -289,7 +289,9 @@ fn update_statistics(visible: &mut Statistics, change: &Change, is_current: bool
         EventKind::Step => &mut calls.step,
     };
     *call += 1;
-    let is_burial = change.to == TaskState::Buried && change.from != Some(TaskState::Buried);
+    // One that arrives buried, from another tube or store, was counted there.
+    let is_burial =
+        change.to == TaskState::Buried && change.from.is_some_and(|from| from != TaskState::Buried);
     calls.buried += u64::from(is_burial);
     // A task that is restored as done has no state before.
     let leaves = change.from.is_some_and(takes_a_place) && change.to == TaskState::Done;

@@ -103,6 +103,8 @@ pub(crate) trait Verb: Wire + Listed + Send + Sync + 'static {
 pub(crate) enum Operation {
     /// It puts tasks.
     Send(&'static str),
+    /// It puts tasks of another store, which belong to the traces of their first puts.
+    Restore(&'static str),
     /// It ends claims.
     Settle(&'static str),
 }

@@ -171,7 +171,7 @@ impl<T, M: Mode> Claim<T, M> {
     /// Which attempt this is; the first one is 1. Takes that were forgiven do not count: after
     /// a [snooze](crate::Outcome::snooze), [`Admin::revoke`](crate::Admin::revoke) and
     /// [`Tube::kick`](crate::Tube::kick). A revoke and a kick forgive takes where attempts matter: if the tube has
-    /// `max_attempts`, a backoff or metrics, or the task has a limit, tags or failures of its own.
+    /// `max_attempts`, a backoff or metrics, or the task has more than a body, a priority and times.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.held.grant.header.attempts()

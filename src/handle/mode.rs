@@ -193,7 +193,7 @@ impl Mode for Async {
             Ok(()) => call.make_later(verb),
             Err(refused) => Ticket::known(Err(refused)),
         };
-        span.answered_later::<V>(ticket)
+        ticket.in_span(span, CallSpan::note::<V>)
     }
 
     fn is_refused<R>(answer: &Ticket<R>) -> bool {

@@ -8,6 +8,7 @@ use crate::base::park::block_on;
 use crate::connection::{RemotePromise, answered_already};
 use crate::core::Decided;
 use crate::handle::call::CallFuture;
+use crate::handle::trace::CallSpan;
 use crate::runtime::open_store::LocalHandle;
 use crate::{Error, Result};
 
@@ -51,7 +52,11 @@ use crate::{Error, Result};
 /// }
 /// ```
 #[must_use = "an answer that is not read may be an error"]
-pub struct Ticket<R>(State<R>);
+pub struct Ticket<R> {
+    state: State<R>,
+    /// Ends with the answer.
+    span: CallSpan,
+}
 
 enum State<R> {
     /// The answer waits for nothing.
@@ -88,27 +93,31 @@ impl<R> std::fmt::Debug for Ticket<R> {
 impl<R> Ticket<R> {
     /// A ticket whose answer is there already.
     pub(crate) fn known(answer: Result<R>) -> Ticket<R> {
-        Ticket(State::Known(answer))
+        Ticket::of(State::Known(answer))
+    }
+
+    fn of(state: State<R>) -> Ticket<R> {
+        Ticket { state, span: CallSpan::none() }
     }
 
     /// Decided or refused.
     pub(crate) fn decided(store: &LocalHandle, decided: Decided<Result<R>>) -> Ticket<R> {
         match decided.wait {
             None => Ticket::known(decided.answer),
-            Some(_) => Ticket(State::Decided(store.clone(), decided)),
+            Some(_) => Ticket::of(State::Decided(store.clone(), decided)),
         }
     }
 
     pub(crate) fn asked(promise: RemotePromise<R>) -> Ticket<R> {
-        Ticket(State::Asked(promise))
+        Ticket::of(State::Asked(promise))
     }
 
     pub(crate) fn in_line(call: impl Standing<R> + 'static) -> Ticket<R> {
-        Ticket(State::InLine(Box::new(call)))
+        Ticket::of(State::InLine(Box::new(call)))
     }
 
     pub(crate) fn of_future(future: impl Future<Output = Result<R>> + Send + 'static) -> Ticket<R> {
-        Ticket(State::Call(CallFuture::new(future)))
+        Ticket::of(State::Call(CallFuture::new(future)))
     }
 
     /// As `of_future`, of a call that makes its first step now.
@@ -116,7 +125,7 @@ impl<R> Ticket<R> {
         let mut call = CallFuture::new(future);
         match Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => Ticket::known(answer),
-            Poll::Pending => Ticket(State::Call(call)),
+            Poll::Pending => Ticket::of(State::Call(call)),
         }
     }
 
@@ -127,18 +136,10 @@ impl<R> Ticket<R> {
     /// change failed. The change is applied when the storage works again. If the process ends before that,
     /// it is applied as a whole or not at all. [`Invalid`](crate::Error::Invalid): the ticket has given its
     /// answer already, as a future.
-    pub fn wait(self) -> Result<R> {
-        match self.0 {
-            State::Known(answer) => answer,
-            State::Decided(store, decided) => store.inner()?.wait_deferred(decided)?,
-            State::Asked(promise) => promise.wait(),
-            State::InLine(mut call) => {
-                call.lead()?;
-                block_on(poll_fn(|context| call.poll(context.waker())))?.wait()
-            }
-            State::Call(call) => block_on(call),
-            State::Over => Err(answered_already()),
-        }
+    pub fn wait(mut self) -> Result<R> {
+        let answer = self.state.wait();
+        self.span.ended(&answer);
+        answer
     }
 
     /// Whether the answer is there: [`wait`](Ticket::wait) would not block. Returns `false` until the ticket
@@ -146,7 +147,7 @@ impl<R> Ticket<R> {
     /// end of a task, takes several commits, returns a handle, ends a session, or is a call of a job.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        match &self.0 {
+        match &self.state {
             State::Decided(_, Decided { wait: Some(wait), .. }) => wait.batch().outcome().is_some(),
             State::Asked(promise) => promise.is_done(),
             State::InLine(call) => call.is_done(),
@@ -177,20 +178,83 @@ impl<R> Ticket<R> {
     /// ```
     #[must_use]
     pub fn refusal(&self) -> Option<&Error> {
-        match &self.0 {
+        match &self.state {
             State::Known(Err(refusal)) => Some(refusal),
             _ => None,
         }
     }
 }
 
-impl<R> Ticket<R> {
+impl<R> State<R> {
+    fn wait(self) -> Result<R> {
+        match self {
+            State::Known(answer) => answer,
+            State::Decided(store, decided) => store.inner()?.wait_deferred(decided)?,
+            State::Asked(promise) => promise.wait(),
+            State::InLine(mut call) => {
+                call.lead()?;
+                block_on(poll_fn(|context| call.poll(context.waker())))?.wait()
+            }
+            State::Call(call) => block_on(call),
+            State::Over => Err(answered_already()),
+        }
+    }
+
     /// A ticket answers once.
     fn answered(&mut self, answer: Poll<Result<R>>) -> Poll<Result<R>> {
         if answer.is_ready() {
-            self.0 = State::Over;
+            *self = State::Over;
         }
         answer
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<R>> {
+        if let State::InLine(call) = self {
+            let Poll::Ready(made) = call.poll(context.waker()) else { return Poll::Pending };
+            *self = made.map_or_else(|refusal| State::Known(Err(refusal)), |ticket| ticket.state);
+        }
+        let waited = match self {
+            State::Decided(store, decided) => {
+                // In a fork, no thread would lead the commit.
+                store.inner()?;
+                let wait = decided.wait.as_ref();
+                wait.map_or(Poll::Ready(Ok(())), |wait| wait.batch().poll(context.waker()))
+            }
+            State::Asked(promise) => {
+                let answer = Pin::new(promise).poll(context);
+                return self.answered(answer);
+            }
+            State::Call(call) => {
+                let answer = Pin::new(call).poll(context);
+                return self.answered(answer);
+            }
+            State::Known(_) | State::InLine(_) | State::Over => Poll::Ready(Ok(())),
+        };
+        let Poll::Ready(waited) = waited else { return Poll::Pending };
+        let state = std::mem::replace(self, State::Over);
+        waited?;
+        Poll::Ready(match state {
+            State::Known(answer) => answer,
+            State::Decided(_, decided) => decided.answer,
+            _ => Err(answered_already()),
+        })
+    }
+}
+
+impl<R: Send + 'static> Ticket<R> {
+    /// The same answer, which `look` sees once it is known.
+    pub(crate) fn inspect(self, look: impl FnOnce(&Result<R>) + Send + 'static) -> Ticket<R> {
+        match self.state {
+            State::Known(answer) => {
+                look(&answer);
+                Ticket::known(answer)
+            }
+            later => Ticket::of_future(async move {
+                let answer = Ticket { state: later, span: self.span }.await;
+                look(&answer);
+                answer
+            }),
+        }
     }
 }
 
@@ -202,7 +266,7 @@ impl<R: 'static> Ticket<R> {
     where
         R: Send,
     {
-        Ticket(match self.0 {
+        let state = match self.state {
             State::Known(answer) => State::Known(answer.map(with)),
             State::Decided(store, decided) => {
                 State::Decided(store, decided.map(|answer| answer.map(with)))
@@ -211,28 +275,31 @@ impl<R: 'static> Ticket<R> {
             State::InLine(call) => State::InLine(Box::new(Mapped { call, with: Some(with) })),
             State::Call(call) => State::Call(CallFuture::new(async move { call.await.map(with) })),
             State::Over => State::Over,
-        })
+        };
+        Ticket { state, span: self.span }
+    }
+
+    /// The same ticket, whose span ends with its answer. `note` adds to the span what a decision says.
+    pub(crate) fn in_span(self, mut span: CallSpan, note: fn(&CallSpan, &R)) -> Ticket<R>
+    where
+        R: Send,
+    {
+        if span.is_none() {
+            return self;
+        }
+        let noted = span.clone();
+        let ticket = self.map(move |answer| {
+            note(&noted, &answer);
+            answer
+        });
+        if let State::Known(answer) = &ticket.state {
+            span.ended(answer);
+        }
+        Ticket { span, ..ticket }
     }
 }
 
 /// A change in line, with another form of its answer.
-impl<R: Send + 'static> Ticket<R> {
-    /// The same answer, which `look` sees once it is known.
-    pub(crate) fn inspect(self, look: impl FnOnce(&Result<R>) + Send + 'static) -> Ticket<R> {
-        match self.0 {
-            State::Known(answer) => {
-                look(&answer);
-                Ticket::known(answer)
-            }
-            later => Ticket::of_future(async move {
-                let answer = Ticket(later).await;
-                look(&answer);
-                answer
-            }),
-        }
-    }
-}
-
 struct Mapped<R, F> {
     call: Box<dyn Standing<R>>,
     with: Option<F>,
@@ -267,34 +334,10 @@ impl<R> Future for Ticket<R> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<R>> {
         let ticket = self.get_mut();
-        if let State::InLine(call) = &mut ticket.0 {
-            let Poll::Ready(made) = call.poll(context.waker()) else { return Poll::Pending };
-            *ticket = made.unwrap_or_else(|refusal| Ticket::known(Err(refusal)));
+        let answer = ticket.state.poll(context);
+        if let Poll::Ready(answer) = &answer {
+            ticket.span.ended(answer);
         }
-        let waited = match &mut ticket.0 {
-            State::Decided(store, decided) => {
-                // In a fork, no thread would lead the commit.
-                store.inner()?;
-                let wait = decided.wait.as_ref();
-                wait.map_or(Poll::Ready(Ok(())), |wait| wait.batch().poll(context.waker()))
-            }
-            State::Asked(promise) => {
-                let answer = Pin::new(promise).poll(context);
-                return ticket.answered(answer);
-            }
-            State::Call(call) => {
-                let answer = Pin::new(call).poll(context);
-                return ticket.answered(answer);
-            }
-            State::Known(_) | State::InLine(_) | State::Over => Poll::Ready(Ok(())),
-        };
-        let Poll::Ready(waited) = waited else { return Poll::Pending };
-        let state = std::mem::replace(&mut ticket.0, State::Over);
-        waited?;
-        Poll::Ready(match state {
-            State::Known(answer) => answer,
-            State::Decided(_, decided) => decided.answer,
-            _ => Err(answered_already()),
-        })
+        answer
     }
 }

@@ -103,7 +103,7 @@ pub struct CallCounts {
     /// Events [`Bury`](crate::EventKind::Bury): tasks buried by a call, because of a parent, or because they had no
     /// attempt left when they were to be handed out.
     pub bury: u64,
-    /// Tasks that have become buried, for any reason.
+    /// Tasks that have become buried in this tube, for any reason; not those that were moved or restored as buried.
     #[cfg_attr(feature = "serde", serde(default))]
     pub buried: u64,
     /// Tasks kicked.

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blocking_disk::Disk;
-use tubewell::{Error, FIFO, LIMFIFOTTL, ManualClock, OnParent, Put, Store, TubeOptions};
+use tubewell::{
+    Error, FIFO, Filter, LIMFIFOTTL, ManualClock, OnParent, Put, Store, TaskState, TubeOptions,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -125,13 +127,18 @@ fn burials_of_each_kind_are_counted() {
     mail.put(Put::new("child").after_key("parent").on_parent(OnParent::Bury)).unwrap();
     parent.bury(None).unwrap();
     store.admin().catch_up().unwrap();
+    // It was buried in the other tube.
+    let other = store.open_tube("other", TubeOptions::new()).unwrap();
+    other.put("moved").unwrap();
+    other.try_take().unwrap().unwrap().bury(None).unwrap();
+    other.admin().move_to(&mail, Filter::new().state(TaskState::Buried)).unwrap();
     let text = store.prometheus().unwrap();
     let count = |change| {
         let labels = format!(r#"tubewell_task_changes_total{{tube="mail",change="{change}"}}"#);
         sample(&text, &labels).unwrap()
     };
     let gauge = sample(&text, r#"tubewell_tasks{tube="mail",state="buried"}"#).unwrap();
-    assert_eq!((count("buried"), gauge), ("4".to_owned(), "4".to_owned()));
+    assert_eq!((count("buried"), gauge), ("4".to_owned(), "5".to_owned()));
     assert_eq!((count("bury"), count("fail")), ("3".to_owned(), "1".to_owned()));
 }
 

@@ -48,6 +48,7 @@ static SPANS: LazyLock<Mutex<Spans>> = LazyLock::new(Mutex::default);
 
 thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+    static LEAVES_OUT_CALLS: Cell<bool> = const { Cell::new(false) };
 }
 
 fn with<T>(call: impl FnOnce(&mut Spans) -> T) -> T {
@@ -68,6 +69,14 @@ pub fn quietly<T>(run: impl FnOnce() -> T) -> T {
     IS_QUIET.set(true);
     let done = run();
     IS_QUIET.set(false);
+    done
+}
+
+/// Runs with an exporter of traces that leaves out the spans of calls, which another layer of the subscriber has.
+pub fn without_calls<T>(run: impl FnOnce() -> T) -> T {
+    LEAVES_OUT_CALLS.set(true);
+    let done = run();
+    LEAVES_OUT_CALLS.set(false);
     done
 }
 
@@ -158,7 +167,8 @@ impl Propagation for Joins {
         if recorded.name == "malformed" {
             return Some("not a traceparent".into());
         }
-        Some(recorded.traceparent())
+        let is_exported = recorded.target != "tubewell" || !LEAVES_OUT_CALLS.get();
+        is_exported.then(|| recorded.traceparent())
     }
 
     fn set_parent(&self, span: &Span, traceparent: &str) {

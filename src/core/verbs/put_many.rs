@@ -27,7 +27,11 @@ verb! {
 
         #[cfg(feature = "tracing")]
         fn operation(&self) -> Option<Operation> {
-            Some(Operation::Send("put_many"))
+            Some(if PutRequest::is_restore(&self.requests) {
+                Operation::Restore("restore_many")
+            } else {
+                Operation::Send("put_many")
+            })
         }
 
         #[cfg(feature = "tracing")]

@@ -148,7 +148,7 @@ impl StoreAdmin<'_> {
 
     /// As [`verify`](StoreAdmin::verify). Calls `progress` from time to time with the number of checked
     /// tasks and the number of all tasks. `ControlFlow::Break` ends the check, whose answer is then what was found up
-    /// to there. Through a connection `progress` is not called, and the owner ends a check when the connection ends.
+    /// to there; the pages of the file are checked first, and this is not ended. Through a connection `progress` is not called, and the owner ends a check when the connection ends.
     ///
     /// # Errors
     /// Those of [`verify`](StoreAdmin::verify).
@@ -177,8 +177,15 @@ impl StoreAdmin<'_> {
         inner.flush()?;
         let pages = inner.with_engine(Buffer::File, Engine::check_pages)?;
         let mut findings = Vec::from_iter(pages);
-        let stored = inner.report_failure(verify_stored(inner, &mut progress));
-        match stored.and_then(|found| Ok((found, inner.run(Core::verify_memory)?))) {
+        let mut is_ended = false;
+        let stored = verify_stored(inner, &mut |checked, of| {
+            let goes_on = progress(checked, of);
+            is_ended = goes_on.is_break();
+            goes_on
+        });
+        let in_memory =
+            |core: &mut Core| if is_ended { Ok(Vec::new()) } else { core.verify_memory() };
+        match inner.report_failure(stored).and_then(|found| Ok((found, inner.run(in_memory)?))) {
             Ok((rows, memory)) => findings.extend(rows.into_iter().chain(memory)),
             // Damage is a finding. It may prevent further checks.
             Err(Error::Corrupt { what }) => findings.push(what),

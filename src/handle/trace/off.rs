@@ -7,7 +7,6 @@ use std::marker::PhantomData;
 use crate::Result;
 use crate::core::Grant;
 use crate::core::verb::Verb;
-use crate::handle::ticket::Ticket;
 use crate::values::put::Encoded;
 
 /// What a call is made on.
@@ -29,9 +28,15 @@ impl<'a> Of<'a> {
 }
 
 /// The span of a call.
+#[derive(Clone)]
 pub(crate) struct CallSpan;
 
 impl CallSpan {
+    #[inline]
+    pub(crate) fn none() -> CallSpan {
+        CallSpan
+    }
+
     #[inline]
     pub(crate) fn begin<V: Verb>(_: Of<'_>, _: usize, _: &mut V) -> CallSpan {
         CallSpan
@@ -46,8 +51,14 @@ impl CallSpan {
     pub(crate) fn answered<V: Verb>(&self, _: &Result<V::Answer>) {}
 
     #[inline]
-    pub(crate) fn answered_later<V: Verb>(self, ticket: Ticket<V::Answer>) -> Ticket<V::Answer> {
-        ticket
+    pub(crate) fn note<V: Verb>(&self, _: &V::Answer) {}
+
+    #[inline]
+    pub(crate) fn ended<R>(&mut self, _: &Result<R>) {}
+
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        true
     }
 }
 

@@ -7,11 +7,10 @@ use ::tracing::{Span, debug_span};
 use tubewell_drivers::{Header, Traceparent};
 
 use super::propagation::propagate;
-use crate::Result;
 use crate::core::verb::{Operation, Verb};
 use crate::core::{Grant, PutRequest};
-use crate::handle::ticket::Ticket;
 use crate::values::put::Encoded;
+use crate::{Error, Result};
 
 /// Whether any subscriber may want spans. All that is done without one.
 #[inline]
@@ -42,11 +41,16 @@ impl<'a> Of<'a> {
 }
 
 /// The span of a call, from its begin to its answer.
+#[derive(Clone)]
 pub(crate) struct CallSpan(Span);
 
 impl CallSpan {
-    /// Begins the span of a call, if calls of its verb have one. It ends so many claims. Its puts that belong to no trace belong to that of the
-    /// span then, or else of the current one.
+    pub(crate) fn none() -> CallSpan {
+        CallSpan(Span::none())
+    }
+
+    /// Begins the span of a call, if calls of its verb have one. Puts without a `traceparent` get that of the span, or
+    /// of the current one. `claims`: how many claims the call ends.
     #[inline]
     pub(crate) fn begin<V: Verb>(of: Of<'_>, claims: usize, verb: &mut V) -> CallSpan {
         if !is_on() {
@@ -54,7 +58,12 @@ impl CallSpan {
         }
         match verb.operation() {
             None => CallSpan(Span::none()),
-            Some(Operation::Send(name)) => begin_put(of, name, verb.puts()),
+            Some(Operation::Send(name)) => {
+                let span = begin_put(of, name, verb.puts().len());
+                join_all(&span.0, verb.puts());
+                span
+            }
+            Some(Operation::Restore(name)) => begin_put(of, name, verb.puts().len()),
             Some(Operation::Settle(name)) => {
                 let Of::Claim(grant) = of else { return CallSpan(Span::none()) };
                 CallSpan(settle(name, grant, claims))
@@ -77,25 +86,41 @@ impl CallSpan {
     /// Notes the answer of the call.
     #[inline]
     pub(crate) fn answered<V: Verb>(&self, answer: &Result<V::Answer>) {
-        if !self.0.is_none() {
-            match answer {
-                Ok(answer) => note_id(&self.0, V::id_in(answer)),
-                Err(error) => failed(&self.0, "call", &error),
-            }
+        match answer {
+            _ if self.is_none() => {}
+            Ok(answer) => self.note::<V>(answer),
+            Err(error) => refused(&self.0, error),
         }
     }
 
-    /// As `answered`, once the answer is known. The span ends then.
-    #[inline]
-    pub(crate) fn answered_later<V: Verb>(self, ticket: Ticket<V::Answer>) -> Ticket<V::Answer> {
-        if self.0.is_none() {
-            return ticket;
+    /// Notes what the call has decided.
+    pub(crate) fn note<V: Verb>(&self, answer: &V::Answer) {
+        note_id(&self.0, V::id_in(answer));
+    }
+
+    /// The answer is there: the span ends.
+    pub(crate) fn ended<R>(&mut self, answer: &Result<R>) {
+        if let (false, Err(error)) = (self.is_none(), answer) {
+            refused(&self.0, error);
         }
-        ticket.inspect(move |answer| self.answered::<V>(answer))
+        *self = CallSpan::none();
+    }
+
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_disabled()
     }
 }
 
-/// Notes that a call, or a handler, has failed.
+/// Notes that a call was refused, by the name of its error. Its text may have a key.
+fn refused(span: &Span, error: &Error) {
+    let shown = format!("{error:?}");
+    let name = shown.split([' ', '{', '(']).next().unwrap_or_default();
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", name);
+}
+
+/// Notes that a handler has failed.
 pub(crate) fn failed(span: &Span, kind: &str, why: &dyn std::fmt::Display) {
     span.record("otel.status_code", "ERROR");
     span.record("otel.status_description", display(why));
@@ -108,7 +133,7 @@ fn note_id(span: &Span, id: Option<u64>) {
     }
 }
 
-fn begin_put(of: Of<'_>, name: &'static str, puts: &mut [PutRequest]) -> CallSpan {
+fn begin_put(of: Of<'_>, name: &'static str, count: usize) -> CallSpan {
     let Of::Tube(tube) = of else { return CallSpan(Span::none()) };
     let span = debug_span!(
         target: "tubewell",
@@ -116,7 +141,6 @@ fn begin_put(of: Of<'_>, name: &'static str, puts: &mut [PutRequest]) -> CallSpa
         otel.name = %format_args!("{name} {tube}"),
         otel.kind = "producer",
         otel.status_code = Empty,
-        otel.status_description = Empty,
         error.r#type = Empty,
         messaging.system = "tubewell",
         messaging.operation.name = name,
@@ -125,27 +149,29 @@ fn begin_put(of: Of<'_>, name: &'static str, puts: &mut [PutRequest]) -> CallSpa
         messaging.batch.message_count = Empty,
         messaging.message.id = Empty,
     );
-    if name == "put_many" {
-        span.record("messaging.batch.message_count", puts.len());
-    }
-    let mut text = None;
-    for put in puts.iter_mut().map(PutRequest::traceparent_mut).filter(|put| put.is_none()) {
-        let text = text.get_or_insert_with(|| injected(&span));
-        let Some(text) = text else { break };
-        *put = Some(text.clone());
+    if name.ends_with("_many") {
+        span.record("messaging.batch.message_count", count);
     }
     CallSpan(span)
 }
 
-/// The `traceparent` of a span, or of the current one if it is not enabled.
-fn injected(span: &Span) -> Option<Box<str>> {
-    let current = if span.is_disabled() { Span::current() } else { span.clone() };
-    if current.is_disabled() {
-        return None;
+/// Puts without a `traceparent` get that of the span.
+fn join_all(span: &Span, puts: &mut [PutRequest]) {
+    let mut text = None;
+    for put in puts.iter_mut().map(PutRequest::traceparent_mut).filter(|put| put.is_none()) {
+        let text = text.get_or_insert_with(|| injected(span));
+        let Some(text) = text else { break };
+        *put = Some(text.clone());
     }
-    let text = propagate(|it| it.inject(&current))??;
-    Traceparent::parse(&text)?;
-    Some(text.into())
+}
+
+/// The `traceparent` of a span, or of the current one: the application may leave out spans of calls.
+fn injected(span: &Span) -> Option<Box<str>> {
+    [span.clone(), Span::current()].iter().filter(|span| !span.is_disabled()).find_map(|span| {
+        let text = propagate(|it| it.inject(span))??;
+        Traceparent::parse(&text)?;
+        Some(text.into())
+    })
 }
 
 /// A task that is put with another call belongs to the trace of the current span, unless it says where it belongs.
@@ -167,7 +193,6 @@ fn settle(name: &'static str, grant: &Grant, count: usize) -> Span {
         otel.name = %format_args!("{name} {tube}"),
         otel.kind = "client",
         otel.status_code = Empty,
-        otel.status_description = Empty,
         error.r#type = Empty,
         messaging.system = "tubewell",
         messaging.operation.name = name,

@@ -63,7 +63,11 @@ impl Process {
         match how {
             How::Outcome(outcome) => outcome.failure().map_or((), of),
             How::Failed(failure) if !is_settled => of(failure),
-            How::Panicked(failure) | How::Undecodable(failure) => of(failure),
+            How::Panicked(failure) => of(failure),
+            // The message has parts of the body.
+            How::Undecodable(failure) => {
+                failed(&self.0, failure.group(), &"the body is none of the type of the handler");
+            }
             How::DiskFull(error) => failed(&self.0, "disk full", error),
             How::Dropped if is_timed_out => failed(&self.0, "timeout", &"its time has elapsed"),
             How::Done | How::Failed(_) | How::Dropped => {}
