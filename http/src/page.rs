@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -93,6 +93,7 @@ fn answer(file: &File, tag: &str, headers: &HeaderMap) -> Response {
         (CONTENT_SECURITY_POLICY, POLICY),
         (CACHE_CONTROL, "no-cache"),
         (ETAG, tag),
+        (VARY, "accept-encoding"),
         (CONTENT_TYPE, file.kind),
     ];
     if is_known(headers, tag) {

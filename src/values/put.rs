@@ -115,6 +115,12 @@ impl<B> Put<B> {
         &self.options.tags
     }
 
+    /// The [idempotency key](Put::idempotency_key), if it was given one.
+    #[must_use]
+    pub fn get_idempotency_key(&self) -> Option<&str> {
+        self.options.idempotency_key.as_deref()
+    }
+
     /// Its [place in a trace](Put::traceparent), if it was given one.
     #[must_use]
     pub fn get_traceparent(&self) -> Option<&str> {

@@ -45,7 +45,9 @@ pub(super) async fn backup(method: Method, State(shared): State<Arc<Shared>>) ->
     }
     if method == Method::HEAD {
         // The length is not known before the copy is made.
-        return Ok([(CONTENT_TYPE, "application/octet-stream")].into_response());
+        let (_, nothing) = parts();
+        let body = Messages::body(nothing, std::future::pending());
+        return Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response());
     }
     let place = shared.place_for_check()?;
     let folder = shared.backup_folder.clone();
@@ -69,7 +71,7 @@ pub(super) async fn backup(method: Method, State(shared): State<Arc<Shared>>) ->
 struct Copy {
     file: File,
     length: u64,
-    _place: OwnedSemaphorePermit,
+    place: OwnedSemaphorePermit,
 }
 
 /// A file that is removed when this is dropped.
@@ -92,17 +94,22 @@ impl Copy {
             let what = format!("reading the backup in {}: {error}", folder.display());
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "io", what)
         })?;
-        Ok(Copy { file, length, _place: place })
+        Ok(Copy { file, length, place })
     }
 
-    fn send(mut self, parts: &Parts) {
-        let mut left = self.length;
+    fn send(self, parts: &Parts) {
+        let Copy { mut file, length: mut left, place } = self;
+        let mut place = Some(place);
         while left > 0 {
             let mut part = vec![0; PART.min(usize::try_from(left).unwrap_or(PART))];
-            if self.file.read_exact(&mut part).is_err() {
+            if file.read_exact(&mut part).is_err() {
                 return;
             }
             left -= part.len() as u64;
+            if left == 0 {
+                // A client that has everything may begin the next one.
+                drop(place.take());
+            }
             if parts.blocking_send(part.into()).is_err() {
                 return;
             }

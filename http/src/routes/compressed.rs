@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY,
 };
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
@@ -23,7 +23,8 @@ use crate::problem::{Answer, Problem};
 /// What is shorter fits into one packet either way.
 const LEAST: u64 = 1 << 10;
 
-/// Compresses the answer to a call, if its client reads gzip.
+/// Compresses the answer to a read, if its client reads gzip. The answer to a change is left as it is: there may be no
+/// room for it, and the change is made.
 ///
 /// An answer is compressed as a whole: a state of the encoder for each client that reads slowly would need more memory
 /// than the answer.
@@ -32,10 +33,12 @@ pub(super) async fn compress(
     call: Request,
     next: Next,
 ) -> Response {
+    let is_read = call.method() == Method::GET;
     let reads_gzip = reads_gzip(call.headers());
     let mut response = next.run(call).await;
     let length = response.body().size_hint().exact().unwrap_or_default();
-    if response.status() != StatusCode::OK || length < LEAST || !is_text(response.headers()) {
+    let is_whole = is_read && response.status() == StatusCode::OK && length >= LEAST;
+    if !is_whole || !is_text(response.headers()) {
         return response;
     }
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tubewell::{Cursor, Error, Filter, Store, TaskInfo, TaskState, Tube};
+use tubewell::{Cursor, Error, Filter, Store, TaskCounts, TaskInfo, TaskState, Tube};
 
 use crate::problem::{Answer, Problem};
 
@@ -49,6 +49,11 @@ impl Pages {
         make(tube, filter.clone().ids([0_u64; 0]))?;
         let listed = tube.iter().fold(filter.clone(), |listed, tube| listed.tube(tube.name()));
         let listed = state.into_iter().fold(listed, Filter::state);
+        // Tasks that come, or come back, meanwhile do not keep the call going.
+        let limit = limit.min(count(store, tube, state)?);
+        if limit == 0 {
+            return Ok((0, None));
+        }
         let mut changed = 0;
         while changed < limit {
             let left = usize::try_from(limit - changed).unwrap_or(usize::MAX).min(PAGE);
@@ -68,6 +73,19 @@ impl Pages {
             }
         }
         Ok((changed, after))
+    }
+}
+
+/// How many tasks there are in a state.
+fn count(store: &Store, tube: Option<&Tube>, state: Option<TaskState>) -> tubewell::Result<u64> {
+    let of = |counts: &TaskCounts| match state {
+        None => counts.total + counts.kept,
+        Some(TaskState::Done) => counts.kept,
+        Some(state) => counts.of(state),
+    };
+    match tube {
+        Some(tube) => Ok(of(&tube.statistics()?.tasks)),
+        None => Ok(store.statistics()?.values().map(|statistics| of(&statistics.tasks)).sum()),
     }
 }
 

@@ -229,6 +229,7 @@ pub(super) async fn store(
     }
     let schedule = rule.schedule(&key, None).map_err(Problem::invalid)?;
     let task = task(&fields, PutOptions::default())?;
+    let _alone = shared.schedule_changes.lock().await;
     let receipt = shared.tube(&name).await?.schedule(schedule, task).await?;
     shared.answers.json(StatusCode::OK, &receipt)
 }

@@ -129,7 +129,7 @@ pub(super) async fn put(
     let trace = trace.and_then(traceparent_of_header);
     if key.is_some() && is_list {
         return Err(Problem::invalid(
-            "an idempotency key is that of one task; put the tasks one by one",
+            "the header is the idempotency key of one task; give each task of the list an idempotency_key",
         ));
     }
     let unique_for =
@@ -137,11 +137,18 @@ pub(super) async fn put(
     for task in &mut tasks {
         let mut changed = std::mem::replace(task, Put::new(Vec::new()));
         changed = rules.on_key.into_iter().fold(changed, Put::on_key);
+        if key.is_some() && changed.get_idempotency_key().is_some() {
+            return Err(Problem::invalid(
+                "the task has an idempotency_key, and the call another one in its head; send one of them",
+            ));
+        }
         changed = key.iter().fold(changed, Put::idempotency_key);
         if changed.get_traceparent().is_none() {
             changed = trace.iter().fold(changed, Put::traceparent);
         }
-        *task = unique_for.into_iter().fold(changed, Put::unique_for);
+        // In a list, some tasks may have no key.
+        let time = unique_for.filter(|_| !is_list || changed.get_idempotency_key().is_some());
+        *task = time.into_iter().fold(changed, Put::unique_for);
     }
     let tube = shared.tube(&name).await?.refuse_when_full();
     if is_list {

@@ -165,3 +165,16 @@ fn tasks_belong_to_the_trace_of_their_put() {
     let wrong = json!({"data": "d", "traceparent": "00-none"});
     assert_eq!(served.json("POST", "/v1/tubes/jobs/tasks", &wrong).refused(400), "invalid");
 }
+
+#[test]
+fn list_may_have_tasks_with_and_without_idempotency_keys() {
+    let served = Served::new();
+    let tasks = json!([{"data": "a", "idempotency_key": "a"}, {"data": "b"}]);
+    let put = || served.json("POST", "/v1/tubes/jobs/tasks?unique_for=1d", &tasks).expect(201);
+    assert_eq!(put()["tasks"][0]["id"], put()["tasks"][0]["id"]);
+    assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 3);
+    let headers = ["Content-Type: application/json", "Idempotency-Key: other"];
+    let task = tasks[0].to_string();
+    let refused = served.call("POST", "/v1/tubes/jobs/tasks", &headers, task.as_bytes());
+    assert_eq!(refused.refused(400), "invalid");
+}

@@ -328,13 +328,8 @@ impl PutRequest {
         Ok(request)
     }
 
-    /// Whether one of them brings something along from another store.
-    pub(in crate::core) fn is_restore(requests: &[PutRequest]) -> bool {
-        requests.iter().any(|request| !request.is_plain())
-    }
-
     /// Whether it brings nothing along from another store.
-    fn is_plain(&self) -> bool {
+    pub(in crate::core) fn is_plain(&self) -> bool {
         let PutRequest { id, takes, restored_as, history, .. } = self;
         id.is_none() && *takes == 0 && restored_as.is_none() && history.is_none()
     }
@@ -382,8 +377,8 @@ impl PutRequest {
 
     /// As `check`, for the tasks of one `put_many` or `restore_many`.
     pub(in crate::core) fn check_all(requests: &[PutRequest], max_body: usize) -> Result<()> {
-        let mut batch =
-            Batch::of(if PutRequest::is_restore(requests) { "restore_many" } else { "put_many" });
+        let is_restore = !requests.iter().all(PutRequest::is_plain);
+        let mut batch = Batch::of(if is_restore { "restore_many" } else { "put_many" });
         for request in requests {
             if let Some(history) = &request.history {
                 history.check(request.takes, request.restored_as, max_body)?;

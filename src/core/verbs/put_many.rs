@@ -27,10 +27,10 @@ verb! {
 
         #[cfg(feature = "tracing")]
         fn operation(&self) -> Option<Operation> {
-            Some(if PutRequest::is_restore(&self.requests) {
-                Operation::Restore("restore_many")
-            } else {
+            Some(if self.requests.iter().all(PutRequest::is_plain) {
                 Operation::Send("put_many")
+            } else {
+                Operation::Restore("restore_many")
             })
         }
 
