@@ -75,8 +75,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The spans of a handler are children of its span `process mails`, and that is a child of `put mails`.
-fn send(job: &Job) -> Result<(), std::io::Error> {
+fn send(job: &Job) -> Result<(), std::str::Utf8Error> {
     let _span = info_span!("smtp", peer = "mail.example.org").entered();
-    println!("sending {}", String::from_utf8_lossy(job.body()));
+    println!("sending {}", std::str::from_utf8(job.body())?);
     Ok(())
 }

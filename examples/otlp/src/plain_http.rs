@@ -1,6 +1,7 @@
 //! HTTP to a collector on this machine or in this network, with the standard library alone. A collector behind TLS needs
 //! a client such as reqwest: the features of `opentelemetry-otlp` name some.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -39,9 +40,9 @@ fn send(request: &Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut head = format!("{} {} HTTP/1.0\r\nhost: {host}\r\n", request.method(), uri.path());
     for (name, value) in request.headers() {
-        head += &format!("{name}: {}\r\n", value.to_str()?);
+        write!(head, "{name}: {}\r\n", value.to_str()?)?;
     }
-    head += &format!("content-length: {}\r\n\r\n", request.body().len());
+    write!(head, "content-length: {}\r\n\r\n", request.body().len())?;
     stream.write_all(head.as_bytes())?;
     stream.write_all(request.body())?;
     let mut answer = Vec::new();
