@@ -62,6 +62,27 @@ fn task_is_given_to_waiting_taker_at_its_moment() {
     });
 }
 
+/// Regression: a task that had a delay, too, got the time until its moment in addition when it was kicked.
+#[test]
+fn kicked_task_has_the_ttl_of_its_put_at_its_moment() {
+    for_each_driver(TIMED, |case| {
+        let delays = [None, Some(secs(3)), Some(secs(5)), Some(secs(8))];
+        for (moment, delay) in [5, 10, 15, 20].into_iter().zip(delays) {
+            let put = case.draft("x").ttl(secs(20)).not_before(at(secs(moment)));
+            let put = delay.into_iter().fold(put, Put::delay);
+            let id = case.add(put);
+            case.tube.admin().bury(id, None).unwrap();
+            case.clock.advance(secs(1));
+            case.tube.kick(id).unwrap();
+            assert_eq!(case.info(id).due_in, Some(secs(4)));
+            case.clock.advance(secs(4));
+            assert_eq!(case.state(id), Some(TaskState::Ready));
+            assert_eq!(case.info(id).ttl_left, Some(secs(20)), "{delay:?}");
+            case.tube.delete(id).unwrap();
+        }
+    });
+}
+
 /// B012 B013
 /// Difference: a task whose moment is now is ready at once.
 #[test]

@@ -233,7 +233,7 @@ impl Rules<'_> {
         failure: Option<Failure>,
         kind: FailureKind,
     ) -> Fate {
-        header.ready_at = 0;
+        self.clocks().end_delay(&mut header);
         self.note_ready(Shelf::Buried, &mut header, self.now);
         if failure.is_some() || self.policies.keep_buried.is_some() {
             let keep = self.policies.keep_buried;

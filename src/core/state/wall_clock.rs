@@ -159,6 +159,16 @@ impl Clocks<'_> {
         if header.ready_at > 0 { Shelf::Delayed } else { self.gate(Shelf::Delayed, header) }
     }
 
+    /// Takes away the delay of a task that is buried. If its moment is ahead, its ttl still counts from the end of the
+    /// delay, unless it counts from the moment.
+    pub(in crate::core) fn end_delay(self, header: &mut Header) {
+        let end = std::mem::take(&mut header.ready_at);
+        let is_ahead = header.not_before().is_some_and(|moment| self.until(moment) > 0);
+        if is_ahead && end > self.now && header.expires_at != NEVER && header.ttl_from().is_none() {
+            header.edit_more(|more| more.ttl_from = Some(end));
+        }
+    }
+
     /// The shelf of a task of the shelf `from` that could be ready now, its delay being over: that of
     /// the delayed tasks, as long as its moment has not come. Its ttl does not count while it waits.
     pub(in crate::core) fn gate(self, from: Shelf, header: &mut Header) -> Shelf {
@@ -294,6 +304,18 @@ mod tests {
         assert_eq!(gate(at(NOW + 20, NOW + 20), blocked), (delayed, NOW + 60, Some(NOW + 50)));
         assert_eq!(gate(at(NOW + 55, NOW + 45), blocked), (delayed, NOW + 65, Some(NOW + 60)));
         assert_eq!(gate(at(NOW + 55, NOW + 55), blocked), (Shelf::Ready, NOW + 60, None));
+    }
+
+    #[test]
+    fn ttl_of_a_buried_task_counts_from_the_end_of_its_delay() {
+        let wall = WallClock::new(NEVER, || NOW);
+        let clocks = Clocks { now: NOW, wall: &wall };
+        let mut buried = header(NOW + 50, NOW + 70);
+        buried.ready_at = NOW + 60;
+        clocks.end_delay(&mut buried);
+        assert_eq!((buried.ready_at, buried.ttl_from()), (0, Some(NOW + 60)));
+        assert_eq!(clocks.gate(Shelf::Buried, &mut buried), Shelf::Delayed);
+        assert_eq!((buried.expires_at, buried.ttl_from()), (NOW + 60, Some(NOW + 50)));
     }
 
     #[test]

@@ -105,6 +105,17 @@ impl Model {
         }
     }
 
+    /// A task is buried, and loses its delay. If its moment is ahead, its ttl still counts from the end of the delay,
+    /// unless it counts from the moment.
+    pub(super) fn keep_ttl_of_delay(&mut self, id: TaskNo) {
+        let (now, task) = (self.now, &self.tasks[&id]);
+        let (Status::Delayed { until } | Status::Blocked { until }) = task.status else { return };
+        let is_ahead = task.not_before.is_some_and(|moment| self.time_of(moment) > now);
+        if is_ahead && until > now && task.expires_at != NEVER {
+            self.task(id).ttl_from.get_or_insert(until);
+        }
+    }
+
     /// The status of a task that waits for no other task and has no delay left: delayed if its
     /// moment is ahead, else ready.
     pub(super) fn ready_or_waiting(&self, task: &mut Task) -> Status {

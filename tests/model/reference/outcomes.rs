@@ -94,6 +94,7 @@ impl Model {
 
     /// A task is buried, in a failure group or in none.
     pub(super) fn end_buried(&mut self, id: TaskNo, cause: Cause, group: Option<&str>) {
+        self.keep_ttl_of_delay(id);
         self.change(id, cause, Status::Buried);
         self.bury_children(id);
         self.answer_buried(id);
