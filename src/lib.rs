@@ -353,7 +353,7 @@ pub mod expert {
     //!   [`TagCount`], [`FailureGroup`], [`ParentCounts`], [`Backlog`],
     //!   [`PausedSubQueue`].
     //! * **Fields and parameters:** [`FailureKind`], [`Recurrence`], [`OptionValue`], [`Delivered`], [`EventDetails`],
-    //!   [`Callback`], [`BoxError`].
+    //!   [`Callback`], [`BoxError`], [`traceparent_of_header`].
 
     pub use crate::base::clock::Clock;
     pub use crate::events::{Callback, Delivered, EventDetails};
@@ -375,6 +375,7 @@ pub mod expert {
     pub use crate::values::listing::TagCount;
     pub use crate::values::metrics::{Bin, Day, Summary};
     pub use crate::values::parent_counts::ParentCounts;
+    pub use crate::values::put::traceparent_of_header;
     pub use crate::values::restore::Restore;
     pub use crate::values::schedule::Recurrence;
     pub use crate::values::spawned_by::SpawnedBy;

@@ -40,6 +40,22 @@ impl Traceparent {
         Traceparent::of(bytes)
     }
 
+    /// Reads the text of a header, of version 00 or a newer one, whose ids are those of version 00
+    /// ([W3C trace context, 4.3](https://www.w3.org/TR/trace-context/#versioning-of-traceparent)). `None` if it has another
+    /// form: the standard wants such a header to be ignored.
+    #[must_use]
+    pub fn of_header(text: &str) -> Option<Traceparent> {
+        let text = text.trim();
+        let (known, rest) = text.split_at_checked(TEXT)?;
+        let (version, ids) = known.split_at_checked(2)?;
+        let is_version = version != "ff" && version.bytes().all(|it| digit(it).is_some());
+        let may_follow = rest.is_empty() || version != "00" && rest.starts_with('-');
+        if !is_version || !may_follow {
+            return None;
+        }
+        Traceparent::parse(&format!("00{ids}"))
+    }
+
     fn of(bytes: [u8; BYTES]) -> Option<Traceparent> {
         let (trace, rest) = bytes.split_at(TRACE_ID);
         let is_set = |id: &[u8]| id.iter().any(|byte| *byte != 0);
@@ -92,6 +108,31 @@ mod tests {
         let lowest = "00-00000000000000000000000000000001-0000000000000001-00";
         for text in [TEXT, highest, lowest] {
             assert_eq!(Traceparent::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn header_is_read_or_ignored() {
+        let read = |text: &str| Traceparent::of_header(text).map(|read| read.to_string());
+        assert_eq!(read(TEXT).as_deref(), Some(TEXT));
+        assert_eq!(read(&format!(" {TEXT}")).as_deref(), Some(TEXT));
+        for newer in [TEXT.replacen("00", "cc", 1), TEXT.replacen("00", "cc", 1) + "-more"] {
+            assert_eq!(read(&newer).as_deref(), Some(TEXT));
+        }
+        for other in [
+            String::new(),
+            "00".into(),
+            TEXT.to_uppercase(),
+            TEXT.replacen("00", "ff", 1),
+            TEXT.replacen("00", "zz", 1),
+            format!("{TEXT}-more"),
+            TEXT.replacen("00", "cc", 1) + "more",
+            TEXT.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32)),
+            TEXT.replace("00f067aa0ba902b7", &"0".repeat(16)),
+            TEXT.replace("00f067aa0ba902b7", "00f067aa0ba902é"),
+            TEXT.replace('-', "_"),
+        ] {
+            assert_eq!(read(&other), None, "{other}");
         }
     }
 

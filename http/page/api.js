@@ -3,8 +3,6 @@
 const TOKEN = 'tubewell-token';
 const ROWS = 100;
 const EMPTY_PAGES = 50;
-/** So many characters have the tubes that a page shows. */
-const FIRST = 150_000;
 /** The largest number of tasks that one call changes or returns. */
 export const STEP = 1000;
 
@@ -122,27 +120,40 @@ export async function getText(where, signal) {
   return answer.text();
 }
 
-/**
- * What waits in the tubes. In a store of many, these are megabytes: `first` is told the ones that the first piece of the answer has.
- * No text of an answer has `,{"tube":` in it, where a quote is escaped.
- */
-export async function listTubes(first) {
-  const answer = await send('v1/backlog', { method: 'GET' });
-  if (!answer.ok) throw await problemOf(answer);
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  const pieces = [];
-  let isTold = first == null;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return parse(pieces.join('')).tubes;
-    pieces.push(value);
-    if (isTold) continue;
-    const text = pieces.join('');
-    const end = text.length >= FIRST ? text.lastIndexOf(',{"tube":') : -1;
-    if (end < 0) continue;
-    isTold = true;
-    first(parse(`${text.slice(0, end)}]}`).tubes);
+const FIRST = 'v1/backlog?limit=100';
+const EARLY = 100;
+const DRAWING = 50;
+/** The first tubes, which are asked for before the scripts that show them are there. Null instead of a refusal. */
+let early = /^#?\/?$/.test(location.hash) ? askEarly() : null;
+
+async function askEarly() {
+  try {
+    const answer = await reach(FIRST, { headers: headersWith() });
+    return answer.ok ? await answer.text() : null;
+  } catch {
+    return null;
   }
+}
+
+/** Until the first tubes are there, but not for long: to draw a page without them first costs as much as their rows. */
+export const firstAnswered = Promise.race([early, new Promise((done) => setTimeout(done, EARLY))]);
+
+async function firstTubes() {
+  const text = await early;
+  early = null;
+  return text ? parse(text) : get(FIRST);
+}
+
+/** What waits in the tubes. In a store of many, these are megabytes: `first` is told the first of them before. */
+export async function listTubes(first) {
+  if (first == null) return (await get('v1/backlog')).tubes;
+  const page = await firstTubes();
+  if (page.next == null) return page.tubes;
+  first(page.tubes);
+  // The server and the browser may share the cores: the first rows come before the other tubes.
+  await new Promise((drawn) => setTimeout(drawn, DRAWING));
+  const { tubes } = await get(`v1/backlog${query({ after: page.next })}`);
+  return [...page.tubes, ...tubes];
 }
 
 /** A page of tasks, of one tube or of all. A page over many tubes may be empty, with others behind it. */

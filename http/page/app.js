@@ -1,7 +1,7 @@
 // The dashboard: its frame, its pages by the address behind #, and what the whole page knows.
 
 import { html, render, useEffect, useRef, useState } from './vendor/preact.js';
-import { get, path, token } from './api.js';
+import { firstAnswered, get, path, token } from './api.js';
 import { Dialogs } from './dialogs.js';
 import { showKeys, useKeys } from './keys.js';
 import { isReadOnly, live, reconnect, refresh, start } from './live.js';
@@ -174,6 +174,7 @@ function App() {
     <${Dialogs} /><${Toasts} />`;
 }
 
+await firstAnswered;
 const place = document.querySelector('#app');
 place.textContent = '';
 render(html`<${App} />`, place);

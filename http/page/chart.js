@@ -1,6 +1,6 @@
 // Lines over time, drawn by uPlot, which is loaded with the first chart.
 
-import { duration, rate } from './format.js';
+import { duration, number, rate } from './format.js';
 import { html, useEffect, useRef } from './ui.js';
 
 let loading = null;
@@ -114,7 +114,7 @@ export function Columns({ bins: given, label }) {
   const used = bins.filter((bin, at) => bin.count > 0 || bins.slice(0, at).some((other) => other.count > 0));
   while (used.length && used.at(-1).count === 0) used.pop();
   const most = Math.max(1, ...used.map((bin) => bin.count));
-  const name = (bin) => `${duration(bin.from)} to ${bin.to == null ? 'any time' : duration(bin.to)}: ${bin.count.toLocaleString('en-US')}`;
+  const name = (bin) => `${duration(bin.from)} to ${bin.to == null ? 'any time' : duration(bin.to)}: ${number(bin.count)}`;
   if (used.length === 0) return html`<p class="empty">Nothing was counted.</p>`;
   return html`<figure class="columns" aria-label=${label}>
     <div role="img" aria-label=${`${label}: ${used.map(name).join('; ')}`}>

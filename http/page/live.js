@@ -168,13 +168,13 @@ export function seriesOf(name, seconds, step) {
   const slots = step / SLOT;
   const history = histories.get(name);
   const now = Math.floor(nowSeconds() / SLOT);
-  history?.advance(nowSeconds());
   const count = Math.floor(seconds / step);
   const end = Math.floor(now / slots);
   const times = Array.from({ length: count }, (_, at) => (end - count + at) * slots * SLOT);
+  if (!history) return [times, ...SERIES.map(() => times.map(() => 0))];
+  history.advance(nowSeconds());
   const rows = SERIES.map((_, row) =>
     times.map((time) => {
-      if (!history) return 0;
       let sum = 0;
       for (let at = 0; at < slots; at++) {
         const slot = time / SLOT + at;

@@ -1,11 +1,10 @@
 // What the pages are made of: small components, and how they load what they show.
 
-import { html, useEffect, useRef, useState } from './vendor/preact.js';
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/preact.js';
 import { moment, number } from './format.js';
 import { isReadOnly, live, onLive, watch } from './live.js';
 
-export { html, useEffect, useRef, useState };
-export { useLayoutEffect, useMemo } from './vendor/preact.js';
+export { html, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 export const STATES = ['ready', 'taken', 'delayed', 'blocked', 'buried', 'done'];
 
@@ -30,7 +29,8 @@ export function go(where) {
 /** Draws a component anew after each change of what is live. */
 export function useLive() {
   const [, draw] = useState(0);
-  useEffect(() => onLive(() => draw((count) => count + 1)), []);
+  // Before anything can change: an effect comes after the drawing.
+  useLayoutEffect(() => onLive(() => draw((count) => count + 1)), []);
   return live;
 }
 

@@ -64,42 +64,52 @@ pub(crate) fn is_page(path: &str) -> bool {
     path == "/" || path.starts_with("/page/")
 }
 
-/// The page itself.
+/// The page itself. It names its files below the folder of this version, so that a browser need not ask for them again.
 pub(crate) async fn index(headers: HeaderMap) -> Response {
-    static TAG: LazyLock<String> = LazyLock::new(|| tag(&INDEX));
-    answer(&INDEX, &TAG, &headers)
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| {
+        let text = String::from_utf8_lossy(INDEX.content);
+        text.replace("\"page/", &format!("\"page/{}/", *VERSION)).into()
+    });
+    answer(&INDEX, TEXT.clone(), "no-cache", &headers)
 }
 
 /// One of the files that it loads.
-pub(crate) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Answer {
-    static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| FILES.iter().map(tag).collect());
-    let mut files = FILES.iter().zip(&*TAGS);
-    let Some((file, tag)) = files.find(|(file, _)| file.name == name) else {
-        let what = "the page has no such file";
+pub(crate) async fn file(Path(path): Path<String>, headers: HeaderMap) -> Answer {
+    let of_this_version = path.strip_prefix(&**VERSION).and_then(|path| path.strip_prefix('/'));
+    let name = of_this_version.unwrap_or(&path);
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        let what = "the page has no such file in this version; load the page anew";
         return Err(Problem::new(StatusCode::NOT_FOUND, "unknown_call", what));
     };
-    Ok(answer(file, tag, &headers))
+    let lasts = if of_this_version.is_some() { LASTS } else { "no-cache" };
+    Ok(answer(file, Bytes::from_static(file.content), lasts, &headers))
 }
 
-/// Differs whenever the content does.
-fn tag(file: &File) -> String {
+/// Of what is never another content under its address. 365 days.
+const LASTS: &str = "public, max-age=31536000, immutable";
+
+/// Differs whenever a file does.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut hasher = DefaultHasher::new();
-    file.content.hash(&mut hasher);
-    format!("\"{}-{:016x}\"", env!("CARGO_PKG_VERSION"), hasher.finish())
-}
+    for file in FILES.iter().chain([&INDEX]) {
+        file.content.hash(&mut hasher);
+    }
+    format!("{}-{:016x}", env!("CARGO_PKG_VERSION"), hasher.finish())
+});
 
-fn answer(file: &File, tag: &str, headers: &HeaderMap) -> Response {
+fn answer(file: &File, content: Bytes, lasts: &str, headers: &HeaderMap) -> Response {
+    let tag = format!("\"{}\"", *VERSION);
     let about = [
         (CONTENT_SECURITY_POLICY, POLICY),
-        (CACHE_CONTROL, "no-cache"),
-        (ETAG, tag),
+        (CACHE_CONTROL, lasts),
+        (ETAG, &tag),
         (VARY, "accept-encoding"),
         (CONTENT_TYPE, file.kind),
     ];
-    if is_known(headers, tag) {
+    if is_known(headers, &tag) {
         return (StatusCode::NOT_MODIFIED, about).into_response();
     }
-    (about, Bytes::from_static(file.content)).into_response()
+    (about, content).into_response()
 }
 
 /// Whether the browser has the content already.

@@ -26,7 +26,7 @@ pub(crate) struct ProblemJson<'a> {
     status: u16,
     /// The name of the library's error, such as `not_taken`.
     kind: &'a str,
-    /// What to do.
+    /// What is wrong, and what to do.
     detail: &'a str,
 }
 
@@ -133,7 +133,7 @@ fn status_of(error: &Error) -> StatusCode {
     }
 }
 
-/// What to do. The library names calls of its own.
+/// What is wrong, and what to do. The library names calls of its own.
 fn detail_of(error: &Error) -> String {
     let Error::KeyInUse { key, id, state } = error else { return error.to_string() };
     let advice = match state {
@@ -147,10 +147,8 @@ fn detail_of(error: &Error) -> String {
 
 /// The name of the error, as JSON writes names: `not_taken`.
 fn kind_of(error: &Error) -> String {
-    let shown = format!("{error:?}");
-    let name = shown.split([' ', '{', '(']).next().unwrap_or_default();
     let mut kind = String::new();
-    for (at, letter) in name.char_indices() {
+    for (at, letter) in error.name().char_indices() {
         if letter.is_ascii_uppercase() && at > 0 {
             kind.push('_');
         }

@@ -160,24 +160,6 @@ pub fn not_before(text: Option<String>) -> Result<Option<SystemTime>, String> {
     moment.map_err(|why| format!("not_before: {why}"))
 }
 
-/// The `traceparent` of a header of HTTP. Its standard wants one of another form to be ignored, and the ids of a newer
-/// version to be read.
-#[must_use]
-pub fn traceparent_of_header(text: &str) -> Option<String> {
-    let (version, rest) = text.trim().split_at_checked(2)?;
-    let ids = rest.get(..53)?;
-    let is_newer =
-        version != "00" && version != "ff" && matches!(rest.as_bytes().get(53), None | Some(b'-'));
-    let is_hex = |text: &str| text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
-    let parts: Vec<&str> = ids.strip_prefix('-')?.split('-').collect();
-    let is_id =
-        |id: &str, length| id.len() == length && is_hex(id) && id.bytes().any(|it| it != b'0');
-    let [trace, span, flags] = parts[..] else { return None };
-    let is_whole = is_id(trace, 32) && is_id(span, 16) && flags.len() == 2 && is_hex(flags);
-    let is_known = version == "00" && rest.len() == 53;
-    (is_whole && is_hex(version) && (is_known || is_newer)).then(|| format!("00{ids}"))
-}
-
 /// The time of the field with this name.
 ///
 /// # Errors
@@ -209,36 +191,5 @@ pub fn explain(error: &serde_json::Error) -> String {
     match error.column() {
         0 => what.to_owned(),
         column => format!("{what} (column {column})"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::traceparent_of_header;
-
-    #[test]
-    fn traceparent_of_a_header_is_read_or_ignored() {
-        let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let read = |text: &str| traceparent_of_header(text);
-        assert_eq!(read(text).as_deref(), Some(text));
-        assert_eq!(read(&format!(" {text}")).as_deref(), Some(text));
-        for newer in [text.replacen("00", "cc", 1), text.replacen("00", "cc", 1) + "-more"] {
-            assert_eq!(read(&newer).as_deref(), Some(text));
-        }
-        for other in [
-            String::new(),
-            "00".into(),
-            text.to_uppercase(),
-            text.replacen("00", "ff", 1),
-            text.replacen("00", "zz", 1),
-            format!("{text}-more"),
-            text.replacen("00", "cc", 1) + "more",
-            text.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32)),
-            text.replace("00f067aa0ba902b7", &"0".repeat(16)),
-            text.replace("00f067aa0ba902b7", "00f067aa0ba902é"),
-            text.replace('-', "_"),
-        ] {
-            assert_eq!(read(&other), None, "{other}");
-        }
     }
 }

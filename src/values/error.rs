@@ -493,6 +493,19 @@ impl Error {
         }
     }
 
+    /// The name of the variant, such as `NotTaken`: for logs, spans and counters. It has no part of a body or a key, which the
+    /// text of an error may have.
+    ///
+    /// ```
+    /// assert_eq!(tubewell::Error::NotTaken { id: 7 }.name(), "NotTaken");
+    /// ```
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut shown = format!("{self:?}");
+        shown.truncate(shown.find([' ', '{', '(']).unwrap_or(shown.len()));
+        shown
+    }
+
     pub(crate) fn invalid(what: impl Into<String>) -> Error {
         Error::Invalid { what: what.into() }
     }

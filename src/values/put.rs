@@ -500,6 +500,27 @@ impl<B> Put<B> {
     }
 }
 
+/// What a put has as its [`traceparent`](Put::traceparent), from the header `traceparent` of a call over HTTP. `None` if the
+/// header has another form: the standard of W3C wants it to be ignored then. A newer version than 00 is read as far as it is
+/// known.
+///
+/// ```
+/// use tubewell::Put;
+/// use tubewell::expert::traceparent_of_header;
+///
+/// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// let mut put = Put::new("to: ann");
+/// if let Some(traceparent) = traceparent_of_header(header) {
+///     put = put.traceparent(traceparent);
+/// }
+/// assert_eq!(put.get_traceparent(), Some(header));
+/// assert_eq!(traceparent_of_header("none"), None);
+/// ```
+#[must_use]
+pub fn traceparent_of_header(header: &str) -> Option<String> {
+    tubewell_drivers::Traceparent::of_header(header).map(|read| read.to_string())
+}
+
 /// Bytes need no codec, which alone can fail.
 pub(crate) fn of_bytes(task: impl IntoPut<Bytes>) -> Encoded {
     task.into_put(&Coder::BYTES).unwrap_or_default()

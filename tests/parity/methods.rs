@@ -91,10 +91,14 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("StoreAdmin", "register_driver serve counters clock_report", NEVER_BLOCKS),
         (
             "Store",
-            "tube open_tube create_tube find_tube drop_tube tubes owners statistics backlog prometheus",
+            "tube open_tube create_tube find_tube drop_tube tubes owners statistics prometheus",
             ANSWER,
         ),
-        ("Store", "take_any flush close by_key find list schedule tags", ANSWER),
+        (
+            "Store",
+            "backlog backlog_after take_any flush close by_key find list schedule tags",
+            ANSWER,
+        ),
         ("StoreAdmin", "capacity limits next_id remove_limit set_limit", ANSWER),
         ("StoreAdmin", "delete delete_with_dependents groups kick", ANSWER),
         // They read or write the whole store: for a blocking thread of the runtime.

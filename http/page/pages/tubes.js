@@ -3,9 +3,12 @@
 import { duration, number, plural, rate, share, short } from '../format.js';
 import { failures, hourOf, live, oldestReady, ratesOf, seenSeconds, seriesOf } from '../live.js';
 import { createTube, pauseOrResume, putTask } from '../tasks.js';
-import { Action, Empty, STATES, Spark, Stack, State, Trouble, go, html, tubeLink, useLive, useState, useTick } from '../ui.js';
+import { Action, Empty, STATES, Spark, Stack, State, Trouble, go, html, tubeLink, useEffect, useLive, useState, useTick } from '../ui.js';
 
 const ROWS = 100;
+/** They fill a screen. The others are drawn after them. */
+const FIRST_ROWS = 20;
+const LATER = 100;
 
 /** Failed attempts and all: since the page was opened if there were any, otherwise since the store was. */
 export function attemptsOf(tube) {
@@ -105,10 +108,17 @@ export function Tubes() {
   const [text, setText] = useState('');
   const [order, setOrder] = useState({ by: 'tube', isDown: false });
   const [first, setFirst] = useState(0);
+  const [isDrawn, setDrawn] = useState(false);
   const wanted = text.trim().toLowerCase();
   const found = live.tubes.filter((tube) => tube.tube.toLowerCase().includes(wanted));
   const from = first < found.length ? first : 0;
-  const rows = sorted(found, order).slice(from, from + ROWS);
+  const rows = sorted(found, order).slice(from, from + (isDrawn ? ROWS : FIRST_ROWS));
+  const hasRows = rows.length > 0;
+  useEffect(() => {
+    if (!hasRows) return undefined;
+    const later = setTimeout(() => setDrawn(true), LATER);
+    return () => clearTimeout(later);
+  }, [hasRows]);
   const states = STATES.filter((state) => !SELDOM.includes(state) || live.tubes.some((tube) => tube.states[state] > 0));
   const columns = COLUMNS.filter((column) => !column.isState || states.includes(column.name));
   const sort = (column) => setOrder({ by: column.name, isDown: order.by === column.name ? !order.isDown : Boolean(column.isNumber) });

@@ -4,20 +4,35 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tubewell::expert::{Backlog, CallCounts};
-use tubewell::{Statistics, TaskCounts, TubeInfo};
+use tubewell::{Error, Statistics, Store, TaskCounts, TubeInfo};
 use tubewell_json::record::seconds;
 use tubewell_json::schema;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use crate::problem::{Answer, Problems};
+use crate::query::{self, Options};
+
+/// Which tubes.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Page {
+    /// Behind the tube with this name: the `next` of the page before.
+    after: Option<String>,
+    /// A page of so many tubes, 1000 at most. Without it, all of them.
+    #[param(maximum = 1000)]
+    limit: Option<usize>,
+}
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Backlogs)]
 struct BacklogsJson<'a> {
     tubes: Vec<BacklogJson<'a>>,
+    /// What the next page has as `after`; null if there is none.
+    next: Option<String>,
 }
 
 /// What waits in a tube.
@@ -76,22 +91,64 @@ impl<'a> BacklogJson<'a> {
     }
 }
 
-/// What waits in each tube: tasks by state, calls, and the age of the oldest ready task.
+/// What waits in each tube, by name: tasks by state, calls, and the age of the oldest ready task.
 #[utoipa::path(
-    get, path = "/v1/backlog", operation_id = "get_backlog", tag = "tubes",
+    get, path = "/v1/backlog", operation_id = "get_backlog", tag = "tubes", params(Page),
     responses((status = 200, body = BacklogsJson, content_type = "application/json"), Problems),
 )]
-pub(super) async fn backlog(State(shared): State<Arc<Shared>>) -> Answer {
+pub(super) async fn backlog(
+    State(shared): State<Arc<Shared>>,
+    Options(Page { after, limit }): Options<Page>,
+) -> Answer {
+    let limit = limit.map(|limit| query::limit(Some(limit), "tubes")).transpose()?;
     shared
-        .read(|store, answers| {
-            let (infos, counts, waits) = (store.tubes()?, store.statistics()?, store.backlog()?);
-            // Those of a tube that was created in between.
-            let (no_counts, no_waits) = (Statistics::default(), Backlog::default());
-            let tubes = infos.iter().map(|info| {
-                let counts = counts.get(&info.name).unwrap_or(&no_counts);
-                BacklogJson::new(info, counts, waits.get(&info.name).unwrap_or(&no_waits))
-            });
-            answers.json(StatusCode::OK, &BacklogsJson { tubes: tubes.collect() })
+        .read(move |store, answers| {
+            let after = after.unwrap_or_default();
+            let (tubes, next) = match limit {
+                None => (rest(store, &after)?, None),
+                Some(limit) => page(store, &after, limit)?,
+            };
+            let tubes =
+                tubes.iter().map(|(info, counts, waits)| BacklogJson::new(info, counts, waits));
+            answers.json(StatusCode::OK, &BacklogsJson { tubes: tubes.collect(), next })
         })
         .await
+}
+
+type Waiting = (TubeInfo, Statistics, Backlog);
+
+/// All tubes behind this name.
+fn rest(store: &Store, after: &str) -> tubewell::Result<Vec<Waiting>> {
+    let (infos, mut counts) = (store.tubes()?, store.statistics()?);
+    let waits = store.backlog_after(after, usize::MAX)?;
+    let behind = infos.into_iter().filter(|info| info.name.as_str() > after);
+    let tubes = behind.map(|info| {
+        // A tube that was created in between has nothing.
+        let counts = counts.remove(&info.name).unwrap_or_default();
+        let waits = waits.get(&info.name).copied().unwrap_or_default();
+        (info, counts, waits)
+    });
+    Ok(tubes.collect())
+}
+
+/// The first tubes behind this name, and where the next page begins if there may be more.
+fn page(
+    store: &Store,
+    after: &str,
+    limit: usize,
+) -> tubewell::Result<(Vec<Waiting>, Option<String>)> {
+    let waits = store.backlog_after(after, limit)?;
+    let next =
+        waits.last_key_value().filter(|_| waits.len() == limit).map(|(last, _)| last.clone());
+    let mut tubes = Vec::with_capacity(waits.len());
+    for (name, waits) in waits {
+        let told = store.find_tube(&name).and_then(|tube| Ok((tube.info()?, tube.statistics()?)));
+        match told {
+            Ok((info, counts)) => tubes.push((info, counts, waits)),
+            // It was dropped since.
+            Err(Error::TubeNotFound { .. } | Error::TubeDropped { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((tubes, next))
 }

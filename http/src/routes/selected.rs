@@ -108,23 +108,46 @@ struct ChangedJson {
     next: Option<Cursor>,
 }
 
-impl Selection {
-    fn conditions(&self) -> Filter {
-        let Selection { state, tag, group, owner, .. } = self;
-        query::conditions(*state, tag.as_ref(), group.as_ref(), owner.as_ref())
-    }
-}
-
-impl SelectionOfAll {
-    fn conditions(&self) -> Filter {
-        let SelectionOfAll { state, tag, group, .. } = self;
-        query::conditions(*state, tag.as_ref(), group.as_ref(), None)
+impl From<SelectionOfAll> for Selection {
+    fn from(selection: SelectionOfAll) -> Selection {
+        let SelectionOfAll { state, tag, group, limit, after } = selection;
+        Selection { state, tag, group, owner: None, limit, after, to: None }
     }
 }
 
 impl Chosen {
     fn among(self, filter: Filter, limit: Option<u64>) -> Filter {
         self.ids.into_iter().fold(limit.into_iter().fold(filter, Filter::limit), Filter::ids)
+    }
+}
+
+/// A change of the tasks that meet conditions or have chosen ids: by pages where the next call can go on behind them.
+struct Selected {
+    filter: Filter,
+    pages: Option<Pages>,
+}
+
+impl Selected {
+    fn new(change: ManyChange, selection: Selection, chosen: Chosen) -> Answer<Selected> {
+        let Selection { state, tag, group, owner, limit, after, to: _ } = selection;
+        let filter = query::conditions(state, tag.as_ref(), group.as_ref(), owner.as_ref());
+        let by_pages = change.goes_on() && tag.is_some() && chosen.ids.is_none();
+        let of_pages = limit.filter(|_| by_pages);
+        let pages = Pages::of(filter.clone(), change.state(), of_pages, after)?;
+        Ok(Selected { filter: chosen.among(filter, limit), pages })
+    }
+
+    /// Changes tasks of a tube, or of all tubes. Returns how many, and where the next call goes on.
+    fn change(
+        self,
+        store: &Store,
+        tube: Option<&Tube>,
+        make: impl Fn(Option<&Tube>, Filter) -> tubewell::Result<u64>,
+    ) -> tubewell::Result<(u64, Option<Cursor>)> {
+        match self.pages {
+            Some(pages) => pages.change(store, tube, make),
+            None => Ok((make(tube, self.filter)?, None)),
+        }
     }
 }
 
@@ -162,15 +185,11 @@ pub(super) async fn change(
     let change: ManyChange = query::word(&change)?;
     let tube = shared.tube(&name).await?;
     let to = target(&shared, selection.to.as_deref(), change == ManyChange::Move).await?;
-    let chosen: Chosen = object(&content.bytes)?;
-    let (filter, limit) = (selection.conditions(), selection.limit);
-    let goes_on = change.goes_on() && selection.tag.is_some() && chosen.ids.is_none();
-    let of_pages = limit.filter(|_| goes_on);
-    let pages = Pages::of(filter.clone(), change.state(), of_pages, selection.after)?;
+    let selected = Selected::new(change, selection, object(&content.bytes)?)?;
     shared
         .change_many(move |store| {
             let tube = tube.to_blocking();
-            let make = |in_tube: Option<&Tube>, filter: Filter| {
+            selected.change(store, Some(&tube), |in_tube, filter| {
                 let admin = in_tube.unwrap_or(&tube).admin();
                 match (change, &to) {
                     (ManyChange::Kick, _) => admin.kick(filter),
@@ -180,11 +199,7 @@ pub(super) async fn change(
                     (ManyChange::Move, Some(to)) => admin.move_to(to, filter),
                     (ManyChange::Move, None) => Ok(0),
                 }
-            };
-            match pages {
-                Some(pages) => pages.change(store, Some(&tube), make),
-                None => Ok((make(None, chosen.among(filter, limit))?, None)),
-            }
+            })
         })
         .await
 }
@@ -199,20 +214,13 @@ pub(super) async fn kick_all(
     Options(selection): Options<SelectionOfAll>,
     _: Content,
 ) -> Answer {
-    let (filter, limit) = (selection.conditions(), selection.limit);
-    let of_pages = limit.filter(|_| selection.tag.is_some());
-    let state = ManyChange::Kick.state();
-    let pages = Pages::of(filter.clone(), state, of_pages, selection.after)?;
+    let selected = Selected::new(ManyChange::Kick, selection.into(), Chosen::default())?;
     shared
         .change_many(move |store| {
-            let make = |tube: Option<&Tube>, filter: Filter| match tube {
+            selected.change(store, None, |tube, filter| match tube {
                 Some(tube) => tube.admin().kick(filter),
                 None => store.admin().kick(filter),
-            };
-            match pages {
-                Some(pages) => pages.change(store, None, make),
-                None => Ok((make(None, Chosen::default().among(filter, limit))?, None)),
-            }
+            })
         })
         .await
 }
@@ -228,11 +236,12 @@ pub(super) async fn delete_all(
     Options(selection): Options<SelectionOfAll>,
     content: Content,
 ) -> Answer {
-    let chosen: Chosen = object(&content.bytes)?;
-    let (filter, limit) = (selection.conditions(), selection.limit);
-    Pages::of(filter.clone(), None, None, selection.after)?;
-    let filter = chosen.among(filter, limit);
-    shared.change_many(move |store| Ok((store.admin().delete(filter)?, None))).await
+    let selected = Selected::new(ManyChange::Delete, selection.into(), object(&content.bytes)?)?;
+    shared
+        .change_many(move |store| {
+            selected.change(store, None, |_, filter| store.admin().delete(filter))
+        })
+        .await
 }
 
 impl Shared {

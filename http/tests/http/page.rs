@@ -51,7 +51,26 @@ fn file_that_the_browser_has_is_not_sent_again() {
         assert_eq!(header(&answer, "etag"), tag);
     }
     assert_eq!(with("\"other\"").content, first.content);
-    assert_ne!(tag, header(&served.get("/"), "etag"));
+}
+
+#[test]
+fn browser_asks_for_the_files_of_a_version_once() {
+    let served = Served::new();
+    let page = String::from_utf8(served.get("/").content).unwrap();
+    let named: Vec<&str> = page.split('"').filter(|text| text.starts_with("page/")).collect();
+    assert!(named.len() > 15, "{page}");
+    for name in named {
+        let file = served.get(&format!("/{name}"));
+        assert_eq!(file.status, 200, "{name}");
+        assert_eq!(header(&file, "cache-control"), "public, max-age=31536000, immutable", "{name}");
+        let (folder, path) = name["page/".len()..].split_once('/').unwrap();
+        assert_eq!(served.get(&format!("/page/{path}")).content, file.content);
+        // A page of another version has other files.
+        let other = format!("/page/{}0/{path}", &folder[..folder.len() - 1]);
+        if !folder.ends_with('0') {
+            assert_eq!(served.get(&other).refused(404), "unknown_call");
+        }
+    }
 }
 
 #[test]

@@ -92,6 +92,35 @@ fn days_of_a_tube_with_metrics_are_told() {
     assert_eq!(served.get("/v1/tubes/counted/days?last=0").refused(400), "invalid");
 }
 
+#[test]
+fn backlog_is_read_in_pages() {
+    let served = Served::new();
+    for name in ["a", "b & c", "z"] {
+        served.store.tube(name).unwrap();
+    }
+    let names = |page: &Value| -> Vec<String> {
+        let tubes = page["tubes"].as_array().unwrap().iter();
+        tubes.map(|tube| tube["tube"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = names(&served.get("/v1/backlog").expect(200));
+    assert!(all.len() >= 4 && all.is_sorted(), "{all:?}");
+    let (mut told, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = served.get(&format!("/v1/backlog?limit=2{after}")).expect(200);
+        told.extend(names(&page));
+        let Some(next) = page["next"].as_str() else { break };
+        assert_eq!(told.last().map(String::as_str), Some(next));
+        after = format!("&after={}", next.replace(' ', "%20").replace('&', "%26"));
+    }
+    assert_eq!(told, all);
+    assert_eq!(names(&served.get("/v1/backlog?after=b%20%26%20c").expect(200)), all[2..]);
+    for path in ["limit=0", "after=zz", "after=zz&limit=5"] {
+        let page = served.get(&format!("/v1/backlog?{path}")).expect(200);
+        assert_eq!(page, json!({ "tubes": [], "next": null }), "{path}");
+    }
+    assert_eq!(served.get("/v1/backlog?limit=1001").refused(400), "invalid");
+}
+
 /// All references of the description lead somewhere, and all its calls have an answer and refusals.
 #[test]
 fn description_of_the_calls_is_whole() {

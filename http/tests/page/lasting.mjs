@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { PAGES, ask, faults, newPage, open, row, url } from './helpers.mjs';
+import { PAGES, ask, faults, newPage, open, row } from './helpers.mjs';
 
 const fact = (page, name) => page.locator('.facts > div', { has: page.getByText(name, { exact: true }) }).locator('dd');
 
@@ -41,12 +41,13 @@ async function visit(page, [where, title]) {
 
 /** Until the page has read what the store has counted. */
 async function catchUp(page, puts) {
-  await page.waitForFunction(async ([from, wanted]) => {
-    const { live, refresh } = await import(`${from}page/live.js`);
+  await page.waitForFunction(async (wanted) => {
+    const { src } = document.querySelector('script[src$="/app.js"]');
+    const { live, refresh } = await import(src.replace('app.js', 'live.js'));
     if (live.byName.get('jobs')?.calls.put >= wanted) return true;
     refresh();
     return false;
-  }, [url, puts], { polling: 50 });
+  }, puts, { polling: 50 });
 }
 
 export const lasting = {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Store;
-use super::prometheus::scrape_tubes;
+use super::prometheus::{scrape_tubes, scrape_tubes_after};
 use crate::Mode;
 use crate::expert::Backlog;
+use crate::values::scrape::TubeScrape;
 
 impl<M: Mode> Store<M> {
     /// What waits in each tube, by its name: takes and puts, and how long a task has been ready at most.
@@ -38,18 +39,41 @@ impl<M: Mode> Store<M> {
     #[doc(alias = "lag")]
     pub fn backlog(&self) -> M::Answer<BTreeMap<String, Backlog>> {
         let handle = self.handle.clone();
-        M::run(async move {
-            let tubes = scrape_tubes(&handle).await?.into_iter();
-            let backlog = tubes.map(|tube| {
-                let oldest = tube.oldest_ready.filter(|_| tube.statistics.tasks.ready > 0);
-                let waits = Backlog {
-                    waiting_takes: tube.waiting_takes,
-                    waiting_puts: tube.waiting_puts,
-                    oldest_ready: oldest.map(Duration::from_micros),
-                };
-                (tube.name.as_ref().to_owned(), waits)
-            });
-            Ok(backlog.collect())
-        })
+        M::run(async move { Ok(by_name(scrape_tubes(&handle).await?)) })
     }
+
+    /// As [`backlog`](Self::backlog), of the first `limit` tubes whose names come after `after`. The empty name comes
+    /// before all others. A page of a store with many tubes is ready long before the whole.
+    ///
+    /// # Errors
+    /// Those of every call.
+    ///
+    /// # Example
+    /// ```
+    /// let store = tubewell::Store::in_memory()?;
+    /// for name in ["calls", "mails", "visits"] {
+    ///     store.tube(name)?;
+    /// }
+    /// let two = store.backlog_after("", 2)?;
+    /// assert_eq!(two.keys().collect::<Vec<_>>(), ["calls", "mails"]);
+    /// assert_eq!(store.backlog_after("mails", 2)?.len(), 1);
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn backlog_after(&self, after: &str, limit: usize) -> M::Answer<BTreeMap<String, Backlog>> {
+        let (handle, after) = (self.handle.clone(), after.into());
+        M::run(async move { Ok(by_name(scrape_tubes_after(&handle, Some(after), limit).await?)) })
+    }
+}
+
+fn by_name(tubes: Vec<TubeScrape>) -> BTreeMap<String, Backlog> {
+    let backlog = tubes.into_iter().map(|tube| {
+        let oldest = tube.oldest_ready.filter(|_| tube.statistics.tasks.ready > 0);
+        let waits = Backlog {
+            waiting_takes: tube.waiting_takes,
+            waiting_puts: tube.waiting_puts,
+            oldest_ready: oldest.map(Duration::from_micros),
+        };
+        (tube.name.as_ref().to_owned(), waits)
+    });
+    backlog.collect()
 }

@@ -1,5 +1,7 @@
 //! A store as Prometheus reads it: the text of a scrape.
 
+use std::sync::Arc;
+
 use super::Store;
 use super::inspect::counters_here;
 use crate::base::park::yield_once;
@@ -66,17 +68,28 @@ impl<M: Mode> Store<M> {
 
 /// All tubes, by name.
 pub(super) async fn scrape_tubes(handle: &StoreHandle) -> Result<Vec<TubeScrape>> {
+    scrape_tubes_after(handle, None, usize::MAX).await
+}
+
+/// The first `limit` tubes by name, behind the tube `after`.
+pub(super) async fn scrape_tubes_after(
+    handle: &StoreHandle,
+    mut after: Option<Arc<str>>,
+    limit: usize,
+) -> Result<Vec<TubeScrape>> {
     let mut tubes: Vec<TubeScrape> = Vec::new();
-    loop {
-        let after = tubes.last().map(|last| last.name.clone());
+    while tubes.len() < limit {
         let step = call::make(handle, Buffer::File, (), &ScrapeTubes { after }).await?;
         let is_last = step.is_last || step.tubes.is_empty();
         tubes.extend(step.tubes);
         if is_last {
-            return Ok(tubes);
+            break;
         }
+        after = tubes.last().map(|last| last.name.clone());
         yield_once().await;
     }
+    tubes.truncate(limit);
+    Ok(tubes)
 }
 
 /// A store of this process, without its tubes.

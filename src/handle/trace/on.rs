@@ -114,10 +114,8 @@ impl CallSpan {
 
 /// Notes that a call was refused, by the name of its error. Its text may have a key.
 fn refused(span: &Span, error: &Error) {
-    let shown = format!("{error:?}");
-    let name = shown.split([' ', '{', '(']).next().unwrap_or_default();
     span.record("otel.status_code", "ERROR");
-    span.record("error.type", name);
+    span.record("error.type", error.name());
 }
 
 /// Notes that a handler has failed.
@@ -133,22 +131,30 @@ fn note_id(span: &Span, id: Option<u64>) {
     }
 }
 
+/// The span of a call with the attributes of OpenTelemetry's conventions for messaging. Those that are empty are recorded when
+/// they are known.
+macro_rules! call_span {
+    ($span:literal, $operation:literal, $kind:literal, $name:expr, $tube:expr) => {
+        debug_span!(
+            target: "tubewell",
+            $span,
+            otel.name = %format_args!("{} {}", $name, $tube),
+            otel.kind = $kind,
+            otel.status_code = Empty,
+            error.r#type = Empty,
+            messaging.system = "tubewell",
+            messaging.operation.name = $name,
+            messaging.operation.r#type = $operation,
+            messaging.destination.name = $tube,
+            messaging.batch.message_count = Empty,
+            messaging.message.id = Empty,
+        )
+    };
+}
+
 fn begin_put(of: Of<'_>, name: &'static str, count: usize) -> CallSpan {
     let Of::Tube(tube) = of else { return CallSpan(Span::none()) };
-    let span = debug_span!(
-        target: "tubewell",
-        "put",
-        otel.name = %format_args!("{name} {tube}"),
-        otel.kind = "producer",
-        otel.status_code = Empty,
-        error.r#type = Empty,
-        messaging.system = "tubewell",
-        messaging.operation.name = name,
-        messaging.operation.r#type = "send",
-        messaging.destination.name = tube,
-        messaging.batch.message_count = Empty,
-        messaging.message.id = Empty,
-    );
+    let span = call_span!("put", "send", "producer", name, tube);
     if name.ends_with("_many") {
         span.record("messaging.batch.message_count", count);
     }
@@ -187,20 +193,7 @@ pub(crate) fn join(put: Result<Encoded>) -> Result<Encoded> {
 /// The span of the end of claims, of which this is the first.
 fn settle(name: &'static str, grant: &Grant, count: usize) -> Span {
     let tube = &*grant.name;
-    let span = debug_span!(
-        target: "tubewell",
-        "settle",
-        otel.name = %format_args!("{name} {tube}"),
-        otel.kind = "client",
-        otel.status_code = Empty,
-        error.r#type = Empty,
-        messaging.system = "tubewell",
-        messaging.operation.name = name,
-        messaging.operation.r#type = "settle",
-        messaging.destination.name = tube,
-        messaging.batch.message_count = Empty,
-        messaging.message.id = Empty,
-    );
+    let span = call_span!("settle", "settle", "client", name, tube);
     if name == "end_many" {
         span.record("messaging.batch.message_count", count);
     } else {
@@ -239,18 +232,7 @@ pub(crate) fn taken_many<'a>(grants: impl ExactSizeIterator<Item = &'a Grant> + 
 }
 
 fn take(name: &'static str, tube: &str) -> Span {
-    debug_span!(
-        target: "tubewell",
-        "take",
-        otel.name = %format_args!("{name} {tube}"),
-        otel.kind = "client",
-        messaging.system = "tubewell",
-        messaging.operation.name = name,
-        messaging.operation.r#type = "receive",
-        messaging.destination.name = tube,
-        messaging.batch.message_count = Empty,
-        messaging.message.id = Empty,
-    )
+    call_span!("take", "receive", "client", name, tube)
 }
 
 /// The span is a child of the one in which the task was put.
