@@ -37,7 +37,7 @@
 //! a ttr names the `hold`.
 //!
 //! **Errors** are problem details (RFC 9457), with the name of the library's error as `kind`. Unless the kind is
-//! `outcome_unknown`, a call that failed has changed nothing. A limit has status 429, a store that cannot answer now 503
+//! `outcome_unknown`, a call that failed has changed nothing; of a change of many tasks, the steps before the refused one stand. A limit has status 429, a store that cannot answer now 503
 //! and a full disk 507: these calls may be made again, but for `outcome_unknown`.
 //!
 //! # Security
@@ -56,6 +56,8 @@ mod problem;
 mod query;
 mod routes;
 mod server;
+#[cfg(test)]
+mod slow_peers;
 mod workers;
 
 /// The programs of docs/http.md.

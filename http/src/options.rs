@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tubewell::{Error, Result};
 
@@ -28,6 +29,32 @@ pub struct HttpOptions {
     pub(crate) max_body: usize,
     pub(crate) max_connections: usize,
     pub(crate) backup_folder: Option<PathBuf>,
+    pub(crate) patience: Patience,
+}
+
+/// How long clients may take, and how much of their answers is held meanwhile. Tests have less.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// For the head of a call, and for a connection without a call.
+    pub(crate) head: Duration,
+    /// For the content of a call.
+    pub(crate) content: Duration,
+    /// To read on in an answer, and for the whole of a large one beside the time that its size needs.
+    pub(crate) unread: Duration,
+    /// The maximum size of all large answers at a time, in bytes.
+    pub(crate) answers: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        let seconds = Duration::from_secs;
+        Patience {
+            head: seconds(30),
+            content: seconds(60),
+            unread: seconds(30),
+            answers: 256 << 20,
+        }
+    }
 }
 
 /// Without the token.
@@ -53,6 +80,7 @@ impl HttpOptions {
             max_body: 16 << 20,
             max_connections: 10_000,
             backup_folder: None,
+            patience: Patience::default(),
         }
     }
 

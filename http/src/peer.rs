@@ -11,8 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may leave an answer unread.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a client is looked at that has sent more than the server reads now.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -23,14 +21,16 @@ pub(crate) struct Peer(Arc<TcpStream>);
 /// The bytes of a connection.
 pub(crate) struct PeerStream {
     stream: Arc<TcpStream>,
+    /// How long a client may leave an answer unread.
+    patience: Duration,
     /// Runs while a write waits.
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl Peer {
-    pub(crate) fn new(stream: TcpStream) -> (Peer, PeerStream) {
+    pub(crate) fn new(stream: TcpStream, patience: Duration) -> (Peer, PeerStream) {
         let stream = Arc::new(stream);
-        (Peer(stream.clone()), PeerStream { stream, late: None })
+        (Peer(stream.clone()), PeerStream { stream, patience, late: None })
     }
 
     /// Returns once the client has ended the connection.
@@ -75,7 +75,8 @@ impl AsyncWrite for PeerStream {
     ) -> Poll<io::Result<usize>> {
         loop {
             if self.stream.poll_write_ready(context)?.is_pending() {
-                let late = self.late.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+                let patience = self.patience;
+                let late = self.late.get_or_insert_with(|| Box::pin(sleep(patience)));
                 return late.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()));
             }
             match self.stream.try_write(bytes) {

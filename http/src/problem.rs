@@ -38,7 +38,10 @@ impl IntoResponses for Problems {
         let content =
             ContentBuilder::new().schema(Some(Ref::from_schema_name(ProblemJson::name()))).build();
         let refused = ResponseBuilder::new()
-            .description("The call was refused, and has changed nothing unless the kind is `outcome_unknown`.")
+            .description(
+                "The call was refused, and has changed nothing, unless the kind is `outcome_unknown` or it changes many tasks: \
+                 those before the refused step are changed.",
+            )
             .content("application/problem+json", content);
         BTreeMap::from([("default".to_owned(), refused.build().into())])
     }

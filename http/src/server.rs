@@ -17,6 +17,7 @@ use tubewell::{Error, Filter, Result, Session, Store};
 
 use crate::HttpOptions;
 use crate::guard::Guard;
+use crate::options::Patience;
 use crate::peer::Peer;
 use crate::routes::{self, Shared};
 use crate::workers::Workers;
@@ -25,8 +26,6 @@ use crate::workers::Workers;
 const THREADS: usize = 2;
 /// How many calls may block at a time, such as reads of listings.
 const BLOCKING_THREADS: usize = 16;
-/// How long a peer may take to send the head of a call, and a connection may be without one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of the head of a call in bytes.
 const HEAD_MAX: usize = 64 << 10;
 /// How long a stop waits for the calls that are under way.
@@ -95,7 +94,7 @@ pub fn serve(store: &Store, options: HttpOptions) -> Result<HttpServer> {
     let shared = Shared::new(store, session.to_async(), workers.clone(), stopped.clone(), &options);
     let shared = Arc::new(shared);
     let router = routes::router(shared, guard);
-    runtime.spawn(accept(listener, router, limit, stopped));
+    runtime.spawn(accept(listener, router, options.patience, limit, stopped));
     let (session, store) = (Some(session), store.clone());
     Ok(HttpServer { address, workers, session, store, runtime: Some(runtime), stop })
 }
@@ -170,6 +169,7 @@ fn most_connections() -> usize {
 async fn accept(
     listener: StdListener,
     router: axum::Router,
+    patience: Patience,
     limit: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -184,7 +184,7 @@ async fn accept(
             Ok((stream, _)) => {
                 let (router, stopped) = (router.clone(), stopped.clone());
                 tokio::spawn(async move {
-                    serve_connection(stream, router, stopped).await;
+                    serve_connection(stream, router, patience, stopped).await;
                     drop(permit);
                 });
             }
@@ -197,11 +197,12 @@ async fn accept(
 async fn serve_connection(
     stream: TcpStream,
     router: axum::Router,
+    patience: Patience,
     mut stopped: watch::Receiver<bool>,
 ) {
     // Answers are small, and a client waits for each.
     let _best_effort = stream.set_nodelay(true);
-    let (peer, stream) = Peer::new(stream);
+    let (peer, stream) = Peer::new(stream, patience.unread);
     let service = TowerToHyperService::new(router);
     let service = service_fn(move |mut call: Request<Incoming>| {
         call.extensions_mut().insert(peer.clone());
@@ -209,7 +210,7 @@ async fn serve_connection(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(patience.head)
         .max_buf_size(HEAD_MAX)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

@@ -45,8 +45,11 @@ impl Workers {
         }
         self.make_room().await?;
         let session = Arc::new(self.store.session(self.label_of(name)).await?);
-        // Another take of the same worker may have been quicker.
+        // Another take of the same worker may have been quicker, and those of others may have used the room.
         let mut named = self.named.lock();
+        if named.len() >= WORKERS_MAX && !named.contains_key(name) {
+            return Err(too_many());
+        }
         let worker = named.entry(name.to_owned()).or_insert(Worker { session, takes: 0 });
         worker.takes += 1;
         Ok(worker.session.clone())
@@ -103,14 +106,15 @@ impl Workers {
                 return Ok(());
             }
         }
-        Err(Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "overloaded",
-            format!(
-                "{WORKERS_MAX} other workers hold tasks or wait; use a name again, or take without one"
-            ),
-        ))
+        Err(too_many())
     }
+}
+
+fn too_many() -> Problem {
+    let what = format!(
+        "{WORKERS_MAX} other workers hold tasks or wait; use a name again, or take without one"
+    );
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", what)
 }
 
 impl Worker {

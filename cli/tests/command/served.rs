@@ -319,6 +319,37 @@ fn serve_over_http_answers_and_ends_with_the_signal() {
 }
 
 #[test]
+fn serve_over_http_has_the_token_the_names_and_the_limit_to_reads_that_it_is_given() {
+    let sandbox = Sandbox::with(&["a"]);
+    std::fs::write(sandbox.path("token"), "0123456789abcdef\n").unwrap();
+    let started = |arguments: &[&str]| {
+        let serve = ["serve", "--http", "127.0.0.1:0"];
+        let mut command = sandbox.command(&[&serve, arguments].concat());
+        command.stdin(Stdio::null());
+        let running = Running::start(command);
+        let line = running.prints("http://");
+        let (_, address) = line.rsplit_once("http://").unwrap();
+        (running, address.trim().to_owned())
+    };
+    let status = |address: &str, call: &str| {
+        let mut client = TcpStream::connect(address).unwrap();
+        write!(client, "{}\r\n\r\n", call.replace("HOST", address)).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    let (guarded, address) = started(&["--http-token-file", "token"]);
+    let get = "GET /v1/tubes HTTP/1.0\r\nHost: HOST";
+    assert_eq!(status(&address, get), 401);
+    assert_eq!(status(&address, &format!("{get}\r\nAuthorization: Bearer 0123456789abcdef")), 200);
+    drop(guarded);
+    let (_named, address) = started(&["--http-host", "queue.example", "--http-read-only"]);
+    assert_eq!(status(&address, "GET /v1/tubes HTTP/1.0\r\nHost: queue.example"), 200);
+    assert_eq!(status(&address, "GET /v1/tubes HTTP/1.0\r\nHost: other.example"), 421);
+    assert_eq!(status(&address, "DELETE /v1/tasks/0 HTTP/1.0\r\nHost: HOST"), 403);
+}
+
+#[test]
 fn serve_over_http_refuses_an_open_address_without_a_token() {
     let sandbox = Sandbox::with(&["a"]);
     let why = sandbox.fails("serve --http 0.0.0.0:0", 2);

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tubewell::expert::{Backlog, CallCounts};
-use tubewell::{Error, Statistics, Store, TaskCounts, TubeInfo};
+use tubewell::{TaskCounts, TubeInfo};
 use tubewell_json::record::seconds;
 use tubewell_json::schema;
 use utoipa::{IntoParams, ToSchema};
@@ -32,7 +32,7 @@ pub(super) struct Page {
 struct BacklogsJson<'a> {
     tubes: Vec<BacklogJson<'a>>,
     /// What the next page has as `after`; null if there is none.
-    next: Option<String>,
+    next: Option<&'a str>,
 }
 
 /// What waits in a tube.
@@ -75,7 +75,8 @@ impl MainCalls {
 }
 
 impl<'a> BacklogJson<'a> {
-    fn new(info: &'a TubeInfo, counts: &Statistics, waits: &Backlog) -> BacklogJson<'a> {
+    fn new(info: &'a TubeInfo, waits: &Backlog) -> BacklogJson<'a> {
+        let counts = &waits.statistics;
         BacklogJson {
             tube: &info.name,
             driver: &info.driver,
@@ -103,52 +104,16 @@ pub(super) async fn backlog(
     let limit = limit.map(|limit| query::limit(Some(limit), "tubes")).transpose()?;
     shared
         .read(move |store, answers| {
-            let after = after.unwrap_or_default();
-            let (tubes, next) = match limit {
-                None => (rest(store, &after)?, None),
-                Some(limit) => page(store, &after, limit)?,
-            };
-            let tubes =
-                tubes.iter().map(|(info, counts, waits)| BacklogJson::new(info, counts, waits));
+            let (after, limit) = (after.unwrap_or_default(), limit.unwrap_or(usize::MAX));
+            let waits = store.backlog_after(&after, limit)?;
+            let next = waits.last_key_value().filter(|_| waits.len() == limit);
+            let next = next.map(|(last, _)| last.as_str());
+            // A tube that was dropped since has no options, and is left out.
+            let infos = store.tubes()?;
+            let tubes = infos
+                .iter()
+                .filter_map(|info| Some(BacklogJson::new(info, waits.get(&info.name)?)));
             answers.json(StatusCode::OK, &BacklogsJson { tubes: tubes.collect(), next })
         })
         .await
-}
-
-type Waiting = (TubeInfo, Statistics, Backlog);
-
-/// All tubes behind this name.
-fn rest(store: &Store, after: &str) -> tubewell::Result<Vec<Waiting>> {
-    let (infos, mut counts) = (store.tubes()?, store.statistics()?);
-    let waits = store.backlog_after(after, usize::MAX)?;
-    let behind = infos.into_iter().filter(|info| info.name.as_str() > after);
-    let tubes = behind.map(|info| {
-        // A tube that was created in between has nothing.
-        let counts = counts.remove(&info.name).unwrap_or_default();
-        let waits = waits.get(&info.name).copied().unwrap_or_default();
-        (info, counts, waits)
-    });
-    Ok(tubes.collect())
-}
-
-/// The first tubes behind this name, and where the next page begins if there may be more.
-fn page(
-    store: &Store,
-    after: &str,
-    limit: usize,
-) -> tubewell::Result<(Vec<Waiting>, Option<String>)> {
-    let waits = store.backlog_after(after, limit)?;
-    let next =
-        waits.last_key_value().filter(|_| waits.len() == limit).map(|(last, _)| last.clone());
-    let mut tubes = Vec::with_capacity(waits.len());
-    for (name, waits) in waits {
-        let told = store.find_tube(&name).and_then(|tube| Ok((tube.info()?, tube.statistics()?)));
-        match told {
-            Ok((info, counts)) => tubes.push((info, counts, waits)),
-            // It was dropped since.
-            Err(Error::TubeNotFound { .. } | Error::TubeDropped { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((tubes, next))
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
@@ -28,8 +27,6 @@ pub(super) const ROOM_UNIT: usize = 1 << 10;
 const QUICK: usize = 64 << 10;
 /// The maximum size of an object without a body: 10,000 ids have less.
 const OBJECT_MAX: usize = 1 << 20;
-/// How long a client may take to send the content of a call.
-const TIME: Duration = Duration::from_secs(60);
 
 /// The failure group of a failure without one.
 const UNNAMED: &str = "failed";
@@ -68,11 +65,12 @@ impl FromRequest<Arc<Shared>> for Content {
             return Err(too_large(shared.max_body));
         }
         let read = read_whole(call.into_body(), shared);
-        tokio::time::timeout(TIME, read).await.unwrap_or_else(|_elapsed| {
+        let time = shared.patience.content;
+        tokio::time::timeout(time, read).await.unwrap_or_else(|_elapsed| {
             Err(Problem::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "content_late",
-                format!("the content of the call did not come within {} s", TIME.as_secs()),
+                format!("the content of the call did not come within {} s", time.as_secs()),
             ))
         })
     }

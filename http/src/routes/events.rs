@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderName};
 use axum::response::IntoResponse;
 use futures_core::Stream;
 use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tubewell::{Async, Event, EventKind, Events, Filter};
 use tubewell_json::event::EventRecord;
@@ -25,7 +26,10 @@ use crate::problem::{Answer, Problems};
 use crate::query::Options;
 
 /// How many events may wait for a client. Further ones are dropped and counted.
-const WAITING: usize = 1000;
+const WAITING: u32 = 1000;
+/// The sum of them for all clients. Those that come when there is no room have `FEW` each.
+pub(super) const WAITING_IN_ALL: usize = 1_000_000;
+const FEW: usize = 50;
 /// After how long without an event a comment is sent, so that a client that is gone is noticed.
 const COMMENT: Duration = Duration::from_secs(15);
 /// What a browser sends that has lost its connection.
@@ -56,7 +60,9 @@ pub(super) async fn events(
     Options(options): Options<EventOptions>,
     headers: HeaderMap,
 ) -> Answer {
-    let events = shared.later.events(filter(&options)?, WAITING).await?;
+    let room = shared.events.clone().try_acquire_many_owned(WAITING).ok();
+    let waiting = if room.is_some() { WAITING as usize } else { FEW };
+    let events = shared.later.events(filter(&options)?, waiting).await?;
     let mut stopped = shared.stopped.clone();
     let body = EventBody {
         begin: Some(begin(&headers)),
@@ -65,6 +71,7 @@ pub(super) async fn events(
             let _stops = stopped.wait_for(|stopped| *stopped).await;
         }),
         silence: Box::pin(sleep(COMMENT)),
+        _room: room,
     };
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(body)).into_response())
@@ -95,6 +102,7 @@ struct EventBody {
     events: Events<Async>,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     silence: Pin<Box<Sleep>>,
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Stream for EventBody {

@@ -37,6 +37,7 @@ use answers::Answers;
 use crate::HttpOptions;
 use crate::guard::{Guard, guard};
 use crate::openapi;
+use crate::options::Patience;
 use crate::page;
 use crate::problem::{Answer, Problem, Problems};
 use crate::workers::Workers;
@@ -69,6 +70,9 @@ pub(crate) struct Shared {
     checks: Arc<Semaphore>,
     backup_folder: PathBuf,
     answers: Answers,
+    /// The events that may wait for clients.
+    events: Arc<Semaphore>,
+    patience: Patience,
 }
 
 impl Shared {
@@ -96,7 +100,9 @@ impl Shared {
             schedule_changes: Mutex::default(),
             checks: Arc::new(Semaphore::new(1)),
             backup_folder: options.backup_folder.clone().unwrap_or_else(std::env::temp_dir),
-            answers: Answers::new(),
+            answers: Answers::new(options.patience),
+            events: Arc::new(Semaphore::new(events::WAITING_IN_ALL)),
+            patience: options.patience,
         }
     }
 

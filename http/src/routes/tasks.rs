@@ -112,7 +112,10 @@ enum Stored {
 /// `tasks`, or the bare list.
 #[utoipa::path(
     post, path = "/v1/tubes/{tube}/tasks", operation_id = "put_tasks", tag = "tasks",
-    params(("tube" = String, Path), PutRules, ("idempotency-key" = Option<String>, Header)),
+    params(
+        ("tube" = String, Path), PutRules, ("idempotency-key" = Option<String>, Header),
+        ("traceparent" = Option<String>, Header, description = "Of W3C trace context; one of another form is ignored."),
+    ),
     request_body(content((OneOrMany = "application/json"), (content::Raw = "application/octet-stream"))),
     responses((status = 201, body = Stored, content_type = "application/json"), Problems),
 )]
@@ -153,12 +156,16 @@ pub(super) async fn put(
     }
     let tube = shared.tube(&name).await?.refuse_when_full();
     if is_list {
+        let room = shared.answers.room(tasks.len() * RECEIPT)?;
         let receipts = tube.put_many(tasks).await?;
-        return shared.answers.json(StatusCode::CREATED, &PutJson { tasks: &receipts });
+        return room.json(StatusCode::CREATED, &PutJson { tasks: &receipts });
     }
     let Some(task) = tasks.pop() else { return Err(Problem::invalid("there is no task to put")) };
     shared.answers.json(StatusCode::CREATED, &tube.put(task).await?)
 }
+
+/// The maximum size of a receipt in JSON, in bytes.
+const RECEIPT: usize = 96;
 
 fn idempotency_key(headers: &HeaderMap) -> Answer<Option<String>> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();

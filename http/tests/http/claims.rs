@@ -1,7 +1,7 @@
 //! The ends of claims.
 
 use serde_json::json;
-use tubewell::TaskState;
+use tubewell::{Put, TaskState};
 
 use super::client::Served;
 
@@ -45,7 +45,16 @@ fn claim_of_an_earlier_take_ends_nothing() {
     served.post(&format!("/v1/claims/{first}/release"), "").expect(200);
     let second = served.take();
     assert_ne!(first, second);
-    for end in ["ack", "release", "fail", "bury", "snooze?delay=1s", "renew?hold=1s"] {
+    for end in [
+        "ack",
+        "release",
+        "fail",
+        "bury",
+        "snooze?delay=1s",
+        "renew?hold=1s",
+        "checkpoint",
+        "progress?done=1",
+    ] {
         let refused = served.post(&format!("/v1/claims/{first}/{end}"), "why");
         assert_eq!(refused.refused(409), "not_taken", "{end}");
     }
@@ -83,6 +92,29 @@ fn failures_have_their_group_and_message_and_delay() {
 }
 
 #[test]
+fn progress_is_shown_and_a_checkpoint_is_what_the_next_take_gets() {
+    let served = Served::new();
+    let jobs = served.store.tube("jobs").unwrap();
+    let id = jobs.put(Put::new("page 0").ttr(std::time::Duration::from_secs(60))).unwrap().id;
+    let claim = served.take();
+    served.post(&format!("/v1/claims/{claim}/progress?done=3&total=10"), "").expect(204);
+    served.post(&format!("/v1/claims/{claim}/progress"), "page 3 — déjà").expect(204);
+    let progress = served.get(&format!("/v1/tasks/{id}")).expect(200)["progress"].clone();
+    assert_eq!(progress, json!({ "done": 3, "total": 10, "text": "page 3 — déjà" }));
+    served.post(&format!("/v1/claims/{claim}/progress?done=4"), "page 4").expect(204);
+    let progress = jobs.query().task(id).unwrap().info.progress.unwrap();
+    assert_eq!((progress.done, progress.total, progress.text.as_deref()), (4, 0, Some("page 4")));
+    let long = "x".repeat(1025);
+    let path = format!("/v1/claims/{claim}/progress");
+    assert_eq!(served.post(&path, &long).refused(400), "invalid");
+    assert_eq!(served.call("POST", &path, &[], b"\xff").refused(400), "invalid");
+    let stored = served.call("POST", &format!("/v1/claims/{claim}/checkpoint"), &[], b"page \xff");
+    assert_eq!(stored.expect(200)["state"], "taken");
+    served.post(&format!("/v1/claims/{claim}/release"), "").expect(200);
+    assert_eq!(jobs.try_take().unwrap().unwrap().body(), b"page \xff");
+}
+
+#[test]
 fn wrong_ends_are_refused_and_leave_the_claim() {
     let served = Served::new();
     let jobs = served.store.tube("jobs").unwrap();
@@ -94,6 +126,11 @@ fn wrong_ends_are_refused_and_leave_the_claim() {
         (format!("/v1/claims/{claim}/ack?hold=1s"), 400),
         (format!("/v1/claims/{claim}/renew"), 400),
         (format!("/v1/claims/{claim}/renew?hold=0"), 400),
+        (format!("/v1/claims/{claim}/ack?done=1"), 400),
+        (format!("/v1/claims/{claim}/progress"), 400),
+        (format!("/v1/claims/{claim}/progress?total=3"), 400),
+        (format!("/v1/claims/{claim}/progress?done=-1"), 400),
+        (format!("/v1/claims/{claim}/checkpoint?hold=1s"), 400),
         (format!("/v1/claims/{claim}/release?delay=x"), 400),
         (format!("/v1/claims/{claim}/snooze"), 400),
         ("/v1/claims/x/ack".into(), 400),

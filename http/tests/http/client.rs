@@ -2,14 +2,27 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tubewell::{Store, TubeOptions};
 use tubewell_http::{HttpOptions, HttpServer, serve};
 
+use super::patience::HANGS_AFTER;
+
 /// How long an answer may take, on a machine with other work.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so. Nothing tells when.
+#[track_caller]
+#[expect(clippy::disallowed_methods, reason = "other processes and threads run by the clock")]
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < HANGS_AFTER, "waited for too long");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// A store in memory with the tube `jobs`, and its server.
 pub struct Served {
@@ -25,6 +38,10 @@ impl Served {
     pub fn with(change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
         let store = Store::in_memory().unwrap();
         store.create_tube("jobs", TubeOptions::new().keep_done(tubewell::Keep::new())).unwrap();
+        Served::of(store, change)
+    }
+
+    pub fn of(store: Store, change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
         let server = serve(&store, change(HttpOptions::new("127.0.0.1:0"))).unwrap();
         Served { store, server: Some(server) }
     }
@@ -104,7 +121,12 @@ impl Client {
 
     /// A server that refuses a call may close the connection while it is sent.
     pub fn send(&mut self, bytes: &[u8]) {
-        let _may_be_refused = self.stream.get_mut().write_all(bytes);
+        let _may_be_refused = self.sends(bytes);
+    }
+
+    /// Whether the bytes could be sent.
+    pub fn sends(&mut self, bytes: &[u8]) -> bool {
+        self.stream.get_mut().write_all(bytes).is_ok()
     }
 
     /// The next answer; `None` if the server has closed the connection.

@@ -1,6 +1,10 @@
 //! Events.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde_json::json;
+use tubewell::Put;
 
 use super::client::{Client, Served};
 
@@ -38,6 +42,36 @@ fn client_that_comes_back_is_told_that_events_may_be_missing() {
     let served = Served::new();
     let (_, first) = follow(&served, "/v1/events", &["Last-Event-ID: 7"]);
     assert_eq!(first, "event: gap\ndata: {\"after\":7}\n\n");
+}
+
+#[test]
+fn client_that_does_not_read_is_told_how_many_events_it_has_missed() {
+    let served = Served::new();
+    let (mut client, _) = follow(&served, "/v1/events?kinds=put", &[]);
+    let jobs = served.store.find_tube("jobs").unwrap();
+    // More than the sockets and the server hold: some 100 bytes each, and a tag of 200 bytes.
+    let tag = "t".repeat(200);
+    for _ in 0..60 {
+        let puts = (0..1000).map(|n| Put::new(n.to_string()).tag(&*tag));
+        jobs.put_many(puts).unwrap();
+    }
+    // An event tells what was missed before it.
+    let is_told = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_told.load(Ordering::SeqCst) {
+                jobs.put("one more").unwrap();
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        });
+        let (mut told, mut missed) = (0, 0);
+        while told + missed < 60_000 {
+            missed += client.event()["missed"].as_u64().unwrap();
+            told += 1;
+        }
+        is_told.store(true, Ordering::SeqCst);
+        assert!(told >= 1000 && missed > 0, "{told} told, {missed} missed");
+    });
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::languages::program;
 use super::tools::leave_out;
 
 /// The Python that has the generator.
-const PYTHON: &str = "TUBEWELL_CLIENT_PYTHON";
+pub const PYTHON: &str = "TUBEWELL_CLIENT_PYTHON";
 
 /// The program of the document puts a task, takes it and ends it, lists tasks, and makes a call that is refused.
 #[test]

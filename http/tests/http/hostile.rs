@@ -31,6 +31,22 @@ fn content_over_the_limit_is_refused_and_not_read() {
 
 /// A proxy and this server must not disagree about where a call ends.
 #[test]
+fn content_without_a_length_is_refused_once_it_is_over_the_limit() {
+    let served = Served::with(|options| options.max_body(1 << 20));
+    let mut client = served.client();
+    let head = "POST /v1/tubes/jobs/tasks HTTP/1.1\r\nTransfer-Encoding: chunked\r\n";
+    client.send(format!("{head}Host: {}\r\n\r\n", served.address()).as_bytes());
+    let chunk = [&b"10000\r\n"[..], &vec![b'x'; 0x10000], b"\r\n"].concat();
+    // A gigabyte, if the server reads it.
+    let sent = (0..1 << 14).take_while(|_| client.sends(&chunk)).count();
+    assert!(sent < 1 << 10, "{sent} chunks");
+    if let Some(answer) = client.answer() {
+        assert_eq!(answer.refused(413), "content_too_large");
+    }
+    assert_eq!(served.get("/v1/tubes/jobs").expect(200)["tasks"]["ready"], 0);
+}
+
+#[test]
 fn calls_whose_end_is_unclear_are_refused() {
     let served = Served::new();
     let host = served.address();

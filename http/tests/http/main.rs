@@ -3,6 +3,7 @@
 
 mod client;
 
+mod broken_disk;
 mod checks;
 mod claims;
 mod compressed;

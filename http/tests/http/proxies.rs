@@ -10,17 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::client::Served;
+use super::client::{Served, wait_until};
 use super::languages::program;
-use super::patience::HANGS_AFTER;
 use super::tools::are_there;
 
 const TOKEN: &str = "0123456789abcdef";
 const AUTHORIZATION: &str = "Authorization: Bearer 0123456789abcdef";
 /// How long a call waits for a task.
 const WAIT: Duration = Duration::from_secs(300);
-/// How often a test looks whether what it waits for has happened.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A proxy before a server.
 struct Proxy {
@@ -49,20 +46,6 @@ fn end(process: &mut Child) {
 )]
 fn now() -> Instant {
     Instant::now()
-}
-
-/// Waits until it is so.
-#[track_caller]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a proxy is another process, which runs by the clock"
-)]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let begin = now();
-    while !is_so() {
-        assert!(begin.elapsed() < HANGS_AFTER, "waited for too long");
-        std::thread::sleep(LOOK);
-    }
 }
 
 impl Proxy {

@@ -3,7 +3,7 @@
 use tubewell::{Error, Store};
 use tubewell_http::{HttpOptions, serve};
 
-use super::client::Served;
+use super::client::{Answer, Served};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -43,6 +43,28 @@ fn calls_without_the_token_are_refused() {
     assert!(call(&[]).headers.iter().any(asks));
     // Whoever has the token may name the server as it is known to him.
     call(&[&right, "Host: queue.example"]).expect(200);
+}
+
+/// A page of another origin asks before it sends what a form could not, and gets no leave.
+#[test]
+fn other_origins_get_no_leave_to_call() {
+    let served = Served::new();
+    let allows = |answer: &Answer| {
+        answer.headers.iter().any(|line| line.to_lowercase().starts_with("access-control-"))
+    };
+    let origin = "Origin: https://evil.example";
+    let asks = [
+        origin,
+        "Access-Control-Request-Method: DELETE",
+        "Access-Control-Request-Headers: authorization,tubewell-page",
+    ];
+    for path in ["/v1/tubes/jobs", "/v1/tasks/1", "/"] {
+        let answer = served.call("OPTIONS", path, &asks, b"");
+        assert!(answer.status >= 400 && !allows(&answer), "{path}: {}", answer.status);
+    }
+    for path in ["/v1/tubes", "/openapi.json", "/metrics", "/"] {
+        assert!(!allows(&served.call("GET", path, &[origin], b"")), "{path}");
+    }
 }
 
 /// A page whose name was made to lead to this machine names that name as the host.

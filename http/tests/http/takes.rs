@@ -1,12 +1,10 @@
 //! Takes.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tubewell::{Put, TaskState};
 use tubewell_http::{HttpOptions, serve};
 
-use super::client::{Client, Served};
+use super::client::{Client, Served, wait_until};
 
 #[test]
 fn take_returns_tasks_with_their_claims_or_none() {
@@ -46,7 +44,7 @@ fn takes_that_wait_are_served_in_the_order_of_their_arrival() {
     let mut clients: Vec<Client> = (0..3).map(|_| served.client()).collect();
     for (waiting, client) in clients.iter_mut().enumerate() {
         client.begin("POST", "/v1/tubes/jobs/take?wait=60s&hold=60s", &[], b"");
-        until(|| jobs.info().unwrap().waiting == waiting as u64 + 1);
+        wait_until(|| jobs.info().unwrap().waiting == waiting as u64 + 1);
     }
     for (n, client) in clients.iter_mut().enumerate() {
         jobs.put(Put::new(n.to_string())).unwrap();
@@ -64,9 +62,9 @@ fn client_that_goes_away_gets_no_task_and_uses_no_attempt() {
         let mut client = served.client();
         client.begin("POST", "/v1/tubes/jobs/take?wait=60s&hold=60s", &[], b"");
         client.send(behind);
-        until(|| jobs.info().unwrap().waiting == 1);
+        wait_until(|| jobs.info().unwrap().waiting == 1);
         drop(client);
-        until(|| jobs.info().unwrap().waiting == 0);
+        wait_until(|| jobs.info().unwrap().waiting == 0);
     }
     // A take begins once its call is complete.
     let mut client = served.client();
@@ -117,24 +115,13 @@ fn stop_ends_the_takes_that_wait_and_the_claims_of_clients() {
     served.take();
     let mut client = served.client();
     client.begin("POST", "/v1/tubes/jobs/take?wait=300s&hold=60s", &[], b"");
-    until(|| jobs.info().unwrap().waiting == 1);
+    wait_until(|| jobs.info().unwrap().waiting == 1);
     served.stop();
     assert_eq!(client.answer().unwrap().expect(200), json!({"tasks": []}));
     assert_eq!(jobs.info().unwrap().waiting, 0);
     // The stop has used up no attempt.
     let task = jobs.query().task(id).unwrap().info;
     assert_eq!((task.state, task.attempts_left), (tubewell::TaskState::Ready, Some(1)));
-}
-
-/// Returns once it holds.
-fn until(mut holds: impl FnMut() -> bool) {
-    for _ in 0..60_000 {
-        if holds() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-    panic!("it does not hold");
 }
 
 /// The owner of what they take ends with their names. A name is not that of a worker of the owner's own process.

@@ -10,7 +10,7 @@ use crate::expert::Backlog;
 use crate::values::scrape::TubeScrape;
 
 impl<M: Mode> Store<M> {
-    /// What waits in each tube, by its name: takes and puts, and how long a task has been ready at most.
+    /// What waits in each tube, by its name: tasks, takes and puts, and how long a task has been ready at most.
     ///
     /// The age is found with a bounded number of reads: the call looks at the first ready task of each of the first 8
     /// order keys of a tube (the priorities, unless its driver decides otherwise), and in a tube with sub-queues at
@@ -69,6 +69,7 @@ fn by_name(tubes: Vec<TubeScrape>) -> BTreeMap<String, Backlog> {
     let backlog = tubes.into_iter().map(|tube| {
         let oldest = tube.oldest_ready.filter(|_| tube.statistics.tasks.ready > 0);
         let waits = Backlog {
+            statistics: tube.statistics,
             waiting_takes: tube.waiting_takes,
             waiting_puts: tube.waiting_puts,
             oldest_ready: oldest.map(Duration::from_micros),
