@@ -22,6 +22,7 @@ impl Script<'_> {
         self.note("log", jobs.admin().log(id, "said by a caller"));
         self.note("history", jobs.query().history(id));
         self.note("peek", jobs.query().task(id));
+        self.note("peek without body", jobs.query().task_info(id));
         self.note("cancel", jobs.cancel(id));
         self.note("not found", jobs.query().task(id));
     }
