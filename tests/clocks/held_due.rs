@@ -1,6 +1,7 @@
 //! What has fallen due waits for the first catch-up, so that a schedule can be changed before its runs
 //! are put.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tubewell::{Missed, Put, Schedule};
@@ -24,7 +25,11 @@ fn held_due_work_begins_with_the_first_catch_up() {
             run.tube.schedules().remove("R").unwrap();
         }
         let mut done = Vec::new();
-        run.store.admin().catch_up_with(|so_far| done.push(so_far)).unwrap();
+        let note = |so_far| {
+            done.push(so_far);
+            ControlFlow::Continue(())
+        };
+        run.store.admin().catch_up_with(note).unwrap();
         let runs = if unscheduled { 0 } else { 201 };
         assert_eq!(run.ready_and_delayed(), (runs + 1, 0));
         assert!(done.is_sorted() && done.iter().all(|so_far| *so_far <= runs + 1), "{done:?}");

@@ -23,7 +23,11 @@ impl Served {
     }
 
     pub fn with(change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
-        let store = Store::in_memory().unwrap();
+        Served::of(Store::in_memory().unwrap(), change)
+    }
+
+    /// A store that has no tube `jobs` yet.
+    pub fn of(store: Store, change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
         store.create_tube("jobs", TubeOptions::new().keep_done(tubewell::Keep::new())).unwrap();
         let server = serve(&store, change(HttpOptions::new("127.0.0.1:0"))).unwrap();
         Served { store, server: Some(server) }
