@@ -159,7 +159,11 @@ impl Copy {
     post, path = "/v1/store/verify", operation_id = "verify_store", tag = "store",
     responses((status = 200, body = Message, content_type = "text/event-stream"), Problems),
 )]
-pub(super) async fn verify(State(shared): State<Arc<Shared>>, _: Content) -> Answer {
+pub(super) async fn verify(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    _: Content,
+) -> Answer {
     let place = shared.place_for_check()?;
     let (sender, receiver) = parts();
     let store = shared.store.clone();
@@ -179,8 +183,12 @@ pub(super) async fn verify(State(shared): State<Arc<Shared>>, _: Content) -> Ans
         let _may_be_gone = sender.blocking_send(last);
     });
     let mut stopped = shared.stopped.clone();
+    // With the body, the receiver of the messages goes. That ends the check.
     let body = Messages::body(receiver, async move {
-        let _stops = stopped.wait_for(|stopped| *stopped).await;
+        tokio::select! {
+            () = peer.gone() => {}
+            _stops = stopped.wait_for(|stopped| *stopped) => {}
+        }
     });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())

@@ -139,6 +139,33 @@ fn wait_until_ended(served: &Served, disk: &SlowDisk) {
 }
 
 #[test]
+fn check_ends_when_its_client_goes_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, disk, [reads, _]) = slow(folder.path(), 1, &vec![vec![7; 10]; 20_000]);
+    let begin = disk.reads();
+    disk.allow(0);
+    let mut client = served.client();
+    client.begin("POST", "/v1/store/verify", &[], b"");
+    assert_eq!(client.head().unwrap().status, 200);
+    // The pages of the file are checked first.
+    loop {
+        disk.wait_until_waiting();
+        if !client.has_no_answer() {
+            break;
+        }
+        disk.allow(reads / 50);
+    }
+    assert!(client.chunk().unwrap().starts_with("event: progress\n"));
+    // A further call behind this one does not hide that the client has gone.
+    client.begin("GET", "/v1/limits", &[], b"");
+    let left = reads - (disk.reads() - begin);
+    assert!(left > 20, "{left} of {reads} reads");
+    leave(&served, client);
+    disk.allow(left / 2);
+    wait_until_ended(&served, &disk);
+}
+
+#[test]
 fn backup_that_is_made_ends_when_its_client_goes_away() {
     let folder = tempfile::tempdir().unwrap();
     let (served, disk, [_, reads]) = slow(folder.path(), 1, &large_bodies());
