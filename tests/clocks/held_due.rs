@@ -41,3 +41,27 @@ fn held_due_work_begins_with_the_first_catch_up() {
         run.close();
     }
 }
+
+#[test]
+fn catch_up_that_its_callback_ends_leaves_the_rest_to_the_store() {
+    let file = StoreFile::new();
+    let run = file.open();
+    for _ in 0..300 {
+        run.put("delayed", |put| put.delay(HOUR));
+    }
+    run.close();
+    file.advance(HOUR);
+    let run = file.open_with(file.options().hold_due_work(true));
+    let mut calls = 0;
+    let end = |_| {
+        calls += 1;
+        ControlFlow::Break(())
+    };
+    run.store.admin().catch_up_with(end).unwrap();
+    assert_eq!(calls, 1);
+    let (ready, delayed) = run.ready_and_delayed();
+    assert!(ready > 0 && delayed > 0, "{ready} ready and {delayed} delayed");
+    file.advance(Duration::ZERO);
+    assert_eq!(run.ready_and_delayed(), (300, 0));
+    run.close();
+}

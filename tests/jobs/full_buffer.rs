@@ -139,6 +139,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert!(!store.owners().unwrap().is_empty());
         let _ = (
             store.admin().counters().unwrap(),
+            store.admin().durability().unwrap(),
             store.admin().clock_report().unwrap(),
             store.session("").unwrap(),
         );

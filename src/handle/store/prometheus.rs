@@ -1,7 +1,7 @@
 //! A store as Prometheus reads it: the text of a scrape.
 
 use super::Store;
-use super::inspect::counters_here;
+use super::inspect::{counters_here, durability_here};
 use crate::base::park::yield_once;
 use crate::connection::Request;
 use crate::core::Buffer;
@@ -91,6 +91,7 @@ pub(crate) fn scrape_here(store: &LocalHandle) -> Result<StoreScrape> {
         let is_clock_untrusted = core.wall.untrusted(core.now.timeline).is_some();
         Ok((core.health.has_failed(), is_clock_untrusted, flushes.read(), checkpoints.read()))
     })?;
+    let durability = durability_here(store)?;
     let (counters, file) = counters_here(store, Engine::scrape)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     Ok(StoreScrape {
@@ -98,6 +99,7 @@ pub(crate) fn scrape_here(store: &LocalHandle) -> Result<StoreScrape> {
         id,
         has_failed,
         is_clock_untrusted,
+        durability,
         counters,
         file,
         flushes,
