@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -137,6 +138,7 @@ fn backup_file_gets_its_name_only_when_complete() {
             assert!(!path.exists(), "after {copied} tasks");
             assert!(names(dir.path())[0].ends_with(".partial"));
             seen.fetch_add(1, Ordering::SeqCst);
+            ControlFlow::Continue(())
         })
         .unwrap();
     assert!(seen.load(Ordering::SeqCst) > 3, "20 MB are copied in several steps");
@@ -147,9 +149,38 @@ fn backup_file_gets_its_name_only_when_complete() {
     std::fs::create_dir(&sub).unwrap();
     let ended = store.admin().backup_with(sub.join("copy"), |_, _| {
         let _ = std::fs::remove_dir_all(&sub);
+        ControlFlow::Continue(())
     });
     assert!(matches!(ended, Err(Error::Io { .. })), "{ended:?}");
     assert_eq!(names(dir.path()), ["copy"]);
+}
+
+#[test]
+fn backup_that_its_callback_ends_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("work", TubeOptions::new().driver(FIFO)).unwrap();
+    tube.put_many(vec![vec![1; 100_000]; 100]).unwrap();
+    let path = dir.path().join("copy");
+    let goes_on_for = |calls: usize| {
+        let mut made = 0;
+        let copied = store.admin().backup_with(&path, |_, _| {
+            made += 1;
+            if made > calls { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        (copied.unwrap(), made)
+    };
+    let mut calls = 0;
+    while let (false, made) = goes_on_for(calls) {
+        assert_eq!(made, calls + 1, "it goes on after its end");
+        assert_eq!(names(dir.path()), [""; 0]);
+        calls += 1;
+    }
+    assert!(calls > 3, "10 MB are copied in several steps");
+    assert_eq!(names(dir.path()), ["copy"]);
+    let copy = Store::open(&path).unwrap();
+    assert_eq!(copy.find_tube("work").unwrap().statistics().unwrap().tasks.ready, 100);
+    tube.put("the store still works").unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -212,6 +213,7 @@ fn shrink_waits_until_backup_has_ended() {
             clock.advance(MINUTE);
             assert_eq!(size(&path), before, "pages that the backup reads were moved");
             steps += 1;
+            ControlFlow::Continue(())
         })
         .unwrap();
     assert!(steps > 0);

@@ -396,8 +396,7 @@ fn verify_and_backup_of_a_peer_run_at_the_owner_without_reports() {
     let copy = folder.path().join("copy");
     let report = |_: u64, _: u64| panic!("a report");
     assert_eq!(pair.remote.admin().verify_with(report), Ok(Vec::new()));
-    let report = |_: u64, _: u64| -> () { panic!("a report") };
-    pair.remote.admin().backup_with(&copy, report).unwrap();
+    assert_eq!(pair.remote.admin().backup_with(&copy, report), Ok(true));
     assert_eq!(
         Store::open(&copy).unwrap().find_tube("jobs").unwrap().statistics().unwrap().tasks.ready,
         5000

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::fmt::{self, Display, Formatter};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -186,6 +187,7 @@ pub fn catch_up_now(store: &Store) -> CommandResult {
         if began.elapsed() >= SLOW {
             progress.get_or_init(|| Progress::count("applying what fell due")).set(done);
         }
+        ControlFlow::Continue(())
     })?;
     Ok(())
 }

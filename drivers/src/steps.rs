@@ -28,8 +28,8 @@ pub type StepRows = Vec<(String, Value)>;
 pub struct StepPage {
     /// Their rows.
     pub rows: StepRows,
-    /// No step follows them.
-    pub is_last: bool,
+    /// How many steps follow them.
+    pub left: usize,
 }
 
 /// A step without its name, as its row has it.
@@ -115,19 +115,20 @@ impl<R: Rows> Ledger<'_, R> {
         damage.map_or(Ok(steps), |damage| Err(damage.into()))
     }
 
-    /// Returns the steps of a task whose names follow `after`, or the first ones: as many as have
-    /// this many bytes, and at least one.
+    /// Returns the steps of a task whose names follow `after`, or the first ones: at most `most`, and as
+    /// many as have this many bytes, but at least one. Reads the keys only of those that are left.
     ///
     /// # Errors
-    /// A row could not be read or is damaged. A missing one is an error if all steps are returned.
+    /// A row could not be read or is damaged. A missing one is an error if no step is left.
     pub fn steps_after(
         &mut self,
         id: u64,
         header: &Header,
         after: Option<&str>,
+        most: usize,
         bytes: usize,
     ) -> Result<StepPage, R::Error> {
-        let mut page = StepPage { rows: Vec::new(), is_last: true };
+        let mut page = StepPage { rows: Vec::new(), left: 0 };
         if !header.has_steps() {
             return Ok(page);
         }
@@ -137,20 +138,28 @@ impl<R: Rows> Ledger<'_, R> {
             from = keys::after(&keys::step(self.space, id, name));
         }
         let (mut size, mut numbers) = (0, StepNumbers::default());
-        // One at a time: each may be as large as a body.
-        while let Some((key, row)) = self.rows.scan(Table::Notes, &from, &end, 1)?.pop() {
+        let is_cut = loop {
+            if page.rows.len() >= most {
+                break true;
+            }
+            // One at a time: each may be as large as a body.
+            let Some((key, row)) = self.rows.scan(Table::Notes, &from, &end, 1)?.pop() else {
+                break false;
+            };
             size += row.len();
             if size > bytes && !page.rows.is_empty() {
-                page.is_last = false;
-                return Ok(page);
+                break true;
             }
             let damaged = || RecordError::new(id, "the name of a step");
             let name = name_of(&key).ok_or_else(damaged)?.to_owned();
             numbers.add(Some(check_step(id, &name, Some(&row))?.number));
             page.rows.push((name, row));
             from = keys::after(&key);
+        };
+        if is_cut {
+            each_step_key(self.rows, from, &end, |_| page.left += 1)?;
         }
-        if after.is_none() && !numbers.are_complete() {
+        if after.is_none() && page.left == 0 && !numbers.are_complete() {
             return Err(RecordError::new(id, "its steps (one is missing)").into());
         }
         Ok(page)
@@ -171,7 +180,9 @@ impl<R: Rows> Ledger<'_, R> {
             return Ok(0);
         }
         let mut count: u32 = 0;
-        each_step_key(self.rows, self.space, id, |key| {
+        let from = keys::steps(self.space, id);
+        let end = keys::end_of(&from);
+        each_step_key(self.rows, from, &end, |key| {
             count = count.saturating_add(1);
             if let Some(name) = name_of(&key) {
                 visit(name);
@@ -198,7 +209,9 @@ impl<R: Rows> Ledger<'_, R> {
     ) -> Result<Vec<Vec<u8>>, R::Error> {
         let mut keys = Vec::new();
         if before.has_steps() && !after.is_some_and(Header::has_steps) {
-            each_step_key(self.rows, self.space, id, |key| keys.push(key))?;
+            let from = keys::steps(self.space, id);
+            let end = keys::end_of(&from);
+            each_step_key(self.rows, from, &end, |key| keys.push(key))?;
         }
         Ok(keys)
     }
@@ -263,17 +276,15 @@ pub(crate) fn each_step<R: Reads>(
     }
 }
 
-/// Reads the keys of the rows of the steps of a task.
+/// Reads the keys of these rows of the steps of a task.
 fn each_step_key<R: Reads>(
     rows: &mut R,
-    space: u32,
-    id: u64,
+    mut from: Vec<u8>,
+    end: &[u8],
     mut visit: impl FnMut(Vec<u8>),
 ) -> Result<(), R::Error> {
-    let mut from = keys::steps(space, id);
-    let end = keys::end_of(&from);
     loop {
-        let page = rows.scan_keys(Table::Notes, &from, &end, PAGE)?;
+        let page = rows.scan_keys(Table::Notes, &from, end, PAGE)?;
         let is_last = page.len() < PAGE;
         if let Some(last) = page.last() {
             from = keys::after(last);

@@ -105,23 +105,42 @@ fn names_of_steps_are_read_without_their_values() {
 }
 
 #[test]
-fn page_of_steps_has_as_many_as_fit_and_at_least_one() {
+fn page_of_steps_has_as_many_as_fit_and_at_least_one_and_counts_the_rest() {
     let mut rows = task(5, &[400, 400, 400, 5000, 10, 10]);
     let (mut counts, mut head_cache) = (Counts::default(), HeadCache::default());
     let mut ledger = ledger(&mut rows, SPACE, &mut counts, &mut head_cache);
-    let mut page = |after: Option<&str>, bytes| {
-        let page = ledger.steps_after(5, &header(), after, bytes).unwrap();
+    let mut page = |after: Option<&str>, most, bytes| {
+        let page = ledger.steps_after(5, &header(), after, most, bytes).unwrap();
         let names: Vec<String> = page.rows.into_iter().map(|(name, _)| name).collect();
-        (names.join(" "), page.is_last)
+        (names.join(" "), page.left)
     };
-    let texts = |names: &str, is_last| (names.to_owned(), is_last);
-    assert_eq!(page(None, 100_000), texts("0000 0001 0002 0003 0004 0005", true));
-    assert_eq!(page(None, 1000), texts("0000 0001", false));
-    assert_eq!(page(Some("0001"), 1000), texts("0002", false));
-    assert_eq!(page(Some("0002"), 1000), texts("0003", false));
-    assert_eq!(page(Some("0003"), 1000), texts("0004 0005", true));
-    assert_eq!(page(Some("0005"), 1000), texts("", true));
-    assert_eq!(page(Some("00025"), 1), texts("0003", false));
+    let texts = |names: &str, left| (names.to_owned(), left);
+    assert_eq!(page(None, 9, 100_000), texts("0000 0001 0002 0003 0004 0005", 0));
+    assert_eq!(page(None, 9, 1000), texts("0000 0001", 4));
+    assert_eq!(page(Some("0001"), 9, 1000), texts("0002", 3));
+    assert_eq!(page(Some("0002"), 9, 1000), texts("0003", 2));
+    assert_eq!(page(Some("0003"), 9, 1000), texts("0004 0005", 0));
+    assert_eq!(page(Some("0005"), 9, 1000), texts("", 0));
+    assert_eq!(page(Some("00025"), 9, 1), texts("0003", 2));
+    assert_eq!(page(None, 6, 100_000), texts("0000 0001 0002 0003 0004 0005", 0));
+    assert_eq!(page(None, 2, 100_000), texts("0000 0001", 4));
+    assert_eq!(page(Some("0003"), 1, 100_000), texts("0004", 1));
+}
+
+#[test]
+fn steps_are_counted_without_their_values() {
+    for count in [0, 1, 5, 1000] {
+        let mut rows = WithoutValues(task(5, &vec![10; count]));
+        let mut counts = Counts { ready: 1, ..Counts::default() };
+        let mut head_cache = HeadCache::default();
+        let mut ledger = ledger(&mut rows, SPACE, &mut counts, &mut head_cache);
+        let page = ledger.steps_after(5, &header(), None, 0, 100_000);
+        if count == 0 {
+            assert!(page.unwrap_err().to_string().contains("one is missing"));
+        } else {
+            assert_eq!(page.unwrap().left, count);
+        }
+    }
 }
 
 /// The numbers of all rows are complete only if they are those from 0 on, each once.
@@ -135,7 +154,7 @@ fn step_that_is_missing_still_shows_after_a_further_step() {
         let next = ledger.visit_step_names(5, &header(), |_| {}).unwrap();
         let (number, name) = (u16::try_from(next).unwrap(), format!("{n:04}"));
         ledger.write_step(5, &name, encode_step(5, &name, StepRow { number, kind: 0, value: &[] }));
-        let damaged = ledger.steps_after(5, &header(), None, 100_000).unwrap_err();
+        let damaged = ledger.steps_after(5, &header(), None, 9, 100_000).unwrap_err();
         assert!(damaged.to_string().contains("one is missing"), "{damaged}");
         assert!(ledger.stored_steps(5, &header()).is_err());
     }

@@ -152,12 +152,11 @@ function App() {
   }, [where]);
   const { page: Page, name, argument, query } = current;
   const named = name ? { [name]: argument } : {};
-  const store = live.store?.path?.split('/').pop();
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
     <header class="frame">
-      <a class="brand" href="#/" title=${live.store?.path ?? ''}><svg viewBox="0 0 16 16" aria-hidden="true"><rect x="4.5" y="0.5" width="7" height="15" rx="3.5" class="well" /><rect x="6.4" y="6" width="3.2" height="7.6" rx="1.6" class="water" /></svg>
-        <span>tubewell</span>${store && html`<small>${store}</small>`}</a>
+      <a class="brand" href="#/"><svg viewBox="0 0 16 16" aria-hidden="true"><rect x="4.5" y="0.5" width="7" height="15" rx="3.5" class="well" /><rect x="6.4" y="6" width="3.2" height="7.6" rx="1.6" class="water" /></svg>
+        <span>tubewell</span></a>
       <${Navigation} place=${current.place} />
       <div class="frame-end">
         <${Find} />

@@ -121,12 +121,16 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    pub(crate) fn limit(&self) -> Answer<usize> {
+        match self.limit.unwrap_or(WHOLE_MAX) {
+            limit if limit <= WHOLE_MAX => Ok(limit),
+            _ => Err(Problem::invalid(format!("limit: the list has at most {WHOLE_MAX} items"))),
+        }
+    }
+
     /// The first items, and how many are left out.
     pub(crate) fn cut<T>(&self, items: &mut Vec<T>) -> Answer<usize> {
-        let limit = self.limit.unwrap_or(WHOLE_MAX);
-        if limit > WHOLE_MAX {
-            return Err(Problem::invalid(format!("limit: the list has at most {WHOLE_MAX} items")));
-        }
+        let limit = self.limit()?;
         let left_out = items.len().saturating_sub(limit);
         items.truncate(limit);
         Ok(left_out)

@@ -374,8 +374,8 @@ pub fn count_steps(tube: &Tube, task: &TaskInfo) -> tubewell::Result<Option<usiz
     if !task.has_steps {
         return Ok(None);
     }
-    let steps = if_there(tube.query().steps(task.id))?;
-    Ok(steps.map(|steps| steps.len()).filter(|count| *count > 0))
+    let steps = if_there(tube.query().first_steps(task.id, 0))?;
+    Ok(steps.map(|(_, count)| count).filter(|count| *count > 0))
 }
 
 /// How far the tasks are that a task waits for; `None` of a task that waits for none.

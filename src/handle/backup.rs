@@ -1,5 +1,6 @@
 //! Backup: a copy of a store while it is in use.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::connection::Request;
@@ -51,19 +52,46 @@ impl StoreAdmin<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.backup_with(path, |_, _| {})
+        self.backup_with(path, |_, _| ControlFlow::Continue(())).map(drop)
     }
 
-    /// As [`backup`](StoreAdmin::backup), with progress: now and then `progress` is called with the
-    /// number of tasks copied and the number of all tasks. Through a connection it is not called.
+    /// As [`backup`](StoreAdmin::backup). Calls `progress` after each 4 MiB or so, with the number of tasks copied and the
+    /// number of all tasks. `ControlFlow::Break` ends the backup: the call then returns `false`, and leaves no file. It
+    /// returns `true` for a copy that is complete. Through a connection `progress` is not called, and the owner ends a
+    /// backup when the connection ends.
     ///
     /// # Errors
     /// As [`backup`](StoreAdmin::backup).
+    ///
+    /// # Example: a backup that a stop of the program ends
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// use tubewell::Store;
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::in_memory()?;
+    /// # store.tube("mail")?.put("to: ann")?;
+    /// let stops = AtomicBool::new(false);
+    /// let copy = dir.path().join("monday.tubewell");
+    /// let unless_stopped = |_, _| match stops.load(Ordering::Relaxed) {
+    ///     true => ControlFlow::Break(()),
+    ///     false => ControlFlow::Continue(()),
+    /// };
+    /// assert!(store.admin().backup_with(&copy, unless_stopped)?);
+    ///
+    /// stops.store(true, Ordering::Relaxed);
+    /// let other = dir.path().join("tuesday.tubewell");
+    /// assert!(!store.admin().backup_with(&other, unless_stopped)?);
+    /// assert!(copy.exists() && !other.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn backup_with(
         &self,
         path: impl AsRef<Path>,
-        mut progress: impl FnMut(u64, u64),
-    ) -> Result<()> {
+        mut progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<bool> {
         let inner = match &self.store.handle {
             StoreHandle::Here(store) => store.inner()?,
             StoreHandle::Remote(owner) => {
@@ -77,7 +105,7 @@ impl StoreAdmin<'_> {
                         path.display()
                     ))
                 })?;
-                return owner.ask(&Request::Backup(path));
+                return owner.ask(&Request::Backup(path)).map(|()| true);
             }
         };
         let mut snapshot = inner.rows_to_save(path.as_ref())?;
@@ -85,7 +113,8 @@ impl StoreAdmin<'_> {
         let tasks = ledger.iter().map(|ledger| ledger.counts.stored()).sum();
         let nonce = crate::base::random::random_u64();
         let report = &mut |copied: u64| progress(copied.min(tasks), tasks);
-        copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, report)
+        let copied = copy_to(&mut snapshot, path.as_ref(), nonce, HEADER, report)?;
+        Ok(copied.is_continue())
     }
 }
 

@@ -2,6 +2,7 @@
 //! [`Connection`].
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tubewell_drivers::Shelf;
@@ -57,7 +58,7 @@ impl StoreHandle {
     }
 
     /// As [`StoreAdmin::catch_up_with`](crate::expert::StoreAdmin::catch_up_with).
-    pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.inner()?.catch_up(progress),
             StoreHandle::Remote(owner) => owner.ask(&Request::CatchUp),

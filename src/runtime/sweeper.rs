@@ -3,6 +3,7 @@
 //!
 //! It holds the lock for a bounded slice of work at a time.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -72,8 +73,8 @@ impl StoreInner {
     }
 
     /// Sweeps until nothing is due, and tells all children of parents that have ended of it.
-    /// Calls `progress` with how many dues of tasks are done.
-    pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    /// Calls `progress` with how many dues of tasks are done, which may end it: the sweeper does the rest.
+    pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<()> {
         self.check_outside_transaction()?;
         let before = {
             let mut core = self.lock();
@@ -82,7 +83,11 @@ impl StoreInner {
         };
         while self.sweep_step() {
             let swept = self.lock().threads.swept;
-            catch_panic(|| progress(swept - before));
+            let mut goes_on = ControlFlow::Continue(());
+            catch_panic(|| goes_on = progress(swept - before));
+            if goes_on.is_break() {
+                return self.lock().check_open();
+            }
         }
         if !self.lock().has_ends_to_tell() {
             if self.lock().has_invisible_changes() {

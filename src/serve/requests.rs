@@ -73,11 +73,15 @@ fn carry_out(peer: &Arc<Peer>, request: Request) -> Result<Answering> {
             }
         }
         Request::Flush => value(store.to_async().flush()),
-        Request::CatchUp => peer.on_thread(Share::CatchUps, move |_| store.admin().catch_up()),
+        Request::CatchUp => peer.on_thread(Share::CatchUps, move |waiting| {
+            store.admin().catch_up_with(|_| waiting.or_break())
+        }),
         Request::Verify => peer.on_thread(Share::Copies, move |waiting| {
             store.admin().verify_with(|_, _| waiting.or_break())
         }),
-        Request::Backup(path) => peer.on_thread(Share::Copies, move |_| store.admin().backup(path)),
+        Request::Backup(path) => peer.on_thread(Share::Copies, move |waiting| {
+            store.admin().backup_with(path, |_, _| waiting.or_break()).map(drop)
+        }),
         Request::Counters => now(&store.admin().counters()),
         Request::Clock => now(&store.admin().clock_report()),
         Request::ScrapeStore => now(&scrape_here(&peer.store)),

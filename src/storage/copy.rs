@@ -2,7 +2,11 @@
 //!
 //! Invariant: the file gets its name once it is complete and flushed, and no file is overwritten.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
+use std::io;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 use tubewell_drivers::{Row, Table, keys};
@@ -19,7 +23,8 @@ const CHUNK: usize = 4 << 20;
 const CACHE: usize = 16 << 20;
 
 /// Writes all rows of a snapshot into a new store at `path`. The row `header` of `Meta` is written
-/// last, with the only flush. `progress` is called with the number of tasks copied so far.
+/// last, with the only flush. `progress` is called after each step with the number of tasks copied so far, and may end
+/// the copy, of which nothing is left then.
 ///
 /// The file is written under another name in the same directory and renamed at the end.
 pub(crate) fn copy_to(
@@ -27,14 +32,17 @@ pub(crate) fn copy_to(
     path: &Path,
     nonce: u64,
     header: &[u8],
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), Error> {
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
     refuse_existing(path)?;
     let partial = PartialFile(partial_name(path, nonce));
-    write(rows, &partial.0, header, progress)?;
+    if write(rows, &partial.0, header, progress)?.is_break() {
+        return Ok(ControlFlow::Break(()));
+    }
     rename_without_overwriting(&partial.0, path)?;
     platform::sync_directory_of(path)
-        .map_err(|error| io_error("flush the directory of", path, &error))
+        .map_err(|error| io_error("flush the directory of", path, &error))?;
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Another process may have created a file at `path` since: a hard link does not overwrite it.
@@ -65,8 +73,8 @@ fn write(
     rows: &mut Snapshot,
     partial: &Path,
     header: &[u8],
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), Error> {
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
     let engine = Engine::open_file(partial, Footprint { cache: CACHE, reserve: 0, mode: PRIVATE })?;
     let mut last = Vec::new();
     let mut tasks = 0;
@@ -85,13 +93,45 @@ fn write(
             load(&engine, table, &chunk, false)?;
             if table == Table::Tasks {
                 tasks += chunk.len() as u64;
-                progress(tasks);
+            }
+            if progress(tasks).is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
     }
-    rows.copy_own_tables(&|| engine.begin_write(), CHUNK)?;
+    if copy_own_tables(rows, &engine, &mut || progress(tasks))?.is_break() {
+        return Ok(ControlFlow::Break(()));
+    }
     load(&engine, Table::Meta, &last, true)?;
-    engine.close()
+    engine.close()?;
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Copies the tables of the application. `goes_on` is called before each step.
+fn copy_own_tables(
+    rows: &Snapshot,
+    engine: &Engine,
+    goes_on: &mut dyn FnMut() -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
+    let (goes_on, ended) = (RefCell::new(goes_on), RefCell::new(None));
+    let copied = rows.copy_own_tables(
+        &|| {
+            // The engine would report a panic of the caller as damage.
+            match catch_unwind(AssertUnwindSafe(|| goes_on.borrow_mut()())) {
+                Ok(ControlFlow::Continue(())) => engine.begin_write(),
+                end => {
+                    ended.replace(Some(end));
+                    Err(redb::Error::Io(io::ErrorKind::Interrupted.into()))
+                }
+            }
+        },
+        CHUNK,
+    );
+    match ended.into_inner() {
+        Some(Err(panic)) => resume_unwind(panic),
+        Some(Ok(_)) => Ok(ControlFlow::Break(())),
+        None => copied.map(ControlFlow::Continue),
+    }
 }
 
 fn load(engine: &Engine, table: Table, rows: &[Row], sync: bool) -> Result<(), Error> {

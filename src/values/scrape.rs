@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::Statistics;
 use crate::values::counters::Counters;
 use crate::values::histogram::Histogram;
+use crate::{Durability, Statistics};
 
 /// The store at a scrape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct StoreScrape {
     pub(crate) has_failed: bool,
     /// Whether the wall clock is not trusted.
     pub(crate) is_clock_untrusted: bool,
+    /// That of tubes without a durability of their own.
+    pub(crate) durability: Durability,
     /// Those of the file are zero without [`FileScrape`].
     pub(crate) counters: Counters,
     /// `None` while there is no open file: the storage has failed.

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -113,7 +114,7 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>
     }
     if pool.has_blocked_tasks()? {
         // A parent may have ended whose children are not all free yet.
-        pool.handle.catch_up(&mut |_| ())?;
+        pool.handle.catch_up(&mut |_| ControlFlow::Continue(()))?;
         let found = at_once()?;
         if found.is_some() {
             return Ok(found);

@@ -1,6 +1,7 @@
 //! What has fallen due waits for the first catch-up, so that a schedule can be changed before its runs
 //! are put.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tubewell::{Missed, Put, Schedule};
@@ -24,7 +25,11 @@ fn held_due_work_begins_with_the_first_catch_up() {
             run.tube.schedules().remove("R").unwrap();
         }
         let mut done = Vec::new();
-        run.store.admin().catch_up_with(|so_far| done.push(so_far)).unwrap();
+        let note = |so_far| {
+            done.push(so_far);
+            ControlFlow::Continue(())
+        };
+        run.store.admin().catch_up_with(note).unwrap();
         let runs = if unscheduled { 0 } else { 201 };
         assert_eq!(run.ready_and_delayed(), (runs + 1, 0));
         assert!(done.is_sorted() && done.iter().all(|so_far| *so_far <= runs + 1), "{done:?}");
@@ -35,4 +40,28 @@ fn held_due_work_begins_with_the_first_catch_up() {
         file.advance(Duration::ZERO);
         run.close();
     }
+}
+
+#[test]
+fn catch_up_that_its_callback_ends_leaves_the_rest_to_the_store() {
+    let file = StoreFile::new();
+    let run = file.open();
+    for _ in 0..300 {
+        run.put("delayed", |put| put.delay(HOUR));
+    }
+    run.close();
+    file.advance(HOUR);
+    let run = file.open_with(file.options().hold_due_work(true));
+    let mut calls = 0;
+    let end = |_| {
+        calls += 1;
+        ControlFlow::Break(())
+    };
+    run.store.admin().catch_up_with(end).unwrap();
+    assert_eq!(calls, 1);
+    let (ready, delayed) = run.ready_and_delayed();
+    assert!(ready > 0 && delayed > 0, "{ready} ready and {delayed} delayed");
+    file.advance(Duration::ZERO);
+    assert_eq!(run.ready_and_delayed(), (300, 0));
+    run.close();
 }

@@ -42,3 +42,27 @@ fn idle_store_neither_reads_nor_writes() {
     }
     assert_eq!(store.admin().counters().unwrap(), before);
 }
+
+#[test]
+fn description_of_a_task_reads_no_large_body() {
+    const TASKS: u64 = 100;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    // The bodies do not fit into the cache.
+    let open = || Store::options().cache_size(1 << 20).open(&path).unwrap();
+    let store = open();
+    let bodies = (0..TASKS).map(|_| vec![7; 100_000]);
+    store.create_tube("work", TubeOptions::new()).unwrap().put_many(bodies).unwrap();
+    store.close().unwrap();
+    let store = open();
+    let tube = store.find_tube("work").unwrap();
+    let reads_of = |look: &dyn Fn(u64)| {
+        let before = store.admin().counters().unwrap().reads;
+        (0..TASKS).for_each(look);
+        store.admin().counters().unwrap().reads - before
+    };
+    let described = reads_of(&|id| assert_eq!(tube.query().task_info(id).unwrap().size, 100_000));
+    let with_body = reads_of(&|id| assert_eq!(tube.query().task(id).unwrap().body.len(), 100_000));
+    assert!(described < TASKS / 10, "{described} reads");
+    assert!(with_body > TASKS / 2, "{with_body} reads");
+}

@@ -108,9 +108,11 @@ fn reads_return_while_the_write_buffer_is_full() {
         // Of a task.
         assert_eq!(tube.query().task(ready).unwrap().body, b"body");
         assert_eq!(block_on(tube.to_async().query().task(ready)).unwrap().body, b"body");
+        assert_eq!(tube.query().task_info(ready).unwrap().id, ready);
         assert_eq!(tube.query().history(ready).unwrap().len(), 1);
         assert_eq!(block_on(tube.to_async().query().history(ready)).unwrap().len(), 1);
         assert_eq!(tube.query().steps(first.id()).unwrap().len(), 2);
+        assert_eq!(tube.query().first_steps(first.id(), 0).unwrap().1, 2);
         assert_eq!(block_on(tube.to_async().query().steps(first.id())).unwrap().len(), 2);
         assert!(tube.ending(done).unwrap().is_some());
         assert!(block_on(tube.to_async().ending(done)).unwrap().is_some());
@@ -137,6 +139,7 @@ fn reads_return_while_the_write_buffer_is_full() {
         assert!(!store.owners().unwrap().is_empty());
         let _ = (
             store.admin().counters().unwrap(),
+            store.admin().durability().unwrap(),
             store.admin().clock_report().unwrap(),
             store.session("").unwrap(),
         );

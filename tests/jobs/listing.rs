@@ -1,7 +1,7 @@
 //! Peek, list and counts.
 
 use tubewell::driver::{FIFO, FIFOTTL};
-use tubewell::{Error, Filter, Page, TaskInfo, TaskState, TubeOptions};
+use tubewell::{Error, Failure, Filter, Page, TaskInfo, TaskState, TubeOptions};
 
 use super::executor::block_on;
 use super::files::create;
@@ -27,6 +27,7 @@ fn peek_of_unknown_id_returns_not_found() {
         for unknown in [elsewhere, 2, u64::MAX] {
             assert_not_found(case.tube.query().task(unknown), unknown);
             assert_not_found(block_on(case.tube.to_async().query().task(unknown)), unknown);
+            assert_not_found(case.tube.query().task_info(unknown), unknown);
         }
         let known: Vec<u64> = [99, 0, elsewhere]
             .into_iter()
@@ -34,6 +35,20 @@ fn peek_of_unknown_id_returns_not_found() {
             .map(|task| task.info.id)
             .collect();
         assert_eq!(known, [0]);
+    });
+}
+
+#[test]
+fn description_of_a_task_is_that_of_the_task_with_its_body() {
+    for_each_driver(ALL, |case| {
+        case.put_all([0, 1, 2]);
+        case.tube.admin().bury(1, Failure::new("smtp", "421")).unwrap();
+        let taken = case.take().unwrap();
+        for id in [1, 2, taken] {
+            let task = case.tube.query().task(id).unwrap();
+            assert_eq!(case.tube.query().task_info(id).unwrap(), task.info);
+            assert_eq!(block_on(case.tube.to_async().query().task_info(id)).unwrap(), task.info);
+        }
     });
 }
 

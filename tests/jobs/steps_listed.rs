@@ -29,10 +29,16 @@ fn list_of_large_steps_has_all_of_them() {
     };
     same(tube.query().steps(0).unwrap());
     same(block_on(tube.to_async().query().steps(0)).unwrap());
+    for limit in 0..=steps.len() + 1 {
+        let (first, left) = tube.query().first_steps(0, limit).unwrap();
+        let shown = limit.min(steps.len());
+        assert!((&first[..], left) == (&steps[..shown], steps.len() - shown), "{limit}");
+    }
     let job = claim(&tube);
     same(job.steps().unwrap());
     let job = job.into_async();
     same(block_on(job.steps()).unwrap());
     job.ack().wait().unwrap();
     assert_not_found(tube.query().steps(0), 0);
+    assert_not_found(tube.query().first_steps(0, 0), 0);
 }

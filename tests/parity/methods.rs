@@ -88,7 +88,7 @@ fn every_call_that_can_block_has_a_form_that_does_not() {
         ("Session", "take_any describe undescribe end resume_claim", ANSWER),
         ("Store", "session resume_session resume_claim events", ANSWER),
         ("Store", "admin to_async to_blocking options today", NEVER_BLOCKS),
-        ("StoreAdmin", "register_driver serve counters clock_report", NEVER_BLOCKS),
+        ("StoreAdmin", "register_driver serve counters clock_report durability", NEVER_BLOCKS),
         (
             "Store",
             "tube open_tube create_tube find_tube drop_tube tubes owners statistics prometheus",

@@ -1,5 +1,8 @@
 //! The application's tables in the file: open, backup, compact, salvage, and older releases.
 
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tubewell::expert::Salvaged;
 use tubewell::redb::{Database, MultimapTableDefinition, TableDefinition};
 use tubewell::{Error, FIFO, Outcome, Result, Store, TubeOptions};
@@ -48,6 +51,49 @@ fn transaction_has_one_flush_and_none_of_its_calls_has_another() {
     let after = store.admin().counters().unwrap();
     assert_eq!(after.flushes - before.flushes, 10);
     assert_eq!(after.commits - before.commits, 10);
+}
+
+#[test]
+fn backup_is_ended_while_it_copies_own_tables() {
+    const TEXTS: TableDefinition<u64, &[u8]> = TableDefinition::new("texts");
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().unwrap();
+    let text = vec![7; 1 << 20];
+    for number in 0..20 {
+        let inserted = store.transact(|tx| -> Result<()> {
+            tx.open_table(TEXTS)?.insert(number, &text[..])?;
+            Ok(())
+        });
+        inserted.unwrap();
+    }
+    let path = dir.path().join("copy");
+    let calls_until = |end: usize| {
+        let mut calls = 0;
+        let copied = store.admin().backup_with(&path, |_, _| {
+            calls += 1;
+            if calls == end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        (copied, calls)
+    };
+    let (copied, calls) = calls_until(usize::MAX);
+    assert_eq!(copied, Ok(true));
+    std::fs::remove_file(&path).unwrap();
+    // 20 MB are copied in steps of 4 MiB, the tables of the application last.
+    for end in calls - 4..=calls {
+        assert_eq!(calls_until(end), (Ok(false), end));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+    let panics = || {
+        let mut made = 0;
+        store.admin().backup_with(&path, |_, _| {
+            made += 1;
+            assert!(made < calls, "a defect of the caller");
+            ControlFlow::Continue(())
+        })
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert_eq!(store.admin().verify().unwrap(), [""; 0]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `backup`: a copy of the store in a new file.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::json;
@@ -13,7 +14,10 @@ use crate::{connection, store};
 pub fn run(store: &Store, to: &Path, output: &mut Output) -> CommandResult {
     let tasks = store::stored_in_file(store)?;
     let progress = Progress::items("copying", tasks);
-    let copied = store.admin().backup_with(to, |copied, _| progress.set(copied));
+    let copied = store.admin().backup_with(to, |copied, _| {
+        progress.set(copied);
+        ControlFlow::Continue(())
+    });
     progress.end();
     copied.map_err(|error| match error {
         Error::FileExists { .. } => {

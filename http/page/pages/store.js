@@ -113,7 +113,6 @@ export function Store() {
     ${isLarge && html`<p class="quiet">The store has more than ${number(TUBES)} tubes: latencies and sizes are left out here; GET /metrics has them.</p>`}
     <div class="cards">
       <section class="card" aria-label="store"><h2>Store</h2><${Facts} facts=${[
-        ['file', store?.path && html`<span class="mono">${store.path}</span>`],
         ['tubewell', store?.version ?? info?.version],
         ['durability', store?.durability],
         ['changes over HTTP', store ? (store.read_only ? 'refused: read-only' : 'allowed') : null],

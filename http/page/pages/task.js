@@ -10,15 +10,16 @@ import { Action, Empty, Facts, Progress, State, Tags, Trouble, When, attempt, go
 
 const SHOWN = 256 << 10;
 const NODES = 12;
+const STEPS = 200;
 
 async function load(id, signal) {
   const task = await get(path`v1/tasks/${id}`, signal);
   const [history, steps, relations] = await Promise.all([
     getOr({ entries: [] }, path`v1/tasks/${id}/history`, signal),
-    getOr({ steps: [] }, path`v1/tasks/${id}/steps`, signal),
+    getOr({ steps: [], left_out: 0 }, path`v1/tasks/${id}/steps?limit=${STEPS}`, signal),
     getOr({ parents: [], children: [] }, path`v1/tasks/${id}/relations`, signal),
   ]);
-  return { task, entries: history.entries, steps: steps.steps, relations, readAt: Date.now() };
+  return { task, entries: history.entries, steps, relations, readAt: Date.now() };
 }
 
 /** Bytes as indented JSON, as text or in hex, whichever is chosen; JSON if it is. */
@@ -78,11 +79,12 @@ function History({ entries }) {
   </section>`;
 }
 
-function Steps({ steps }) {
+function Steps({ steps: { steps, left_out: more } }) {
   if (steps.length === 0) return null;
-  return html`<section class="card" aria-label="steps"><h2>Steps <span class="quiet number">${steps.length}</span></h2>
+  return html`<section class="card" aria-label="steps"><h2>Steps <span class="quiet number">${number(steps.length + more)}</span></h2>
     <ol class="history">${steps.map((step) => html`<li key=${step.name}><${State} state="done">${step.name}<//>
-      <code class="step">${(step.value ?? `base64 ${step.value_base64}`).slice(0, 300)}</code></li>`)}</ol></section>`;
+      <code class="step">${(step.value ?? `base64 ${step.value_base64}`).slice(0, 300)}</code></li>`)}</ol>
+    ${more > 0 && html`<p class="quiet">and ${number(more)} more</p>`}</section>`;
 }
 
 /** The tasks that it waits for, itself, and the tasks that wait for it. */

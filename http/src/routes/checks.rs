@@ -8,20 +8,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tubewell::Store;
 use tubewell_json::check::{CheckProgress, CheckResult};
 
 use super::Shared;
 use super::content::{self, Content};
 use super::streamed::{Message, Messages, Parts, Sized, parts};
+use crate::peer::Peer;
 use crate::problem::{Answer, Problem, Problems};
 
 /// The size of a part of a download in bytes.
@@ -37,7 +39,11 @@ const BYTES_PER_SECOND: u64 = 1 << 20;
     get, path = "/v1/store/backup", operation_id = "get_backup", tag = "store",
     responses((status = 200, body = content::Raw, content_type = "application/octet-stream"), Problems),
 )]
-pub(super) async fn backup(method: Method, State(shared): State<Arc<Shared>>) -> Answer {
+pub(super) async fn backup(
+    method: Method,
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+) -> Answer {
     if shared.read_only {
         let what = "a backup has rows that no other call shows; serve the store without read-only, \
                     or use `tubewell backup`";
@@ -51,13 +57,18 @@ pub(super) async fn backup(method: Method, State(shared): State<Arc<Shared>>) ->
     }
     let place = shared.place_for_check()?;
     let folder = shared.backup_folder.clone();
-    let (name, copy) = shared
-        .read(move |store, _| {
-            Ok((format!("{}.tubewell", store.today()?), Copy::new(store, &folder, place)?))
-        })
-        .await?;
-    let time = TIME + Duration::from_secs(copy.length / BYTES_PER_SECOND);
     let (sender, receiver) = parts();
+    let wanted = Wanted { parts: sender.clone(), stopped: shared.stopped.clone() };
+    let making = shared.read(move |store, _| {
+        Ok((format!("{}.tubewell", store.today()?), Copy::new(store, &folder, place, &wanted)?))
+    });
+    // With this call, the receiver of the parts goes. That ends the copy.
+    let (name, copy) = tokio::select! {
+        biased;
+        () = peer.gone() => return Err(Problem::stopped()),
+        made = making => made?,
+    };
+    let time = TIME + Duration::from_secs(copy.length / BYTES_PER_SECOND);
     let body = Sized::body(receiver, copy.length, time);
     // A client that goes away ends it, and a failure shows as an answer that is too short.
     tokio::task::spawn_blocking(move || copy.send(&sender));
@@ -65,6 +76,22 @@ pub(super) async fn backup(method: Method, State(shared): State<Arc<Shared>>) ->
     let headers =
         [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, disposition.as_str())];
     Ok((headers, body).into_response())
+}
+
+/// Whether a client still waits for a backup, and a server for the client.
+struct Wanted {
+    parts: Parts,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Wanted {
+    fn or_break(&self) -> ControlFlow<()> {
+        if self.parts.is_closed() || *self.stopped.borrow() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
 }
 
 /// A backup that is open, and has no name any more.
@@ -84,11 +111,18 @@ impl Drop for Named {
 }
 
 impl Copy {
-    fn new(store: &Store, folder: &Path, place: OwnedSemaphorePermit) -> Answer<Copy> {
+    fn new(
+        store: &Store,
+        folder: &Path,
+        place: OwnedSemaphorePermit,
+        wanted: &Wanted,
+    ) -> Answer<Copy> {
         // No other user can know the name, and no backup overwrites a file.
         let random = RandomState::new().hash_one(std::process::id());
         let named = Named(folder.join(format!("tubewell-{random:016x}.backup")));
-        store.admin().backup(&named.0)?;
+        if !store.admin().backup_with(&named.0, |_, _| wanted.or_break())? {
+            return Err(Problem::stopped());
+        }
         let opened = File::open(&named.0).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (length, file) = opened.map_err(|error| {
             let what = format!("reading the backup in {}: {error}", folder.display());
@@ -125,7 +159,11 @@ impl Copy {
     post, path = "/v1/store/verify", operation_id = "verify_store", tag = "store",
     responses((status = 200, body = Message, content_type = "text/event-stream"), Problems),
 )]
-pub(super) async fn verify(State(shared): State<Arc<Shared>>, _: Content) -> Answer {
+pub(super) async fn verify(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    _: Content,
+) -> Answer {
     let place = shared.place_for_check()?;
     let (sender, receiver) = parts();
     let store = shared.store.clone();
@@ -145,8 +183,12 @@ pub(super) async fn verify(State(shared): State<Arc<Shared>>, _: Content) -> Ans
         let _may_be_gone = sender.blocking_send(last);
     });
     let mut stopped = shared.stopped.clone();
+    // With the body, the receiver of the messages goes. That ends the check.
     let body = Messages::body(receiver, async move {
-        let _stops = stopped.wait_for(|stopped| *stopped).await;
+        tokio::select! {
+            () = peer.gone() => {}
+            _stops = stopped.wait_for(|stopped| *stopped) => {}
+        }
     });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())

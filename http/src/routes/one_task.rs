@@ -362,8 +362,7 @@ pub(super) async fn steps(
     let id = query::id(&id)?;
     shared
         .read(move |store, answers| {
-            let mut steps = tube_of(store, id)?.query().steps(id)?;
-            let left_out = bound.cut(&mut steps)?;
+            let (steps, left_out) = tube_of(store, id)?.query().first_steps(id, bound.limit()?)?;
             let steps = steps.iter().map(StepRecord::new).collect();
             answers.json(StatusCode::OK, &StepsJson { steps, left_out })
         })
@@ -401,8 +400,8 @@ fn related(store: &Store, near: &Tube, ids: &[u64]) -> Answer<Vec<Relation>> {
     let mut near = near.clone();
     for id in ids.iter().take(RELATIONS_MAX) {
         // Most are in the tube of the one before. A search reads all tubes.
-        let task = match near.query().task(*id) {
-            Ok(task) => task.info,
+        let task = match near.query().task_info(*id) {
+            Ok(task) => task,
             Err(Error::NotFound { .. } | Error::TubeDropped { .. }) => match store.find(*id)? {
                 Some(found) => found,
                 None => continue,

@@ -23,6 +23,8 @@ use crate::query::{self, Bound, Names, Options};
 #[schema(as = Store)]
 struct StoreJson {
     version: &'static str,
+    /// That of tubes without one of their own, such as `flush` or `write(50ms)`.
+    durability: String,
     /// Whether this server changes nothing.
     read_only: bool,
     /// The id of the next task.
@@ -133,7 +135,7 @@ pub(super) struct LimitFields {
     most: Option<u32>,
 }
 
-/// The store: its counters since it was opened, and its clocks.
+/// The store: its durability, its counters since it was opened, and its clocks.
 #[utoipa::path(
     get, path = "/v1/store", operation_id = "get_store", tag = "store",
     responses((status = 200, body = StoreJson, content_type = "application/json"), Problems),
@@ -145,6 +147,7 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Answer {
             let admin = store.admin();
             let shown = StoreJson {
                 version: env!("CARGO_PKG_VERSION"),
+                durability: admin.durability()?.to_string(),
                 read_only,
                 next_id: admin.next_id()?,
                 now: moment::show(record::now(store)?),

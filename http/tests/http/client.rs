@@ -36,7 +36,11 @@ impl Served {
     }
 
     pub fn with(change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
-        let store = Store::in_memory().unwrap();
+        Served::of(Store::in_memory().unwrap(), change)
+    }
+
+    /// A store that has no tube `jobs` yet.
+    pub fn of(store: Store, change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
         store.create_tube("jobs", TubeOptions::new().keep_done(tubewell::Keep::new())).unwrap();
         Served::of(store, change)
     }

@@ -21,6 +21,7 @@ mod proxies;
 mod puts;
 mod refused;
 mod schedules;
+mod slow_disk;
 mod takes;
 mod tools;
 mod tubes;

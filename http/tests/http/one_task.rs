@@ -101,6 +101,14 @@ fn steps_and_relations_of_a_task_are_told() {
     let steps = served.get(&format!("/v1/tasks/{parent}/steps")).expect(200);
     assert_eq!(steps["steps"][0]["name"], "resized");
     assert_eq!(steps["steps"][0]["value"], "17");
+    claim.step("uploaded", || Ok::<_, tubewell::Error>(18)).unwrap();
+    let first = served.get(&format!("/v1/tasks/{parent}/steps?limit=1")).expect(200);
+    assert_eq!((&first["steps"], &first["left_out"]), (&steps["steps"], &json!(1)));
+    assert_eq!(
+        served.get(&format!("/v1/tasks/{parent}/steps?limit=10001")).refused(400),
+        "invalid"
+    );
+    assert_eq!(served.get(&format!("/v1/tasks/{parent}")).expect(200)["steps"], 2);
 
     let relations = served.get(&format!("/v1/tasks/{child}/relations")).expect(200);
     let first = &relations["parents"][0];

@@ -1,9 +1,10 @@
 //! The store as a whole, and the description of the calls.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tubewell::{Failure, Put, TubeOptions};
+use tubewell::{Durability, Failure, Put, Store, TubeOptions};
 
 use super::client::Served;
 
@@ -16,6 +17,15 @@ fn store_tells_its_counters_and_clocks() {
     assert_eq!(store["next_id"], 1);
     assert!(store["counters"]["commits"].as_u64().unwrap() > 0);
     assert!(store["clock"]["untrusted"].is_null());
+    assert_eq!((&store["durability"], &store["path"]), (&json!("flush"), &Value::Null));
+}
+
+#[test]
+fn store_tells_the_durability_with_which_it_was_opened() {
+    let written = Durability::Write { flush_within: Duration::from_millis(70) };
+    let store = Store::options().durability(written).open_in_memory().unwrap();
+    let served = Served::of(store, |options| options);
+    assert_eq!(served.get("/v1/store").expect(200)["durability"], "write(70ms)");
 }
 
 #[test]

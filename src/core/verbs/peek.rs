@@ -20,8 +20,9 @@ use crate::values::task::{Cursor, CursorOf, Task, TaskInfo};
 use crate::{Bytes, Error, Result, TaskState};
 
 verb! {
-    /// A task with its body. If its last change is not yet visible, the answer waits for the flush.
-    32 InTube Read: Peek { id: u64 } -> Task {
+    /// A task, whose body and result are empty unless they are wanted. If its last change is not yet visible, the
+    /// answer waits for the flush.
+    32 InTube Read: Peek { id: u64, with_body: bool } -> Task {
         fn refusal_waits(&self) -> bool {
             true
         }
@@ -36,10 +37,14 @@ impl Decide for Peek {
     ) -> Result<Decided<Task>> {
         let id = self.id;
         let found = core.find(number, id)?;
-        let body = core.read_body(number, id, &found)?;
         let info = core.describe_with_failure(number, id, found.shelf, &found.record.header)?;
-        let result = core.result_beside_body(number, id, &found)?;
-        Ok(core.once_visible(number, id, Task::of(info, body).with_result(result)))
+        let task = if self.with_body {
+            let body = core.read_body(number, id, &found)?;
+            Task::of(info, body).with_result(core.result_beside_body(number, id, &found)?)
+        } else {
+            Task::of(info, Vec::new())
+        };
+        Ok(core.once_visible(number, id, task))
     }
 }
 

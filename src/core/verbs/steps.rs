@@ -30,15 +30,15 @@ const LIST_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct StepPage {
     pub(crate) steps: Vec<Step>,
-    /// No step follows them.
-    pub(crate) is_last: bool,
+    /// How many steps follow them.
+    pub(crate) left: usize,
 }
 
-wire_struct! { StepPage { steps, is_last } }
+wire_struct! { StepPage { steps, left } }
 
 verb! {
-    /// Some steps of a task: those whose names follow `after`, or the first ones.
-    31 InTube Read: Steps { id: u64, after: Option<Box<str>> } -> StepPage {
+    /// Some steps of a task: those whose names follow `after`, or the first ones; at most `most`.
+    31 InTube Read: Steps { id: u64, after: Option<Box<str>>, most: Option<usize> } -> StepPage {
         fn refusal_waits(&self) -> bool {
             true
         }
@@ -51,7 +51,7 @@ impl Decide for Steps {
         core: &mut Core,
         TubeRef { number, .. }: TubeRef<'_>,
     ) -> Result<Decided<StepPage>> {
-        core.steps(number, self.id, self.after.as_deref())
+        core.steps(number, self.id, self.after.as_deref(), self.most.unwrap_or(usize::MAX))
     }
 }
 
@@ -125,7 +125,7 @@ impl Decide for Sleep {
 impl Decide for StepsHeld {
     fn decide(&self, core: &mut Core, key: ClaimKey) -> Result<Decided<StepPage>> {
         core.check_claim(key)?;
-        core.steps(key.tube, key.id, self.after.as_deref())
+        core.steps(key.tube, key.id, self.after.as_deref(), usize::MAX)
     }
 }
 
@@ -192,15 +192,22 @@ impl Core {
     /// The steps of a task whose names follow `after`, or the first ones, by name: as many as fit
     /// into an answer, so that the lock is not held for long. If the last change of the task is not
     /// yet visible, the answer waits for the flush.
-    fn steps(&mut self, number: TubeNo, id: u64, after: Option<&str>) -> Result<Decided<StepPage>> {
+    fn steps(
+        &mut self,
+        number: TubeNo,
+        id: u64,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Decided<StepPage>> {
         let found = self.find(number, id)?;
         let header = &found.record.header;
-        let page = self.edit(number, |ledger| ledger.steps_after(id, header, after, LIST_BYTES))?;
+        let page =
+            self.edit(number, |ledger| ledger.steps_after(id, header, after, most, LIST_BYTES))?;
         let now = self.now.timeline;
         let wall = self.wall.at(now);
         let rows = page.rows.into_iter();
         let steps = rows.map(|(name, row)| decode_step(id, name, &row, now, wall));
-        let page = StepPage { steps: steps.collect::<Result<_>>()?, is_last: page.is_last };
+        let page = StepPage { steps: steps.collect::<Result<_>>()?, left: page.left };
         Ok(Decided { answer: page, wait: self.wait_of_last_change(number, id) })
     }
 
@@ -328,7 +335,7 @@ impl Core {
 impl StepPage {
     /// Adds the steps to those before them. Returns whether these are all.
     pub(crate) fn add_to(self, steps: &mut Vec<Step>) -> bool {
-        let is_last = self.is_last || self.steps.is_empty();
+        let is_last = self.left == 0 || self.steps.is_empty();
         steps.extend(self.steps);
         is_last
     }

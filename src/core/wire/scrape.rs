@@ -6,7 +6,7 @@ use crate::values::scrape::{FileScrape, StoreScrape, TaskDurations, TubeScrape};
 
 wire_struct! { Histogram { buckets, above, sum } }
 wire_struct! { StoreScrape {
-    version, id, has_failed, is_clock_untrusted, counters, file, flushes, checkpoints,
+    version, id, has_failed, is_clock_untrusted, durability, counters, file, flushes, checkpoints,
 }}
 wire_struct! { FileScrape { size, journal, reserve, headroom } }
 wire_struct! { TubeScrape {

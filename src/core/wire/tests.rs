@@ -321,7 +321,8 @@ fn verbs_have_these_bytes() {
     let bytes =
         b"\x01\xac\x02\x04jobs\x1c\0\0\0\0\0\x01\x03\x01\x02\x80\x01\0\0\0\0\0\0\0\0\0\0\x05";
     check(JOBS, &delete, bytes);
-    check(JOBS, &Peek { id: 300 }, b"\x01\xac\x02\x04jobs\x20\xac\x02");
+    let peek = Peek { id: 300, with_body: true };
+    check(JOBS, &peek, b"\x01\xac\x02\x04jobs\x20\xac\x02\x01");
     let ack = Ack { result: Some(b"ok".to_vec()) };
     let of_claim = b"\x02\xac\x02\x09\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07\x05\x00\x01\x02ok";
     check(key(), &ack, of_claim);

@@ -1,6 +1,7 @@
 //! The calls of an operator on a whole store.
 
 use std::fmt::{Debug, Formatter};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tubewell_drivers::Driver;
@@ -178,16 +179,29 @@ impl StoreAdmin<'_> {
     /// # Ok::<(), tubewell::Error>(())
     /// ```
     pub fn catch_up(&self) -> Result<()> {
-        self.catch_up_with(|_| {})
+        self.catch_up_with(|_| ControlFlow::Continue(()))
     }
 
     /// As [`catch_up`](StoreAdmin::catch_up). Calls `progress` now and then with how many delays, ttls and runs
-    /// of schedules are done so far; through a connection it is not called. Its panics are ignored. What is
-    /// done is done also if the process ends meanwhile, and the rest is due at the next open.
+    /// of schedules are done so far; its panics are ignored. `ControlFlow::Break` ends the call, and the store does the
+    /// rest by itself. Through a connection `progress` is not called, and the owner ends the call when the connection ends.
+    /// What is done is done also if the process ends meanwhile, and the rest is due at the next open.
     ///
     /// # Errors
     /// Those of [`catch_up`](StoreAdmin::catch_up).
-    pub fn catch_up_with(&self, mut progress: impl FnMut(u64)) -> Result<()> {
+    ///
+    /// # Example
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # use tubewell::Store;
+    /// # let store = Store::in_memory()?;
+    /// store.admin().catch_up_with(|done| {
+    ///     eprintln!("{done} so far");
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn catch_up_with(&self, mut progress: impl FnMut(u64) -> ControlFlow<()>) -> Result<()> {
         self.store.handle.catch_up(&mut progress)
     }
 }

@@ -17,8 +17,9 @@ use crate::storage::Engine;
 use crate::values::counters::{ClockReport, Counters};
 use crate::values::date::Date;
 use crate::values::filter::Filter;
+use crate::values::scrape::StoreScrape;
 use crate::values::statistics::Statistics;
-use crate::{Error, Events, Mode, Result};
+use crate::{Durability, Error, Events, Mode, Result};
 
 impl<M: Mode> Store<M> {
     /// The counts of tasks and calls of every tube, exact for the changes that takers can see. Does not
@@ -223,6 +224,31 @@ impl StoreAdmin<'_> {
         counters_here(store, |_| ()).map(|(counters, _)| counters)
     }
 
+    /// The durability of tubes without one of their own, which
+    /// [`StoreOptions::durability`](crate::StoreOptions::durability) sets. Does not block.
+    ///
+    /// # Errors
+    /// [`NotConnected`](Error::NotConnected), [`Refused`](Error::Refused): the owner of the store does not
+    /// answer the connection. [`Closed`](Error::Closed): the connection was closed.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Durability, Store};
+    ///
+    /// let store = Store::options().durability(Durability::write()).open_in_memory()?;
+    /// assert_eq!(store.admin().durability()?, Durability::write());
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    pub fn durability(&self) -> Result<Durability> {
+        match &self.store.handle {
+            StoreHandle::Here(store) => durability_here(store),
+            StoreHandle::Remote(owner) => {
+                let store: StoreScrape = owner.ask(&Request::ScrapeStore)?;
+                Ok(store.durability)
+            }
+        }
+    }
+
     /// The store's timeline and the wall clock, and whether the wall clock is trusted; see
     /// [`StoreOptions::wall_clock_limit`](crate::StoreOptions::wall_clock_limit). Does not block.
     ///
@@ -245,6 +271,10 @@ impl StoreAdmin<'_> {
             set_back: set_back.filter(|_| untrusted.is_none()).map(duration),
         })
     }
+}
+
+pub(super) fn durability_here(store: &LocalHandle) -> Result<Durability> {
+    Ok(store.inner()?.run(|core| core.config.durability))
 }
 
 /// The counters of a store of this process, and what `also` reads of its open file.

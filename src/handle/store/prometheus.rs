@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::inspect::counters_here;
+use super::inspect::{counters_here, durability_here};
 use crate::base::park::yield_once;
 use crate::connection::Request;
 use crate::core::Buffer;
@@ -104,6 +104,7 @@ pub(crate) fn scrape_here(store: &LocalHandle) -> Result<StoreScrape> {
         let is_clock_untrusted = core.wall.untrusted(core.now.timeline).is_some();
         Ok((core.health.has_failed(), is_clock_untrusted, flushes.read(), checkpoints.read()))
     })?;
+    let durability = durability_here(store)?;
     let (counters, file) = counters_here(store, Engine::scrape)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     Ok(StoreScrape {
@@ -111,6 +112,7 @@ pub(crate) fn scrape_here(store: &LocalHandle) -> Result<StoreScrape> {
         id,
         has_failed,
         is_clock_untrusted,
+        durability,
         counters,
         file,
         flushes,

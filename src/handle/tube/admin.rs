@@ -2,7 +2,7 @@
 
 use super::{Admin, Query, Tube};
 use crate::core::list::{Bury, Delete, Kick, OwnerOf, Peek, Truncate};
-use crate::values::task::Task;
+use crate::values::task::{Task, TaskInfo};
 use crate::{Failure, Mode, Owner, Receipt};
 
 impl<T, M: Mode> Tube<T, M> {
@@ -148,7 +148,28 @@ impl<T, M: Mode> Query<'_, T, M> {
     #[doc(alias = "peek")]
     pub fn task(&self, id: u64) -> M::Answer<Task<T>> {
         let coder = self.tube.coder.clone();
-        M::map(self.tube.make(Peek { id }), move |task| task.with_coder(coder))
+        M::map(self.tube.make(Peek { id, with_body: true }), move |task| task.with_coder(coder))
+    }
+
+    /// As [`task`](Query::task), without the body and the result. A body of more than 1 KiB is not read.
+    ///
+    /// # Errors
+    /// Those of [`task`](Query::task); a body that is not read may be damaged.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Put, Store, TaskState};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.tube("films")?;
+    /// let id = films.put(Put::new(vec![0; 1 << 20]).key("night"))?.id;
+    /// let film = films.query().task_info(id)?;
+    /// assert_eq!((film.state, film.key.as_deref(), film.size), (TaskState::Ready, Some("night"), 1 << 20));
+    /// # Ok::<(), tubewell::Error>(())
+    /// ```
+    #[doc(alias = "peek")]
+    pub fn task_info(&self, id: u64) -> M::Answer<TaskInfo> {
+        M::map(self.tube.make(Peek { id, with_body: false }), |task| task.info)
     }
 
     /// The session that has taken a task, and for how long; `None` if the task is not taken. Reads

@@ -32,31 +32,64 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn steps(&self, id: u64) -> M::Answer<Vec<Step>> {
-        self.tube.in_steps(Ok(Reading { id, steps: Vec::new(), is_over: false }))
+        M::map(self.first_steps(id, usize::MAX), |(steps, _)| steps)
+    }
+
+    /// Returns the first `limit` [steps](Query::steps) of a task by name, and how many further ones it has, whose
+    /// values are not read. With a limit of 0, it counts the steps.
+    ///
+    /// Changes nothing, and blocks as [`steps`](Query::steps) does.
+    ///
+    /// # Errors
+    /// Those of [`steps`](Query::steps). A step that is damaged is an error if it is among the first ones.
+    ///
+    /// # Example
+    /// ```
+    /// use tubewell::{Error, Store};
+    ///
+    /// let store = Store::in_memory()?;
+    /// let films = store.tube("films")?;
+    /// let id = films.put("cut")?.id;
+    /// let film = films.try_take()?.unwrap();
+    /// for scene in ["scene 1", "scene 2", "scene 3"] {
+    ///     film.step(scene, || Ok::<_, Error>("rendered"))?;
+    /// }
+    /// let (steps, left) = films.query().first_steps(id, 1)?;
+    /// assert_eq!((steps[0].name.as_str(), left), ("scene 1", 2));
+    /// assert_eq!(films.query().first_steps(id, 0)?, (Vec::new(), 3));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn first_steps(&self, id: u64, limit: usize) -> M::Answer<(Vec<Step>, usize)> {
+        self.tube.in_steps(Ok(Reading { id, limit, steps: Vec::new(), left: 0, is_over: false }))
     }
 }
 
 /// How far the steps of a task were read.
 struct Reading {
     id: u64,
+    limit: usize,
     steps: Vec<Step>,
+    /// How many follow those that were read.
+    left: usize,
     is_over: bool,
 }
 
 impl Steps for Reading {
     type Verb = StepsOf;
-    type Done = Vec<Step>;
+    type Done = (Vec<Step>, usize);
 
     fn next(&mut self) -> Option<StepsOf> {
         let after = self.steps.last().map(|last| last.name.as_str().into());
-        (!self.is_over).then_some(StepsOf { id: self.id, after })
+        let most = (self.limit < usize::MAX).then(|| self.limit - self.steps.len());
+        (!self.is_over).then_some(StepsOf { id: self.id, after, most })
     }
 
     fn note(&mut self, page: StepPage) {
-        self.is_over = page.add_to(&mut self.steps);
+        self.left = page.left;
+        self.is_over = page.add_to(&mut self.steps) || self.steps.len() >= self.limit;
     }
 
-    fn done(self) -> Result<Vec<Step>> {
-        Ok(self.steps)
+    fn done(self) -> Result<(Vec<Step>, usize)> {
+        Ok((self.steps, self.left))
     }
 }

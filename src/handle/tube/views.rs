@@ -7,9 +7,9 @@ use crate::{Blocking, Bytes, Mode};
 
 /// Looks at the tasks of a tube, and changes nothing. From [`Tube::query`].
 ///
-/// No call takes a task, or waits for one. [`task`](Query::task), [`history`](Query::history) and
-/// [`steps`](Query::steps) wait for the flush of a change of their task. The other calls do not block, and
-/// include changes whose flush is not done.
+/// No call takes a task, or waits for one. [`task`](Query::task), [`task_info`](Query::task_info),
+/// [`history`](Query::history), [`steps`](Query::steps) and [`first_steps`](Query::first_steps) wait for the flush of a
+/// change of their task. The other calls do not block, and include changes whose flush is not done.
 ///
 /// # Example
 /// ```

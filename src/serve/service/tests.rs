@@ -267,9 +267,12 @@ fn change_waits_for_space_whatever_the_peer_says_of_it() {
 fn refusal_of_a_read_waits_for_the_change_that_may_have_caused_it() {
     type Read<'a> = &'a dyn Fn(TubeRef<'_>, u64) -> Vec<u8>;
     let reads: [Read<'_>; 4] = [
-        &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id }),
-        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: None }),
-        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: Some("step".into()) }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &Peek { id, with_body: true }),
+        &|target, id| verb_to_bytes(Mode::Call, target, &Steps { id, after: None, most: None }),
+        &|target, id| {
+            let after = Some("step".into());
+            verb_to_bytes(Mode::Call, target, &Steps { id, after, most: Some(0) })
+        },
         &|target, id| verb_to_bytes(Mode::Call, target, &HistoryOf { id }),
     ];
     for read in reads {
@@ -536,7 +539,7 @@ fn long_answer_that_is_not_sent_is_refused_and_changes_nothing() {
         is_busy(answer.err())
     };
     let target = TubeRef { number: served.number(), name: "jobs" };
-    let peek = verb_to_bytes(Mode::Call, target, &Peek { id: 0 });
+    let peek = verb_to_bytes(Mode::Call, target, &Peek { id: 0, with_body: true });
     assert!(is_refusal(answer_to(&peek).busy));
     let taken = answer(&served.take_from(1));
     assert_eq!(jobs.statistics().unwrap().tasks.taken, 1);

@@ -22,6 +22,7 @@ impl Script<'_> {
         self.note("log", jobs.admin().log(id, "said by a caller"));
         self.note("history", jobs.query().history(id));
         self.note("peek", jobs.query().task(id));
+        self.note("peek without body", jobs.query().task_info(id));
         self.note("cancel", jobs.cancel(id));
         self.note("not found", jobs.query().task(id));
     }
@@ -159,6 +160,7 @@ impl Script<'_> {
         self.note("next_id", store.admin().next_id().unwrap());
         self.note("clock", store.admin().clock_report().unwrap());
         self.note("counters", store.admin().counters().unwrap().commits > 0);
+        self.note("durability", store.admin().durability());
         self.note("prometheus", store.prometheus().unwrap().contains("tubewell_info{version="));
         self.note("flush", store.flush().map(drop));
         self.note("catch_up", store.admin().catch_up());

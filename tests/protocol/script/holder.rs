@@ -19,6 +19,9 @@ impl Script<'_> {
         let id = claim.id();
         self.note("release", claim.release());
         self.note("steps of a task", jobs.query().steps(id));
+        let first = jobs.query().first_steps(id, 1);
+        self.note("steps left", first.as_ref().map(|(_, left)| *left).map_err(Error::clone));
+        self.note("first step", first.map(|(steps, _)| steps));
         let claim = jobs.claim(id).unwrap();
         self.note("stored step", claim.step("measure", || Ok::<u32, Error>(99)));
         self.note("ack", claim.ack());

@@ -80,13 +80,15 @@ static VERB: Choice = Choice {
     often: &[2, 3, 1, 1, 1, 4, 10, 13, 14, 16, 17, 18, 20, 20, 23, 24, 30, 33, 36, 37, 15, 6, 7],
     later: &[
         (1, "PutTask", &[PUT]),
-        (31, "Steps", &[Id, Field::Byte(1), StepName]),
+        (31, "Steps", &[Id, Field::Byte(1), StepName, Field::Byte(0)]),
         (92, "CountParents", &[Id, Option(&Id)]),
         (
             28,
             "EditTasks",
             &[FILTER_OF_CHANGE, DELETE_ACROSS, List(&TubeName), Option(&CURSOR), BELOW, Count],
         ),
+        (31, "Steps", &[Id, Option(&StepName), Option(&Count)]),
+        (32, "Peek", &[Id, Flag]),
     ],
     variants: &[
         // No verb has the number 0 any more.
@@ -136,8 +138,8 @@ static VERB: Choice = Choice {
         (28, "EditTasks", &[FILTER_OF_CHANGE, DELETE, Option(&CURSOR), BELOW, Count]),
         (28, "EditTasks", &[FILTER_OF_KICK, KICK, Option(&CURSOR), BELOW, Count]),
         (30, "History", &[Among(HISTORY_VERBS, &[0, 1])]),
-        (31, "Steps", &[Id, Field::Byte(0)]),
-        (32, "Peek", &[Id]),
+        (31, "Steps", &[Id, Field::Byte(0), Field::Byte(0)]),
+        (32, "Peek", &[Id, Field::Byte(1)]),
         (90, "List", &[Instead(&LIST)]),
         (34, "Revoke", &[FILTER_OF_CLAIMS, Flag, Option(&CURSOR), Count]),
         (35, "Resolve", &[Id, Option(&Body)]),

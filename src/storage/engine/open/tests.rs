@@ -1,5 +1,6 @@
 //! Tests of opening a file that was not closed, and whose journal has lost pages.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::*;
@@ -158,7 +159,9 @@ fn first_open_of_a_copy_reads_no_journal() {
     put(&engine, b"a");
     commit(&engine, &[HEADER], true).unwrap();
     let copy = directory.path().join("copy");
-    copy_to(&mut engine.snapshot().unwrap(), &copy, 1, b"header", &mut |_| {}).unwrap();
+    let goes_on = &mut |_| ControlFlow::Continue(());
+    let copied = copy_to(&mut engine.snapshot().unwrap(), &copy, 1, b"header", goes_on);
+    assert_eq!(copied, Ok(ControlFlow::Continue(())));
     let copied = Engine::open_file(&copy, SIZE).unwrap();
     let journal = copied.journal().unwrap();
     assert_eq!(journal.append(&overlay(&[HEADER]), Turn::Never), Appended::Record(1));
