@@ -61,7 +61,6 @@ impl Storage for Disk {
 fn served() -> (Disk, Served) {
     let disk = Disk::default();
     let store = Store::options().open_on(Box::new(disk.clone())).unwrap();
-    store.tube("jobs").unwrap();
     (disk, Served::of(store, |options| options))
 }
 

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use tubewell::{Put, Store};
 use tubewell_http::HttpOptions;
 
-use super::client::{Client, Served};
-use super::patience::HANGS_AFTER;
+use super::client::{Client, Served, wait_until};
 use super::slow_disk::SlowDisk;
 
 /// A server whose backups are larger than what a connection buffers.
@@ -200,16 +199,4 @@ fn backup_that_is_made_ends_when_the_server_stops() {
     wait_until(|| std::fs::read_dir(folder.path()).unwrap().count() == 0);
     assert!(!disk.is_waiting(), "it goes on");
     disk.allow(u64::MAX);
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the server notices by the clock that a client has gone"
-)]
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let begin = std::time::Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < HANGS_AFTER, "waited for too long");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
 }

@@ -42,10 +42,6 @@ impl Served {
     /// A store that has no tube `jobs` yet.
     pub fn of(store: Store, change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
         store.create_tube("jobs", TubeOptions::new().keep_done(tubewell::Keep::new())).unwrap();
-        Served::of(store, change)
-    }
-
-    pub fn of(store: Store, change: impl FnOnce(HttpOptions) -> HttpOptions) -> Served {
         let server = serve(&store, change(HttpOptions::new("127.0.0.1:0"))).unwrap();
         Served { store, server: Some(server) }
     }
