@@ -75,8 +75,8 @@ impl SlowDisk {
 struct Handle(Arc<SlowDisk>);
 
 impl Handle {
-    fn within<R>(&self, run: impl FnOnce(&mut Vec<u8>) -> R) -> io::Result<R> {
-        Ok(run(&mut self.0.bytes.lock().unwrap()))
+    fn within<R>(&self, run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        run(&mut self.0.bytes.lock().unwrap())
     }
 }
 
@@ -87,16 +87,18 @@ fn range(offset: u64, length: usize) -> std::ops::Range<usize> {
 
 impl Storage for Handle {
     fn len(&self) -> io::Result<u64> {
-        self.within(|bytes| bytes.len() as u64)
+        Ok(self.within(|bytes| bytes.len() as u64))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.0.pass();
-        self.within(|bytes| out.copy_from_slice(&bytes[range(offset, out.len())]))
+        self.within(|bytes| out.copy_from_slice(&bytes[range(offset, out.len())]));
+        Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.within(|bytes| bytes.resize(usize::try_from(len).unwrap(), 0))
+        self.within(|bytes| bytes.resize(usize::try_from(len).unwrap(), 0));
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -104,6 +106,7 @@ impl Storage for Handle {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.within(|bytes| bytes[range(offset, data.len())].copy_from_slice(data))
+        self.within(|bytes| bytes[range(offset, data.len())].copy_from_slice(data));
+        Ok(())
     }
 }

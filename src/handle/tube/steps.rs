@@ -52,7 +52,7 @@ impl<T, M: Mode> Query<'_, T, M> {
     /// let id = films.put("cut")?.id;
     /// let film = films.try_take()?.unwrap();
     /// for scene in ["scene 1", "scene 2", "scene 3"] {
-    ///     film.step(scene, || Ok::<_, Error>("rendered"))?;
+    ///     film.step(scene, || Ok::<u32, Error>(24))?;
     /// }
     /// let (steps, left) = films.query().first_steps(id, 1)?;
     /// assert_eq!((steps[0].name.as_str(), left), ("scene 1", 2));
