@@ -152,6 +152,25 @@ fn text_of_a_task_is_never_markup() {
 }
 
 #[test]
+fn page_of_a_task_with_a_deep_or_long_body_answers() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("deep", TubeOptions::new()).unwrap();
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let bodies = [
+        ("deep", nested(2000)),
+        ("deeper", nested(20_000)),
+        ("long", format!("[{}0]", "[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]],".repeat(7000))),
+        ("shallow", r#"{"a": [], "b": {"c": [1, {}, "x: [,]\""]}, "d": [[1]]}"#.to_owned()),
+    ];
+    for (key, body) in bodies {
+        tube.put(Put::new(body).key(key)).unwrap();
+    }
+    let (_server, url) = served(&store);
+    browser.run("deep_bodies", &url);
+}
+
+#[test]
 fn server_that_only_reads_offers_no_change() {
     let Some(browser) = Browser::new() else { return };
     let store = filled();

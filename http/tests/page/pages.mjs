@@ -159,6 +159,30 @@ export const pages = {
     assert.deepEqual(errors, []);
   },
 
+  async deep_bodies(browser) {
+    const { page, errors } = await newPage(browser);
+    const { tasks } = await (await page.request.get(`${url}v1/tubes/deep/tasks`)).json();
+    assert.equal(tasks.length, 4);
+    for (const { id, key } of tasks) {
+      await open(page, `#/tasks/${id}`, `Task ${id}`);
+      const shown = await page.locator('.code').textContent();
+      const { data } = await (await page.request.get(`${url}v1/tasks/${id}`)).json();
+      assert.equal(shown, key === 'shallow' ? JSON.stringify(JSON.parse(data), null, 2) : data, key);
+      // It is drawn each second.
+      const longest = await page.evaluate(async () => {
+        let [most, before] = [0, performance.now()];
+        for (const end = before + 2500; before < end;) {
+          await new Promise((done) => setTimeout(done, 5));
+          const now = performance.now();
+          [most, before] = [Math.max(most, now - before), now];
+        }
+        return most;
+      });
+      assert.ok(longest < 1000, `${key}: the page has not answered for ${longest} ms`);
+    }
+    assert.deepEqual(errors, []);
+  },
+
   async read_only(browser) {
     const { page, errors } = await newPage(browser);
     await open(page, '#/tubes/failed', 'failed');
