@@ -139,9 +139,7 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
     return focused ? [focused] : null;
   };
   const refusal = (verb, chosen) => {
-    if (chosen) return null;
-    if (verb === 'bury') return 'Mark the tasks to bury: there is no bury of all that match.';
-    if (filter.state != null || verb === 'kick') return null;
+    if (chosen || filter.state != null || verb === 'kick') return null;
     return `Mark tasks, or choose a state: to ${verb} all that match, the call names their state.`;
   };
   const act = async (verb) => {

@@ -69,6 +69,57 @@ export const work = {
     assert.deepEqual(errors, []);
   },
 
+  async all_of_a_sub_queue(browser) {
+    const { page, errors } = await newPage(browser);
+    const list = (state, name) => open(page, `#/tubes/jobs?state=${state}&sub_queue=${name}`, 'jobs');
+    await list('ready', 'moved');
+    await button(page, 'Move').click();
+    await dialog(page).getByLabel('To tube').fill('to');
+    await dialog(page).getByRole('button', { name: 'Continue' }).click();
+    await submitSteps(page, /^Move 1,050 tasks/, '1,050 of 1,050');
+    await page.getByText('No task matches.').waitFor();
+    for (const [state, verb] of [['buried', 'Kick'], ['ready', 'Delete'], ['taken', 'Release'], ['taken', 'Revoke']]) {
+      await list(state, `of ${verb}`);
+      await button(page, verb).click();
+      const count = { Kick: 30, Delete: 20 }[verb] ?? 1;
+      await submitSteps(page, new RegExp(`^${verb} ${count} task`), `${count} of ${count}`);
+      await page.getByText('No task matches.').waitFor();
+    }
+    await ask('changed');
+    // Deleted tasks were listed before their bodies were asked for.
+    assert.deepEqual(faults(errors), []);
+  },
+
+  async bury_all(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/tubes/jobs?state=ready', 'jobs');
+    // The calls of the second step wait until the stop was pressed.
+    let calls = 0;
+    const held = [];
+    await page.route('**/bury', async (route) => {
+      calls += 1;
+      if (calls > 100) await new Promise((done) => held.push(done));
+      await route.continue().catch(() => {});
+    });
+    await button(page, 'Bury').click();
+    await dialog(page).getByRole('button', { name: /^Bury 230 tasks/ }).click();
+    await dialog(page).getByText('100 of 230').waitFor();
+    await dialog(page).getByRole('button', { name: 'Stop' }).click();
+    await dialog(page).getByText('Stopped.').waitFor();
+    for (const release of held) release();
+    await page.unroute('**/bury');
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    await ask('stopped');
+    await page.reload();
+    await open(page, '#/tubes/jobs?state=ready', 'jobs');
+    await button(page, 'Bury').click();
+    await dialog(page).getByRole('button', { name: /^Bury 1?[0-9]+ tasks/ }).click();
+    await dialog(page).getByText('Finished.').waitFor();
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    await page.getByText('No task matches.').waitFor();
+    assert.deepEqual(errors, []);
+  },
+
   async revoke_of_an_owner(browser) {
     const { page, errors } = await newPage(browser);
     for (const [worker, tube] of [['one', 'jobs'], ['one', 'jobs'], ['one', 'more'], ['two', 'jobs']]) {

@@ -94,6 +94,55 @@ fn tasks_are_moved_alone_and_all_that_match() {
 }
 
 #[test]
+fn all_tasks_of_a_sub_queue_are_changed_and_those_of_others_stay() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver("utubettl").ttr(HOUR)).unwrap();
+    store.create_tube("to", TubeOptions::new()).unwrap();
+    let put = |count: u64, name: &str| {
+        jobs.put_many((0..count).map(|_| Put::new("x").sub_queue(name))).unwrap()
+    };
+    for name in ["of Release", "of Revoke", "taken"] {
+        put(1, name);
+        let _left_to_the_session = jobs.take().unwrap().detach();
+    }
+    for (count, name) in [(30, "of Kick"), (7, "buried")] {
+        for receipt in put(count, name) {
+            jobs.admin().bury(receipt.id, None).unwrap();
+        }
+    }
+    for (count, name) in [(1050, "moved"), (20, "of Delete"), (5, "other")] {
+        put(count, name);
+    }
+    let (_server, url) = served(&store);
+    browser.run_with("all_of_a_sub_queue", &url, |asked| {
+        assert_eq!(asked, "changed");
+        assert_eq!(count(&store, "jobs", TaskState::Taken), 1);
+        assert_eq!(count(&store, "jobs", TaskState::Buried), 7);
+        // Those of another sub-queue, and what was kicked, released and revoked.
+        assert_eq!(count(&store, "jobs", TaskState::Ready), 5 + 30 + 1 + 1);
+        assert_eq!(count(&store, "to", TaskState::Ready), 1050);
+    });
+}
+
+#[test]
+fn all_tasks_that_match_are_buried_and_it_can_be_stopped() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new()).unwrap();
+    jobs.put_many((0..230).map(|number| format!("task {number}"))).unwrap();
+    jobs.put(Put::new("later").delay(HOUR)).unwrap();
+    let (_server, url) = served(&store);
+    browser.run_with("bury_all", &url, |asked| {
+        assert_eq!(asked, "stopped");
+        // The calls that were under way may have been made.
+        assert!((100..=106).contains(&count(&store, "jobs", TaskState::Buried)));
+    });
+    assert_eq!(count(&store, "jobs", TaskState::Buried), 230);
+    assert_eq!(count(&store, "jobs", TaskState::Delayed), 1);
+}
+
+#[test]
 fn tasks_of_an_owner_are_revoked_and_those_of_others_stay() {
     let Some(browser) = Browser::new() else { return };
     let store = Store::in_memory().unwrap();
