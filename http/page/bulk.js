@@ -33,10 +33,21 @@ const CONDITIONS = {
 const OF_ALL_TUBES = ['kick', 'delete'];
 
 /** Whether a call can select the tasks. Otherwise they are listed, and changed by their ids. */
-function canSelect(verb, { tube, ...conditions }) {
-  const known = CONDITIONS[verb];
+function canSelect(verb, { tube: _, ...conditions }) {
   const given = Object.keys(conditions).filter((name) => conditions[name] != null);
-  return known != null && (tube != null || OF_ALL_TUBES.includes(verb)) && given.every((name) => known.includes(name));
+  return given.every((name) => CONDITIONS[verb]?.includes(name));
+}
+
+/** The tubes that have tasks in a state, now. */
+async function tubesWith(state, signal) {
+  const { tubes } = await get('v1/backlog', signal);
+  return tubes.filter((tube) => countOf(tube, state) > 0).map(({ tube }) => tube);
+}
+
+/** How many tasks a tube has in a state, or in all of them, as the API counts them. */
+function countOf({ tasks }, state) {
+  const of = (one) => (one === 'done' ? tasks.kept : tasks[one]);
+  return (state == null ? STATES : [state]).reduce((sum, one) => sum + of(one), 0);
 }
 
 /** A filter in words. */
@@ -61,9 +72,7 @@ async function count(filter) {
   if (knownCount(filter) != null) {
     // What is shown may be a second old.
     const { tubes } = filter.tube == null ? await get('v1/backlog') : { tubes: [await get(path`v1/tubes/${filter.tube}`)] };
-    const states = filter.state == null ? STATES : [filter.state];
-    const of = ({ tasks }, state) => (state === 'done' ? tasks.kept : tasks[state]);
-    return { count: tubes.reduce((sum, tube) => states.reduce((part, state) => part + of(tube, state), sum), 0), isMore: false };
+    return { count: tubes.reduce((sum, tube) => sum + countOf(tube, filter.state), 0), isMore: false };
   }
   let [found, after] = [0, null];
   do {
@@ -75,7 +84,7 @@ async function count(filter) {
 }
 
 /** Changes all tasks that match, after a question that has their number. Returns whether anything was done. */
-export async function changeMatching(verb, filter, { to, known } = {}) {
+export async function changeMatching(verb, filter, { to, known, note } = {}) {
   const { label, done, isDanger } = VERBS[verb];
   let counted;
   try {
@@ -92,7 +101,7 @@ export async function changeMatching(verb, filter, { to, known } = {}) {
   const target = to == null ? '' : ` to “${to}”`;
   const agreed = await confirm({
     title: `${label} ${tasks}${target}?`,
-    intro: html`<p>All that match: ${describe(filter)}.</p>
+    intro: html`<p>All that match: ${describe(filter)}.${note && ` ${note}`}</p>
       <p class="quiet">${verb === 'bury'
         ? 'One after the other, which can be stopped. A task that a worker takes in between is buried, too.'
         : `In steps of ${number(STEP)}, which can be stopped. A step that is done stays done.`}</p>`,
@@ -113,17 +122,24 @@ export async function changeMatching(verb, filter, { to, known } = {}) {
 }
 
 function stepsBySelection(verb, { tube, ...conditions }, { to, most }) {
-  const where = tube == null ? `v1/all/${verb}` : path`v1/tubes/${tube}/` + verb;
   // Tasks keep their tag, so a step goes on where the one before has ended. Others no longer match.
   const goesOn = conditions.tag != null && verb !== 'delete';
+  let left = tube != null ? [tube] : null;
   let after = null;
   return async (run) => {
+    // Null is all tubes.
+    left ??= OF_ALL_TUBES.includes(verb) ? [null] : (await tubesWith(conditions.state, run.signal)).filter((name) => name !== to);
+    if (left.length === 0) return true;
     const limit = Math.min(STEP, most - run.count);
+    const where = left[0] == null ? `v1/all/${verb}` : path`v1/tubes/${left[0]}/` + verb;
     const answer = await call('POST', where + query({ ...conditions, to, limit, after }), { signal: run.signal });
     run.count += answer.changed;
     after = answer.next;
-    const isLast = goesOn ? after == null : answer.changed < limit;
-    return isLast || run.count >= most;
+    if (goesOn ? after == null : answer.changed < limit) {
+      left.shift();
+      after = null;
+    }
+    return left.length === 0 || run.count >= most;
   };
 }
 
@@ -133,7 +149,7 @@ function stepsByIds(verb, filter, { to, most }) {
     const limit = Math.min(verb === 'bury' ? BURIALS : STEP, most - run.count);
     const page = await listTasks({ ...filter, after, limit }, run.signal);
     after = page.next;
-    for (const [tube, tasks] of groupBy(page.tasks, (task) => task.tube)) {
+    for (const [tube, tasks] of groupBy(page.tasks.filter((task) => task.tube !== to), (task) => task.tube)) {
       await changeIds(verb, tube, tasks.map((task) => task.id), { to, run });
     }
     return after == null || run.count >= most;

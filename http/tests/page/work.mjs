@@ -130,14 +130,31 @@ export const work = {
     await row(page, 'more').waitFor();
     assert.equal(await page.locator('[data-row]').count(), 4);
     await page.getByRole('button', { name: /^revoke all tasks of .*\/one$/ }).click();
-    await submit(page, 'Revoke 3 tasks');
-    await toast(page, '3 tasks revoked.');
+    await submitSteps(page, 'Revoke 3 tasks', '3 of 3');
     await page.waitForFunction(() => document.querySelectorAll('[data-row]').length === 1);
     await page.getByRole('button', { name: /^revoke all tasks of .*\/two$/ }).waitFor();
     await ask('one owner is left');
     await page.getByRole('button', { name: /^revoke task / }).click();
     await submit(page, /^Revoke 1 marked task/);
     await page.getByText('No task is taken').waitFor();
+    assert.deepEqual(errors, []);
+  },
+
+  async revoke_of_a_busy_owner(browser) {
+    const { page, errors } = await newPage(browser);
+    for (const [worker, tube, max] of [['one', 'jobs', 2], ['two', 'jobs', 1], ['one', 'more', 600], ['one', 'more', 600]]) {
+      const taken = await page.request.post(`${url}v1/tubes/${tube}/take?worker=${worker}&hold=10m&max=${max}`);
+      assert.equal((await taken.json()).tasks.length, max);
+    }
+    await open(page, '#/workers', 'Workers');
+    await page.getByText(/^The first 1,\d{3} of 1,203 taken tasks\./).waitFor();
+    // The filter hides the tasks of the other tube.
+    await page.keyboard.press('/');
+    await page.keyboard.type('jobs');
+    await page.waitForFunction(() => document.querySelectorAll('[data-row]').length === 3);
+    await page.getByRole('button', { name: /^revoke all tasks of .*\/one$/ }).click();
+    await submitSteps(page, 'Revoke 1,202 tasks', '1,202 of 1,202');
+    await page.waitForFunction(() => document.querySelectorAll('[data-row]').length === 1);
     assert.deepEqual(errors, []);
   },
 

@@ -163,6 +163,20 @@ fn tasks_of_an_owner_are_revoked_and_those_of_others_stay() {
 }
 
 #[test]
+fn revoke_of_an_owner_is_for_tasks_that_the_page_does_not_show_too() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    for (name, tasks) in [("jobs", 3), ("more", 1200)] {
+        let tube = store.create_tube(name, TubeOptions::new()).unwrap();
+        tube.put_many((0..tasks).map(|number| format!("task {number}"))).unwrap();
+    }
+    let (_server, url) = served(&store);
+    browser.run("revoke_of_a_busy_owner", &url);
+    assert_eq!(count(&store, "jobs", TaskState::Taken), 1);
+    assert_eq!(count(&store, "more", TaskState::Ready), 1200);
+}
+
+#[test]
 fn schedules_are_created_edited_run_and_removed() {
     let Some(browser) = Browser::new() else { return };
     let store = Store::in_memory().unwrap();
