@@ -4,7 +4,7 @@ import { call, get, getOr, path } from '../api.js';
 import { bytes, bytesOf, duration, hexDump, moment, number, prettyJson, secondsSince } from '../format.js';
 import { live } from '../live.js';
 import { askForm, confirm } from '../dialogs.js';
-import { askTube, attemptsOf, editTask, forgetPreview, putTask } from '../tasks.js';
+import { askTube, attemptsOf, editTask, putTask } from '../tasks.js';
 import { Action, Empty, Facts, Progress, State, Tags, Trouble, When, attempt, go, html, isOfTask, taskLink, tubeLink,
   useEffect, useLoad, useMemo, useState, useTick } from '../ui.js';
 
@@ -188,9 +188,7 @@ export function Task({ id }) {
     isDanger: true,
     run: () => call('DELETE', path`v1/tasks/${id}`),
   }).then((done) => {
-    if (!done) return;
-    forgetPreview(task.id);
-    go(tubeLink(task.tube));
+    if (done) go(tubeLink(task.tube));
   });
   const move = async () => {
     const to = await askTube(`Move task ${id}`, task.tube);

@@ -98,7 +98,7 @@ fn all_tasks_of_a_sub_queue_are_changed_and_those_of_others_stay() {
     let Some(browser) = Browser::new() else { return };
     let store = Store::in_memory().unwrap();
     let jobs = store.create_tube("jobs", TubeOptions::new().driver("utubettl").ttr(HOUR)).unwrap();
-    store.create_tube("to", TubeOptions::new()).unwrap();
+    store.create_tube("to", TubeOptions::new().driver("utubettl")).unwrap();
     let put = |count: u64, name: &str| {
         jobs.put_many((0..count).map(|_| Put::new("x").sub_queue(name))).unwrap()
     };
