@@ -79,6 +79,18 @@ fn each_page_opens_without_an_error() {
 }
 
 #[test]
+fn task_is_found_by_a_key_of_digits_that_are_no_id() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new()).unwrap();
+    for key in ["00123", "7", "99999999999999999999999", "named"] {
+        jobs.put(Put::new("x").key(key)).unwrap();
+    }
+    let (_server, url) = served(&store);
+    browser.run("find", &url);
+}
+
+#[test]
 fn no_page_is_wider_than_a_phone() {
     let Some(browser) = Browser::new() else { return };
     let store = filled();

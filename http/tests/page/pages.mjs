@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { PAGES, checkAccess, dialog, newPage, open, row, submit, submitSteps, toast, url } from './helpers.mjs';
+import { PAGES, checkAccess, dialog, faults, newPage, open, row, submit, submitSteps, toast, url } from './helpers.mjs';
 
 export const pages = {
   async pages(browser) {
@@ -29,6 +29,20 @@ export const pages = {
       await page.locator('.graph a').waitFor();
       assert.deepEqual(errors, []);
     }
+  },
+
+  async find(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '', 'Tubes');
+    for (const key of ['00123', '7', '99999999999999999999999', 'named']) {
+      const { id } = await (await page.request.get(`${url}v1/keys/${key}`)).json();
+      await page.keyboard.press('i');
+      await page.locator('#find').fill(key);
+      await page.keyboard.press('Enter');
+      await page.locator('h1', { hasText: new RegExp(`^Task ${id}$`) }).waitFor();
+      await page.keyboard.press('Escape');
+    }
+    assert.deepEqual(faults(errors), []);
   },
 
   async narrow(browser) {
