@@ -87,8 +87,13 @@ const histories = new Map();
 /** The counters of the three series. */
 const SERIES = [(calls) => calls.put, (calls) => calls.ack, failures];
 
+/**
+ * Failed attempts, each once: those that workers have reported, and those whose time has elapsed. `lost` has none
+ * further: in a tube with `reclaim_delay` it counts overdue claims, which may still be acked and otherwise are among `ttr`,
+ * and at an open the attempts of the run before.
+ */
 export function failures(calls) {
-  return (calls.fail ?? 0) + (calls.lost ?? 0) + (calls.ttr ?? 0);
+  return (calls.fail ?? 0) + (calls.ttr ?? 0);
 }
 
 /** How often something happened in each slot of five seconds of the last hour. */

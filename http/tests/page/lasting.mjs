@@ -117,6 +117,22 @@ export const lasting = {
     assert.deepEqual(errors, []);
   },
 
+  async failed_attempts(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '', 'Tubes');
+    const cell = (label, text) => row(page, 'jobs').locator(`td[data-label=${label}]`).getByText(text, { exact: true }).waitFor();
+    await row(page, 'jobs').waitFor();
+    await ask('hang');
+    await cell('buried', '1');
+    await cell('failing', '50 %');
+    assert.equal(await row(page, 'jobs').locator('td[data-label=failing]').getAttribute('title'),
+      '1 failed attempt of 2 since the page was opened, an hour at most');
+    // Since the store was opened.
+    await page.reload();
+    await cell('failing', '50 %');
+    assert.deepEqual(errors, []);
+  },
+
   async day(browser) {
     const { page, errors } = await newPage(browser);
     await page.clock.install();

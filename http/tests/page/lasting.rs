@@ -1,6 +1,7 @@
 //! Pages that stay open: while their owner is replaced, and for a day.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tubewell::{Failure, Keep, Put, Schedule, Store, Tube, TubeOptions, Update};
 use tubewell_http::{HttpOptions, serve};
@@ -89,6 +90,22 @@ fn bodies_days_notes_steps_and_checkpoints_of_others_are_shown_soon() {
         }
         "checkpoint" => drop(claim.checkpoint("half of it is done").unwrap()),
         _ => unreachable!("{asked}"),
+    });
+}
+
+/// Its claim becomes overdue, and expires then.
+#[test]
+fn attempt_that_hangs_in_a_tube_with_a_reclaim_delay_has_failed_once() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let short = Duration::from_millis(300);
+    let options = TubeOptions::new().ttr(short).reclaim_delay(short).max_attempts(1);
+    let jobs = store.create_tube("jobs", options).unwrap();
+    let (_server, url) = served(&store);
+    browser.run_with("failed_attempts", &url, |_| {
+        jobs.put_many(["acked", "hangs"]).unwrap();
+        jobs.take().unwrap().ack().unwrap();
+        let _left_to_the_session = jobs.take().unwrap().detach();
     });
 }
 
