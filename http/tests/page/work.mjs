@@ -195,6 +195,44 @@ export const work = {
     assert.deepEqual(faults(errors), []);
   },
 
+  async many_schedules(browser) {
+    const { page, errors } = await newPage(browser);
+    const count = (wanted) => page.waitForFunction((rows) => document.querySelectorAll('[data-row]').length === rows, wanted);
+    await open(page, '#/schedules', 'Schedules');
+    await page.getByText('1–500 of 507').waitFor();
+    await count(500);
+    await page.keyboard.press('n');
+    await page.getByText('501–507 of 507').waitFor();
+    await count(7);
+    // A list that ends before the other tube, as it does behind 10,000 schedules.
+    await page.route('**/v1/schedules', async (route) => {
+      const answer = await route.fetch();
+      const { schedules } = await answer.json();
+      await route.fulfill({ response: answer, json: { schedules: schedules.filter(({ tube }) => tube === 'a').slice(0, 400), more: true, damaged: 2 } });
+    });
+    await page.route('**/v1/tubes/a/schedules', async (route) => {
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, json: { ...(await answer.json()), more: true } });
+    });
+    await page.reload();
+    await page.getByText('2 schedules left out: the records are damaged.').waitFor();
+    // Those of the tubes that lack some are read up to 10,000.
+    await page.getByText('1–500 of 507').waitFor();
+    await page.getByText('has more of a.').waitFor();
+    await page.locator('[data-filter]').fill('b-1');
+    await count(1);
+    assert.deepEqual(errors, []);
+  },
+
+  async sample_of_a_group(browser) {
+    const { page, errors } = await newPage(browser);
+    // The tasks of the second tube have been kicked since the groups were read.
+    await page.route('**/v1/tubes/few/tasks?*', (route) => route.fulfill({ json: { tasks: [], next: null, damaged: 0 } }));
+    await open(page, '#/failures', 'Failures');
+    for (const which of ['first', 'last']) await row(page, 'timeout').locator(`td[data-label=${which}] time`).waitFor();
+    assert.deepEqual(errors, []);
+  },
+
   async options_of_a_tube(browser) {
     const { page, errors } = await newPage(browser);
     await open(page, '#/tubes/jobs', 'jobs');

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use tubewell::{Claim, Put, Schedule, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Claim, Failure, Put, Schedule, Store, TaskState, Tube, TubeOptions};
 
 use crate::browser::Browser;
 use crate::{HOUR, count, served};
@@ -209,6 +209,35 @@ fn schedules_are_created_edited_run_and_removed() {
     });
     assert!(store.schedule("nightly").unwrap().is_none());
     assert!(store.schedule("hourly").unwrap().is_some());
+}
+
+#[test]
+fn schedules_that_are_not_listed_are_said_and_read() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    for (name, schedules) in [("a", 505), ("b", 2)] {
+        let tube = store.create_tube(name, TubeOptions::new()).unwrap();
+        for number in 0..schedules {
+            tube.schedule(Schedule::every(&format!("{name}-{number}"), HOUR), "tick").unwrap();
+        }
+    }
+    let (_server, url) = served(&store);
+    browser.run("many_schedules", &url);
+}
+
+#[test]
+fn failure_group_has_a_first_task_if_a_later_tube_has_none_any_more() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    for (name, tasks) in [("many", 3), ("few", 1)] {
+        let tube = store.create_tube(name, TubeOptions::new()).unwrap();
+        for number in 0..tasks {
+            let id = tube.put(format!("task {number}")).unwrap().id;
+            tube.admin().bury(id, Failure::new("timeout", "no answer")).unwrap();
+        }
+    }
+    let (_server, url) = served(&store);
+    browser.run("sample_of_a_group", &url);
 }
 
 #[test]
