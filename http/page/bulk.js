@@ -227,7 +227,7 @@ export async function exportTasks(filter, tasks) {
         parts.push(await linesOf(await nextPage(run.signal), run));
         return false;
       }
-      if (run.count > 0) download(parts, `${filter.tube ?? 'tasks'}.jsonl`);
+      if (run.count > 0) download(parts, `${filter.tube ?? 'tasks'}.jsonl`, 'application/jsonl');
       return true;
     },
   });
@@ -248,9 +248,10 @@ async function linesOf(tasks, run) {
   return new Blob([lines.join('')]);
 }
 
-function download(parts, name) {
+/** Gives a file to the browser. */
+export function download(parts, name, type) {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob(parts, { type: 'application/jsonl' }));
+  link.href = URL.createObjectURL(new Blob(parts, { type }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);

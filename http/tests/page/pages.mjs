@@ -209,6 +209,10 @@ export const pages = {
     await toast(page, 'read-only');
     assert.equal(await dialog(page).count(), 0);
     assert.equal(await page.getByRole('button', { name: 'Export' }).getAttribute('aria-disabled'), 'false');
+    await open(page, '#/store', 'Store');
+    for (const name of ['Verify', 'Download a backup']) {
+      assert.equal(await page.getByRole('button', { name, exact: true }).getAttribute('aria-disabled'), 'true', name);
+    }
     assert.deepEqual(errors, []);
   },
 

@@ -233,6 +233,78 @@ export const work = {
     assert.deepEqual(errors, []);
   },
 
+  async check_and_backup(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '#/store', 'Store');
+    const verify = async (status) => {
+      await button(page, 'Verify').click();
+      await dialog(page).locator('[data-steps=ended]').waitFor();
+      assert.equal(await dialog(page).getByRole('status').textContent(), status);
+    };
+    const close = async () => {
+      await dialog(page).getByRole('button', { name: 'Close' }).click();
+      await dialog(page).waitFor({ state: 'detached' });
+    };
+    await verify('Finished.');
+    await dialog(page).getByText('No damage was found.').waitFor();
+    await close();
+    // What a server with a damaged file answers, and one whose check fails.
+    const answer = (...events) => page.route('**/v1/store/verify', (route) => route.fulfill({
+      contentType: 'text/event-stream',
+      body: events.map(([kind, data]) => `event: ${kind}\ndata: ${JSON.stringify(data)}\n\n`).join(''),
+    }), { times: 1 });
+    await answer(['progress', { checked: 3, of: 7 }], ['done', { findings: ['<b>page 3</b> is damaged', 'task 9 has no body'] }]);
+    await verify('Finished.');
+    await dialog(page).getByText('3 of 7').waitFor();
+    await dialog(page).getByText('2 findings.').waitFor();
+    await dialog(page).getByText('<b>page 3</b> is damaged').waitFor();
+    await close();
+    await answer(['failed', { status: 503, kind: 'unavailable', title: 'Unavailable', detail: 'the disk has gone' }]);
+    await verify('the disk has gone');
+    await close();
+    await answer(['progress', { checked: 3, of: 7 }]);
+    await verify('The check has ended without a result.');
+    await close();
+    // One that takes long is stopped.
+    await page.route('**/v1/store/verify', () => {}, { times: 1 });
+    await button(page, 'Verify').click();
+    await dialog(page).getByRole('button', { name: 'Stop' }).click();
+    await dialog(page).getByText('Stopped.').waitFor();
+    await close();
+    const [backup] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download a backup' }).click()]);
+    assert.match(backup.suggestedFilename(), /^\d{4}-\d\d-\d\d\.tubewell$/);
+    await ask(`backup ${await backup.path()}`);
+    // A large file for few tasks.
+    assert.equal(await page.locator('.hint').count(), 0);
+    await page.route('**/metrics', async (route) => {
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, body: `tubewell_store_bytes{part="file"} 314572800\n${await answer.text()}` });
+    });
+    await page.keyboard.press('r');
+    await page.locator('.hint', { hasText: '300 MiB for 3 tasks: 100 MiB each' }).waitFor();
+    assert.deepEqual(errors, []);
+  },
+
+  async backup_with_a_token(browser) {
+    const { page } = await newPage(browser);
+    await page.goto(`${url}#/store`);
+    await dialog(page).getByLabel('Token of the server').fill('0123456789abcdef');
+    await page.keyboard.press('Enter');
+    await page.getByText('With a token, the page loads 1.0 GiB at most.').waitFor();
+    const [backup] = await Promise.all([page.waitForEvent('download'), button(page, 'Download a backup').click()]);
+    await dialog(page).getByText('Finished.').waitFor();
+    await dialog(page).getByRole('button', { name: 'Close' }).click();
+    await ask(`backup ${await backup.path()}`);
+    // One that is too large for the memory of a browser.
+    await page.evaluate((length) => {
+      const { fetch } = window;
+      const large = () => Promise.resolve(new Response('x', { headers: { 'Content-Length': length } }));
+      window.fetch = (where, init) => (where === 'v1/store/backup' ? large() : fetch(where, init));
+    }, String(3 * 2 ** 30));
+    await button(page, 'Download a backup').click();
+    await dialog(page).getByText('The backup has 3.0 GiB.').waitFor();
+  },
+
   async options_of_a_tube(browser) {
     const { page, errors } = await newPage(browser);
     await open(page, '#/tubes/jobs', 'jobs');

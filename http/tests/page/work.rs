@@ -7,7 +7,7 @@ use serde_json::Value;
 use tubewell::{Claim, Failure, Put, Schedule, Store, TaskState, Tube, TubeOptions};
 
 use crate::browser::Browser;
-use crate::{HOUR, count, served};
+use crate::{HOUR, TOKEN, count, served, served_with};
 
 /// The tasks of a file that the page has exported, by their keys.
 fn exported(path: &str) -> BTreeMap<String, Value> {
@@ -238,6 +238,45 @@ fn failure_group_has_a_first_task_if_a_later_tube_has_none_any_more() {
     }
     let (_server, url) = served(&store);
     browser.run("sample_of_a_group", &url);
+}
+
+/// A backup that the page has downloaded is a store with the same tasks.
+fn assert_is_backup(asked: &str) {
+    let path = asked.strip_prefix("backup ").unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let copy = copy.path().join("copy.tubewell");
+    std::fs::copy(path, &copy).unwrap();
+    let store = Store::open(&copy).unwrap();
+    assert_eq!(count(&store, "jobs", TaskState::Ready), 3);
+    let task = store.by_key("kept").unwrap().unwrap();
+    let jobs: Tube = store.find_tube("jobs").unwrap();
+    assert_eq!(&*jobs.query().task(task.id).unwrap().body, b"a body");
+}
+
+fn with_three_tasks(folder: &std::path::Path) -> Store {
+    let store = Store::open(folder.join("jobs.tubewell")).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new()).unwrap();
+    jobs.put_many(["a", "b"]).unwrap();
+    jobs.put(Put::new("a body").key("kept")).unwrap();
+    store
+}
+
+#[test]
+fn store_is_verified_and_backed_up() {
+    let Some(browser) = Browser::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = with_three_tasks(folder.path());
+    let (_server, url) = served(&store);
+    browser.run_with("check_and_backup", &url, assert_is_backup);
+}
+
+#[test]
+fn backup_is_downloaded_with_the_token() {
+    let Some(browser) = Browser::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = with_three_tasks(folder.path());
+    let (_server, url) = served_with(&store, |options| options.token(TOKEN));
+    browser.run_with("backup_with_a_token", &url, assert_is_backup);
 }
 
 #[test]
