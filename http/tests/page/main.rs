@@ -103,6 +103,15 @@ fn no_page_is_wider_than_a_phone() {
 }
 
 #[test]
+fn pages_use_the_width_of_a_large_screen() {
+    let Some(browser) = Browser::new() else { return };
+    let store = filled();
+    bury(&store, 7);
+    let (_server, url) = served(&store);
+    browser.run("wide", &url);
+}
+
+#[test]
 fn page_works_without_a_pointer() {
     let Some(browser) = Browser::new() else { return };
     let store = filled();

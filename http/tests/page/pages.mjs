@@ -61,6 +61,29 @@ export const pages = {
     assert.deepEqual(errors, []);
   },
 
+  async wide(browser) {
+    for (const [width, height] of [[2560, 1440], [3840, 2160]]) {
+      const { page, errors } = await newPage(browser, { viewport: { width, height } });
+      for (const [where, title] of PAGES) {
+        await open(page, where, title);
+        const found = await page.evaluate(() => {
+          const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+          const cards = [...document.querySelectorAll('.card, .sums, main > .scroll')].map((card) => card.getBoundingClientRect());
+          return {
+            beyond: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            // What a page shows begins at its left edge, and uses its width.
+            unused: box('main').right - Math.max(...cards.map(({ right }) => right)),
+            cut: [...document.querySelectorAll('.head, .tools, .facts dd')].filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent),
+          };
+        });
+        assert.ok(found.beyond <= 0, `${where} is ${found.beyond} px too wide at ${width} px`);
+        assert.ok(found.unused < 100, `${where} leaves ${found.unused} px of ${width} px unused`);
+        assert.deepEqual(found.cut, [], `${where} at ${width} px`);
+      }
+      assert.deepEqual(errors, []);
+    }
+  },
+
   async actions(browser) {
     const { page, errors } = await newPage(browser);
     await open(page, '', 'Tubes');
