@@ -53,6 +53,9 @@ async function send(path, init) {
   }
 }
 
+/** Without it, the server refuses a change of a page. */
+const fromPage = (method) => (method === 'GET' ? {} : { 'Tubewell-Page': '1' });
+
 async function reach(path, init) {
   try {
     return await fetch(path, { cache: 'no-store', ...init });
@@ -96,7 +99,7 @@ export function query(options) {
 
 /** Makes one call, and returns the value of its answer; null if it has no content. */
 export async function call(method, where, { json, text, signal } = {}) {
-  const headers = method === 'GET' ? {} : { 'Tubewell-Page': '1' };
+  const headers = fromPage(method);
   let body;
   if (json !== undefined) {
     headers['Content-Type'] = 'application/json';
@@ -181,11 +184,11 @@ export async function getOr(fallback, where, signal) {
  * with its name, id and data, and `chunk`, after each piece of the stream, may return a promise: nothing more is read
  * until it is kept, and what the server cannot send it drops and counts.
  */
-export async function readEvents(where, { last, signal, opened, taken, chunk }) {
-  const headers = { Accept: 'text/event-stream', ...(last == null ? {} : { 'Last-Event-ID': last }) };
-  const answer = await send(where, { method: 'GET', headers, signal });
+export async function readEvents(where, { method = 'GET', last, signal, opened, taken, chunk }) {
+  const headers = { Accept: 'text/event-stream', ...fromPage(method), ...(last == null ? {} : { 'Last-Event-ID': last }) };
+  const answer = await send(where, { method, headers, signal });
   if (!answer.ok) throw await problemOf(answer);
-  opened();
+  opened?.();
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
@@ -202,6 +205,41 @@ export async function readEvents(where, { last, signal, opened, taken, chunk }) 
       }
       if (fields.data) taken(fields.event ?? 'message', fields.id, fields.data);
     }
-    await chunk();
+    await chunk?.();
+  }
+}
+
+/** A part of a file has so many bytes at least before it is given to the browser. */
+const PART = 16 << 20;
+
+/**
+ * Reads a file, which a link could not bring along with a token. `told` is called with the bytes that are there and those of all,
+ * or null, and may throw. Returns the parts of the file.
+ */
+export async function getFile(where, { signal, told }) {
+  const answer = await send(where, { method: 'GET', headers: {}, signal });
+  if (!answer.ok) throw await problemOf(answer);
+  const length = answer.headers.get('Content-Length');
+  const [parts, all] = [[], length == null ? null : Number(length)];
+  let [chunks, size, count] = [[], 0, 0];
+  const reader = answer.body.getReader();
+  try {
+    for (told(0, all);;) {
+      const { done, value } = await reader.read();
+      if (!done) {
+        chunks.push(value);
+        [size, count] = [size + value.length, count + value.length];
+      }
+      if (done || size > PART) {
+        // The browser may keep it on the disk.
+        parts.push(new Blob(chunks));
+        [chunks, size] = [[], 0];
+      }
+      if (done) return parts;
+      told(count, all);
+    }
+  } catch (error) {
+    reader.cancel().catch(() => {});
+    throw error;
   }
 }

@@ -88,8 +88,8 @@ async function find(text) {
     const task = await get(/^\d+$/.test(wanted) ? path`v1/tasks/${wanted}` : path`v1/keys/${wanted}`);
     go(taskLink(task.id));
   } catch (error) {
-    // A key may be a number.
-    if (/^\d+$/.test(wanted) && error.status === 404) {
+    // A key may have digits only: those of no task, or those that are no id, such as 00123.
+    if (/^\d+$/.test(wanted) && (error.status === 404 || error.status === 400)) {
       try {
         go(taskLink((await get(path`v1/keys/${wanted}`)).id));
         return;

@@ -8,7 +8,9 @@ import { STATES, html, inTurn, toast } from './ui.js';
 
 /** How far tasks are counted before a question. */
 const COUNTED = 20_000;
-const EXPORTS_AT_ONCE = 6;
+const AT_ONCE = 6;
+/** A bury is a call for each task: the bar moves after so many of them. */
+const BURIALS = 100;
 
 const VERBS = {
   kick: { label: 'Kick', done: 'kicked' },
@@ -18,6 +20,35 @@ const VERBS = {
   release: { label: 'Release', done: 'released' },
   revoke: { label: 'Revoke', done: 'revoked', isDanger: true },
 };
+
+/** The conditions that a call which changes many tasks knows. A bury has no such call. */
+const CONDITIONS = {
+  kick: ['state', 'tag', 'group'],
+  delete: ['state', 'tag', 'group'],
+  move: ['state', 'tag', 'group'],
+  release: ['state', 'tag', 'owner'],
+  revoke: ['state', 'tag', 'owner'],
+};
+/** Verbs that have a call for all tubes. */
+const OF_ALL_TUBES = ['kick', 'delete'];
+
+/** Whether a call can select the tasks. Otherwise they are listed, and changed by their ids. */
+function canSelect(verb, { tube: _, ...conditions }) {
+  const given = Object.keys(conditions).filter((name) => conditions[name] != null);
+  return given.every((name) => CONDITIONS[verb]?.includes(name));
+}
+
+/** The tubes that have tasks in a state, now. */
+async function tubesWith(state, signal) {
+  const { tubes } = await get('v1/backlog', signal);
+  return tubes.filter((tube) => countOf(tube, state) > 0).map(({ tube }) => tube);
+}
+
+/** How many tasks a tube has in a state, or in all of them, as the API counts them. */
+function countOf({ tasks }, state) {
+  const of = (one) => (one === 'done' ? tasks.kept : tasks[one]);
+  return (state == null ? STATES : [state]).reduce((sum, one) => sum + of(one), 0);
+}
 
 /** A filter in words. */
 export function describe({ tube, state, tag, group, sub_queue: subQueue, owner }) {
@@ -41,9 +72,7 @@ async function count(filter) {
   if (knownCount(filter) != null) {
     // What is shown may be a second old.
     const { tubes } = filter.tube == null ? await get('v1/backlog') : { tubes: [await get(path`v1/tubes/${filter.tube}`)] };
-    const states = filter.state == null ? STATES : [filter.state];
-    const of = ({ tasks }, state) => (state === 'done' ? tasks.kept : tasks[state]);
-    return { count: tubes.reduce((sum, tube) => states.reduce((part, state) => part + of(tube, state), sum), 0), isMore: false };
+    return { count: tubes.reduce((sum, tube) => sum + countOf(tube, filter.state), 0), isMore: false };
   }
   let [found, after] = [0, null];
   do {
@@ -55,7 +84,7 @@ async function count(filter) {
 }
 
 /** Changes all tasks that match, after a question that has their number. Returns whether anything was done. */
-export async function changeMatching(verb, filter, { to, known } = {}) {
+export async function changeMatching(verb, filter, { to, known, note } = {}) {
   const { label, done, isDanger } = VERBS[verb];
   let counted;
   try {
@@ -72,8 +101,10 @@ export async function changeMatching(verb, filter, { to, known } = {}) {
   const target = to == null ? '' : ` to “${to}”`;
   const agreed = await confirm({
     title: `${label} ${tasks}${target}?`,
-    intro: html`<p>All that match: ${describe(filter)}.</p>
-      <p class="quiet">In steps of ${number(STEP)}, which can be stopped. A step that is done stays done.</p>`,
+    intro: html`<p>All that match: ${describe(filter)}.${note && ` ${note}`}</p>
+      <p class="quiet">${verb === 'bury'
+        ? 'One after the other, which can be stopped. A task that a worker takes in between is buried, too.'
+        : `In steps of ${number(STEP)}, which can be stopped. A step that is done stays done.`}</p>`,
     submit: `${label} ${tasks}`,
     isDanger,
     run: async () => true,
@@ -81,25 +112,65 @@ export async function changeMatching(verb, filter, { to, known } = {}) {
   if (!agreed) return false;
   // No more than were agreed to: a kicked task that fails at once would match again.
   const most = counted.isMore ? Infinity : counted.count;
-  const { tube, ...conditions } = filter;
-  const where = tube == null ? `v1/all/${verb}` : path`v1/tubes/${tube}/` + verb;
-  // Tasks keep their tag, so a step goes on where the one before has ended. Others no longer match.
-  const goesOn = conditions.tag != null && verb !== 'delete';
-  let after = null;
   await runSteps({
     title: `${label} tasks`,
     total: most,
     done,
-    async step(run) {
-      const limit = Math.min(STEP, most - run.count);
-      const answer = await call('POST', where + query({ ...conditions, to, limit, after }), { signal: run.signal });
-      run.count += answer.changed;
-      after = answer.next;
-      const isLast = goesOn ? after == null : answer.changed < limit;
-      return isLast || run.count >= most;
-    },
+    step: (canSelect(verb, filter) ? stepsBySelection : stepsByIds)(verb, filter, { to, most }),
   });
   return true;
+}
+
+function stepsBySelection(verb, { tube, ...conditions }, { to, most }) {
+  // Tasks keep their tag, so a step goes on where the one before has ended. Others no longer match.
+  const goesOn = conditions.tag != null && verb !== 'delete';
+  let left = tube != null ? [tube] : null;
+  let after = null;
+  return async (run) => {
+    // Null is all tubes.
+    left ??= OF_ALL_TUBES.includes(verb) ? [null] : (await tubesWith(conditions.state, run.signal)).filter((name) => name !== to);
+    if (left.length === 0) return true;
+    const limit = Math.min(STEP, most - run.count);
+    const where = left[0] == null ? `v1/all/${verb}` : path`v1/tubes/${left[0]}/` + verb;
+    const answer = await call('POST', where + query({ ...conditions, to, limit, after }), { signal: run.signal });
+    run.count += answer.changed;
+    after = answer.next;
+    if (goesOn ? after == null : answer.changed < limit) {
+      left.shift();
+      after = null;
+    }
+    return left.length === 0 || run.count >= most;
+  };
+}
+
+function stepsByIds(verb, filter, { to, most }) {
+  let after = null;
+  return async (run) => {
+    const limit = Math.min(verb === 'bury' ? BURIALS : STEP, most - run.count);
+    const page = await listTasks({ ...filter, after, limit }, run.signal);
+    after = page.next;
+    for (const [tube, tasks] of groupBy(page.tasks.filter((task) => task.tube !== to), (task) => task.tube)) {
+      await changeIds(verb, tube, tasks.map((task) => task.id), { to, run });
+    }
+    return after == null || run.count >= most;
+  };
+}
+
+/** Changes tasks of a tube, at most `STEP`, and adds to `run.count` how many were. Those that have gone meanwhile are left out. */
+async function changeIds(verb, tube, ids, { to, run }) {
+  if (verb !== 'bury') {
+    const where = path`v1/tubes/${tube}/` + verb + query({ to });
+    run.count += (await call('POST', where, { json: { ids }, signal: run.signal })).changed;
+    return;
+  }
+  await inTurn(ids, AT_ONCE, async (id) => {
+    try {
+      await call('POST', path`v1/tasks/${id}/bury`, { signal: run.signal });
+      run.count += 1;
+    } catch (error) {
+      if (error.status !== 404 && error.status !== 409) throw error;
+    }
+  }, run.signal);
 }
 
 /** Changes the tasks that are marked. */
@@ -110,27 +181,18 @@ export async function changeMarked(verb, tasks, { to } = {}) {
     const agreed = await confirm({ title: `${title}?`, submit: title, isDanger, run: async () => true });
     if (!agreed) return false;
   }
-  const byTube = Map.groupBy ? Map.groupBy(tasks, (task) => task.tube) : groupBy(tasks, (task) => task.tube);
-  const parts = [...byTube].flatMap(([tube, all]) => {
+  const parts = [...groupBy(tasks, (task) => task.tube)].flatMap(([tube, all]) => {
     const ids = all.map((task) => task.id);
     return Array.from({ length: Math.ceil(ids.length / STEP) }, (_, at) => [tube, ids.slice(at * STEP, (at + 1) * STEP)]);
   });
-  let changed = 0;
+  const run = { count: 0 };
   try {
-    for (const [tube, ids] of parts) {
-      if (verb === 'bury') {
-        for (const id of ids) await call('POST', path`v1/tasks/${id}/bury`);
-        changed += ids.length;
-      } else {
-        const where = path`v1/tubes/${tube}/` + verb + query({ to });
-        changed += (await call('POST', where, { json: { ids } })).changed;
-      }
-    }
-    const others = tasks.length - changed;
+    for (const [tube, ids] of parts) await changeIds(verb, tube, ids, { to, run });
+    const others = tasks.length - run.count;
     const left = others > 0 ? ` ${plural(others, 'task')} could not be: they are in another state, or gone.` : '';
-    toast(`${plural(changed, 'task')} ${done}.${left}`);
+    toast(`${plural(run.count, 'task')} ${done}.${left}`);
   } catch (error) {
-    toast(`${changed > 0 ? `${plural(changed, 'task')} ${done}, then: ` : ''}${error.message}`, true);
+    toast(`${run.count > 0 ? `${plural(run.count, 'task')} ${done}, then: ` : ''}${error.message}`, true);
   }
   return true;
 }
@@ -165,7 +227,7 @@ export async function exportTasks(filter, tasks) {
         parts.push(await linesOf(await nextPage(run.signal), run));
         return false;
       }
-      if (run.count > 0) download(parts, `${filter.tube ?? 'tasks'}.jsonl`);
+      if (run.count > 0) download(parts, `${filter.tube ?? 'tasks'}.jsonl`, 'application/jsonl');
       return true;
     },
   });
@@ -174,7 +236,7 @@ export async function exportTasks(filter, tasks) {
 /** The tasks as lines of JSON. */
 async function linesOf(tasks, run) {
   const lines = new Array(tasks.length).fill('');
-  await inTurn(tasks.entries(), EXPORTS_AT_ONCE, async ([at, task]) => {
+  await inTurn(tasks.entries(), AT_ONCE, async ([at, task]) => {
     try {
       lines[at] = `${JSON.stringify(await get(path`v1/tasks/${task.id}`, run.signal))}\n`;
       run.count += 1;
@@ -186,9 +248,10 @@ async function linesOf(tasks, run) {
   return new Blob([lines.join('')]);
 }
 
-function download(parts, name) {
+/** Gives a file to the browser. */
+export function download(parts, name, type) {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob(parts, { type: 'application/jsonl' }));
+  link.href = URL.createObjectURL(new Blob(parts, { type }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);

@@ -139,24 +139,25 @@ function TokenForm({ wasWrong, close }) {
 
 /**
  * Does work in steps, and shows how far it is. `step` is called with an object whose `count` it raises, and which has
- * `signal`, until it returns true. Returns the count and whether it was stopped.
+ * `signal`, until it returns true. A long step calls `draw` of the object, and may set its `total`, and its `result`, which is
+ * shown at the end. `show` writes a count. Returns the count and whether it was stopped.
  */
 export function runSteps(work) {
   return open(Steps, { ...work, mustAnswer: true });
 }
 
-function Steps({ title, total, step, done, close }) {
+function Steps({ title, total, step, done, show = number, close }) {
   const state = useRef(null);
   const [, draw] = useState(0);
   const [end, finish] = useState(null);
   useEffect(() => {
     const controller = new AbortController();
-    const run = { count: 0, signal: controller.signal, stop: () => controller.abort(), began: performance.now() };
+    const run = { count: 0, signal: controller.signal, stop: () => controller.abort(), draw: () => draw((count) => count + 1) };
     state.current = run;
-    draw((count) => count + 1);
+    run.draw();
     (async () => {
       try {
-        while (!controller.signal.aborted && !(await step(run))) draw((count) => count + 1);
+        while (!controller.signal.aborted && !(await step(run))) run.draw();
         finish({ isStopped: controller.signal.aborted });
       } catch (error) {
         finish(error.name === 'AbortError' ? { isStopped: true } : { error });
@@ -165,15 +166,17 @@ function Steps({ title, total, step, done, close }) {
     return () => controller.abort();
   }, []);
   const run = state.current ?? { count: 0 };
-  const isKnown = total != null && Number.isFinite(total);
-  const part = end && !end.error && !end.isStopped ? 1 : isKnown && total > 0 ? run.count / total : 0;
-  const shown = `${number(run.count)}${isKnown ? ` of ${number(total)}` : ''}`;
+  const all = run.total ?? total;
+  const isKnown = all != null && Number.isFinite(all);
+  const part = end && !end.error && !end.isStopped ? 1 : isKnown && all > 0 ? run.count / all : 0;
+  const shown = `${show(run.count)}${isKnown ? ` of ${show(all)}` : ''}`;
   const status = end?.error ? end.error.message : end?.isStopped ? 'Stopped.' : end ? 'Finished.' : 'Working…';
   return html`<div class="steps">
     <h2 id="dialog-title">${title}</h2>
     <${Bar} part=${part} label=${title} />
     <p class="number" data-steps=${end ? 'ended' : 'running'}><strong>${shown}</strong> ${done}</p>
     <p role="status" aria-live="polite" class=${end?.error ? 'trouble' : ''}>${status}</p>
+    ${end && run.result}
     <div class="dialog-ends">
       ${end
         ? html`<button key="close" type="button" class="button primary" autofocus ref=${(button) => button?.focus()}

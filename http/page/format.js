@@ -110,9 +110,14 @@ export function hexDump(content) {
   return lines.join('\n');
 }
 
+/** Deeper JSON is shown as it is: its indentation would grow with the square of its depth. */
+const DEEPEST = 64;
+const LONGEST = 1 << 20;
+
 /**
- * JSON with line breaks and indentation; null if the text is no JSON object or list. The text is not parsed and
- * written anew: numbers keep all their digits, and keys that occur twice are shown twice.
+ * JSON with line breaks and indentation; null if the text is no JSON object or list, or would be too deep or too long
+ * with indentation. The text is not parsed and written anew: numbers keep all their digits, and keys that occur twice
+ * are shown twice.
  */
 export function prettyJson(text) {
   if (!/^\s*[[{]/.test(text)) return null;
@@ -121,22 +126,23 @@ export function prettyJson(text) {
   } catch {
     return null;
   }
-  let depth = 0;
-  let shown = '';
-  const line = () => `\n${'  '.repeat(depth)}`;
+  const parts = [];
+  let [depth, length, isOpened] = [0, 0, false];
+  const add = (part) => {
+    parts.push(part);
+    length += part.length;
+  };
+  const line = () => add(`\n${'  '.repeat(depth)}`);
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g)) {
-    if (token === '{' || token === '[') {
-      depth += 1;
-      shown += token + line();
-    } else if (token === '}' || token === ']') {
-      depth -= 1;
-      const isEmpty = /[[{]\n *$/.test(shown);
-      shown = isEmpty ? shown.replace(/\n *$/, '') + token : shown + line() + token;
-    } else if (token === ',') {
-      shown += token + line();
-    } else {
-      shown += token === ':' ? ': ' : token;
-    }
+    const closes = token === '}' || token === ']';
+    if (closes) depth -= 1;
+    // Nothing is between the brackets of an empty object or list.
+    if (closes !== isOpened) line();
+    isOpened = token === '{' || token === '[';
+    if (isOpened) depth += 1;
+    add(token === ':' ? ': ' : token);
+    if (token === ',') line();
+    if (depth > DEEPEST || length > LONGEST) return null;
   }
-  return shown;
+  return parts.join('');
 }

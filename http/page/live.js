@@ -17,7 +17,9 @@ const HIDDEN = 10_000;
 const BURST = 500;
 const KINDS =
   'put,replace,take,ack,release,revoke,progress,fail,snooze,lost,bury,kick,delete,ttl,ttr,delay,block,unblock,' +
-  'resolve,forget,schedule,spawn,advance,move,update';
+  'resolve,forget,schedule,spawn,advance,move,update,checkpoint,log,step';
+/** A checkpoint replaces the body of a taken task; an advance may. */
+const CHANGES_BODY = new Set(['replace', 'update', 'checkpoint', 'advance']);
 
 export const live = {
   /** `connecting`, `live`, `lost` (trying again at `retryAt`) or `hidden`. */
@@ -31,12 +33,25 @@ export const live = {
   /** Whether `tubes` are all tubes. Before, they are none, or the first ones of many. */
   isLoaded: false,
   error: null,
+  /** Grows with each connection: another owner may serve the store then. */
+  owner: 0,
   /** When tasks were taken, as far as this page has seen it. */
   takenAt: new Map(),
 };
 
 const changed = new Set();
 const watchers = new Set();
+
+const forgetters = new Set();
+
+/** Calls back with the id of a task whose body may have changed, and with null if those of all tasks may have. */
+export function onOtherBody(callback) {
+  forgetters.add(callback);
+}
+
+function forgetBodies(id) {
+  for (const callback of forgetters) callback(id);
+}
 
 /** Calls back after each change of `live`. Returns what ends that. */
 export function onLive(callback) {
@@ -72,8 +87,13 @@ const histories = new Map();
 /** The counters of the three series. */
 const SERIES = [(calls) => calls.put, (calls) => calls.ack, failures];
 
+/**
+ * Failed attempts, each once: those that workers have reported, and those whose time has elapsed. `lost` has none
+ * further: in a tube with `reclaim_delay` it counts overdue claims, which may still be acked and otherwise are among `ttr`,
+ * and at an open the attempts of the run before.
+ */
 export function failures(calls) {
-  return (calls.fail ?? 0) + (calls.lost ?? 0) + (calls.ttr ?? 0);
+  return (calls.fail ?? 0) + (calls.ttr ?? 0);
 }
 
 /** How often something happened in each slot of five seconds of the last hour. */
@@ -195,8 +215,6 @@ let allChanged = true;
 let isOwn = false;
 let timer = null;
 let isReading = false;
-/** Grows with each connection: another owner may serve the store then. */
-let owner = 0;
 let earliest = 0;
 let readAt = 0;
 let wake = null;
@@ -219,7 +237,7 @@ async function read() {
   const change = { ...(allChanged ? { tubes: null, ids: null } : { tubes: tubesChanged, ids: idsChanged }), isOwn };
   [tubesChanged, idsChanged, allChanged, isOwn] = [new Set(), new Set(), false, false];
   const began = performance.now();
-  const asked = owner;
+  const asked = live.owner;
   isReading = true;
   try {
     const needsStore = change.tubes == null && live.store == null;
@@ -227,7 +245,7 @@ async function read() {
       listTubes(live.isLoaded ? null : showFirst),
       needsStore ? getOr(null, 'v1/store') : live.store,
     ]);
-    if (owner === asked) live.store = store;
+    if (live.owner === asked) live.store = store;
     const now = nowSeconds();
     for (const tube of live.isLoaded ? tubes : []) record(live.byName.get(tube.tube), tube, readAt, now);
     readAt = now;
@@ -276,12 +294,17 @@ function take(name, id, text) {
   if (id != null) last = id;
   if (name === 'gap') {
     allChanged = true;
+    forgetBodies(null);
     return;
   }
   const event = JSON.parse(text);
+  if (CHANGES_BODY.has(event.kind)) forgetBodies(event.id);
   tubesChanged.add(event.tube);
   if (idsChanged.size < 10_000) idsChanged.add(event.id);
-  if (event.missed > 0) allChanged = true;
+  if (event.missed > 0) {
+    allChanged = true;
+    forgetBodies(null);
+  }
   if (event.kind === 'take') {
     if (live.takenAt.size >= 10_000) live.takenAt.delete(live.takenAt.keys().next().value);
     live.takenAt.set(event.id, Date.now());
@@ -308,7 +331,8 @@ async function connect() {
       opened() {
         attempts = 0;
         allChanged = true;
-        owner += 1;
+        live.owner += 1;
+        forgetBodies(null);
         live.store = null;
         set('live');
         alive();

@@ -4,7 +4,7 @@ import { call, get, listTasks, path, query } from './api.js';
 import { changeMarked, changeMatching, exportTasks } from './bulk.js';
 import { askForm, confirm } from './dialogs.js';
 import { bytes, duration, number, optionValue, plural } from './format.js';
-import { live } from './live.js';
+import { live, onOtherBody } from './live.js';
 import { Action, Empty, Progress, State, Tags, Trouble, When, attempt, html, inTurn, taskLink, toast, tubeLink, useEffect,
   useLoad, useRef, useState } from './ui.js';
 
@@ -12,7 +12,14 @@ const PREVIEW_MAX = 16 << 10;
 const PREVIEWS = 300;
 /** Rows stay where they are for this time after a pointer has moved over them, in ms. */
 const POINTED = 2500;
+/** The beginnings of bodies, and of which tasks they are being read, or have changed since. */
 const previews = new Map();
+const reading = new Map();
+const stale = new Set();
+onOtherBody((id) => {
+  if (id == null) for (const kept of [previews, reading, stale]) kept.clear();
+  else if (previews.has(id) || reading.has(id)) stale.add(id);
+});
 
 /** Which verbs a list of tasks in a state has. */
 const VERBS = {
@@ -76,20 +83,28 @@ export function attemptsOf(task) {
   return task.max_attempts == null ? number(task.attempts) : `${task.attempts} of ${task.max_attempts}`;
 }
 
-/** The beginning of the bodies of a page, read a few at a time. */
-function usePreviews(tasks, isShown) {
+/** The beginning of the bodies of a page, read a few at a time, and again after they have changed. */
+function usePreviews(page, isShown) {
   const [, draw] = useState(0);
   useEffect(() => {
-    if (!isShown) return undefined;
+    if (!isShown || page == null) return undefined;
     const controller = new AbortController();
-    const wanted = tasks.filter((task) => !previews.has(task.id) && task.size <= PREVIEW_MAX && task.size > 0);
+    const isWanted = ({ id, size }) => (!previews.has(id) || stale.has(id)) && size <= PREVIEW_MAX && size > 0;
+    const wanted = page.tasks.filter(isWanted);
     const one = async (task) => {
+      reading.set(task.id, controller);
+      stale.delete(task.id);
       try {
         const { data, data_base64: encoded } = await get(path`v1/tasks/${task.id}`, controller.signal);
+        // Not that of another owner.
+        if (reading.get(task.id) !== controller) return;
         if (previews.size >= PREVIEWS) previews.delete(previews.keys().next().value);
         previews.set(task.id, data != null ? data.slice(0, 200) : `base64 ${encoded.slice(0, 60)}`);
       } catch {
-        // It has ended meanwhile, or the page says what is wrong.
+        // It has ended meanwhile, or the page says what is wrong. What was read before is old, still.
+        if (previews.has(task.id)) stale.add(task.id);
+      } finally {
+        if (reading.get(task.id) === controller) reading.delete(task.id);
       }
     };
     let count = 0;
@@ -98,13 +113,8 @@ function usePreviews(tasks, isShown) {
       if ((count += 1) % 10 === 0) draw((old) => old + 1);
     }, controller.signal).then(() => controller.signal.aborted || draw((old) => old + 1));
     return () => controller.abort();
-  }, [isShown, tasks.map((task) => task.id).join()]);
+  }, [isShown, page]);
   return (id) => (isShown ? previews.get(id) : null);
-}
-
-/** Forgets the beginning of a body that was changed. */
-export function forgetPreview(id) {
-  previews.delete(id);
 }
 
 /**
@@ -119,7 +129,7 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
   const loaded = useLoad((signal) => listTasks({ ...filter, newest_first: isNewestFirst, after }, signal),
     [after], isStale, held);
   const tasks = loaded.data?.tasks ?? [];
-  const preview = usePreviews(tasks, hasBodies);
+  const preview = usePreviews(loaded.data, hasBodies);
   const change = (edit) => {
     const next = new Map(marks);
     edit(next);
@@ -139,9 +149,7 @@ export function TaskList({ filter, isStale, pick, hasBodies, isNewestFirst, tota
     return focused ? [focused] : null;
   };
   const refusal = (verb, chosen) => {
-    if (chosen) return null;
-    if (verb === 'bury') return 'Mark the tasks to bury: there is no bury of all that match.';
-    if (filter.state != null || verb === 'kick') return null;
+    if (chosen || filter.state != null || verb === 'kick') return null;
     return `Mark tasks, or choose a state: to ${verb} all that match, the call names their state.`;
   };
   const act = async (verb) => {
@@ -278,7 +286,6 @@ export async function editTask(task) {
       const json = Object.fromEntries(changed.map(([name, value]) =>
         [name, name === 'tags' ? tagsOf(value) : name === 'data' ? value : optionValue(value)]));
       if (changed.length > 0) await call('PATCH', path`v1/tasks/${task.id}`, { json });
-      forgetPreview(task.id);
       return changed.length;
     },
   });

@@ -17,9 +17,10 @@ async function sample(groups, signal) {
     for (const { tube } of group.tubes.slice(0, TUBES)) {
       const filter = { tube, state: 'buried', group: group.name, limit: 1 };
       const [first, last] = await Promise.all([false, true].map((newest) => listTasks({ ...filter, newest_first: newest }, signal)));
-      const at = (task) => task?.ended_at ?? '';
-      if (group.first == null || at(first.tasks[0]) < at(group.first)) group.first = first.tasks[0];
-      if (group.last == null || at(last.tasks[0]) > at(group.last)) group.last = last.tasks[0];
+      const at = (task) => task.ended_at ?? '';
+      // Tasks may have been kicked since the groups were read.
+      for (const task of first.tasks) if (group.first == null || at(task) < at(group.first)) group.first = task;
+      for (const task of last.tasks) if (group.last == null || at(task) > at(group.last)) group.last = task;
     }
   }, signal);
 }

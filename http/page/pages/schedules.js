@@ -1,13 +1,39 @@
 // Schedules: when they run next, what they have put, and changes of them.
 
-import { call, getOr, path } from '../api.js';
+import { call, get, getOr, path } from '../api.js';
+import { groupBy } from '../bulk.js';
 import { askForm, confirm } from '../dialogs.js';
 import { duration, number, optionValue, plural, secondsSince } from '../format.js';
 import { live } from '../live.js';
 import { tagsOf } from '../tasks.js';
-import { Action, Empty, Trouble, When, attempt, html, isAny, taskLink, toast, tubeLink, useLoad, useState, useTick } from '../ui.js';
+import { Action, Empty, Trouble, When, attempt, html, isAny, taskLink, toast, tubeLink, useLive, useLoad, useState, useTick } from '../ui.js';
 
-const load = (signal) => getOr({ schedules: [] }, 'v1/schedules', signal);
+/** How many rows a page has, and how many schedules a call returns, or some more. */
+const ROWS = 500;
+const LISTED = 10_000;
+
+/** So many schedules, or a few more. Where the list of all tubes ends, those of the others are read tube by tube. */
+async function load(wanted, signal) {
+  const { schedules, more, damaged = 0 } = await getOr({ schedules: [] }, 'v1/schedules', signal);
+  if (!more) return { schedules, damaged, isMore: false, cut: [] };
+  const byTube = groupBy(schedules, (schedule) => schedule.tube);
+  const found = { damaged, isMore: false, cut: [] };
+  let count = schedules.length;
+  for (const { tube, states } of live.tubes) {
+    const listed = byTube.get(tube)?.length ?? 0;
+    if (states.recurring <= listed) continue;
+    if (count >= wanted) {
+      found.isMore = true;
+      break;
+    }
+    const answer = await get(path`v1/tubes/${tube}/schedules`, signal);
+    if (listed === 0) found.damaged += answer.damaged;
+    if (answer.more) found.cut.push(tube);
+    byTube.set(tube, answer.schedules);
+    count += answer.schedules.length - listed;
+  }
+  return { ...found, schedules: [...byTube.values()].flat() };
+}
 
 const ruleOf = (schedule) => (schedule.every != null ? `every ${duration(schedule.every)}` : schedule.cron);
 
@@ -94,11 +120,17 @@ function Row({ schedule, reload }) {
 
 export function Schedules() {
   useTick();
-  const { data, error, isLoading, reload } = useLoad(load, [], isAny);
+  const { isLoaded } = useLive();
+  const [wanted, setWanted] = useState(LISTED);
+  const { data, error, isLoading, reload } = useLoad((signal) => load(wanted, signal), [wanted, isLoaded], isAny);
   const [text, setText] = useState('');
-  const wanted = text.trim().toLowerCase();
-  const found = (data?.schedules ?? []).filter((one) => `${one.schedule} ${one.tube}`.toLowerCase().includes(wanted));
+  const [first, setFirst] = useState(0);
+  const searched = text.trim().toLowerCase();
+  const found = (data?.schedules ?? []).filter((one) => `${one.schedule} ${one.tube}`.toLowerCase().includes(searched));
   found.sort((a, b) => (a.next < b.next ? -1 : 1));
+  const from = first < found.length ? first : 0;
+  const rows = found.slice(from, from + ROWS);
+  const all = live.tubes.reduce((sum, tube) => sum + tube.states.recurring, 0);
   const make = async () => {
     if (!(await create())) return;
     toast('Schedule created.');
@@ -106,14 +138,21 @@ export function Schedules() {
   };
   return html`
     <header class="head"><h1 tabindex="-1">Schedules</h1><span class="quiet">${plural(found.length, 'schedule')}</span>
-      <input type="search" data-filter placeholder="Filter by key or tube" aria-label="filter by key or tube" value=${text} onInput=${(event) => setText(event.target.value)} />
+      <input type="search" data-filter placeholder="Filter by key or tube" aria-label="filter by key or tube" value=${text} onInput=${(event) => { setText(event.target.value); setFirst(0); }} />
       <${Action} keys="a" kind="primary" onClick=${make}>Create a schedule<//></header>
     <${Trouble} error=${error} />
+    ${data?.damaged > 0 && html`<p class="trouble">${plural(data.damaged, 'schedule')} left out: the records are damaged.</p>`}
+    ${data?.isMore && html`<p class="quiet">The first ${number(data.schedules.length)} of ${plural(all, 'schedule')} have been read.
+      <button type="button" class="button small" disabled=${isLoading} onClick=${() => setWanted(data.schedules.length + LISTED)}>Read more</button></p>`}
+    ${data?.cut.length > 0 && html`<p class="quiet">The server lists the first ${number(LISTED)} schedules of a tube, and has more of ${data.cut.join(', ')}.</p>`}
     ${found.length === 0
-      ? html`<${Empty} isLoading=${isLoading && !data}>${wanted ? 'No schedule matches.' : 'There is no schedule. One puts tasks at an interval, or at the moments of a cron expression.'}<//>`
+      ? html`<${Empty} isLoading=${isLoading && !data}>${searched ? 'No schedule matches.' : 'There is no schedule. One puts tasks at an interval, or at the moments of a cron expression.'}<//>`
       : html`<div class="scroll"><table class="schedules" aria-label="schedules">
         <thead><tr><th>schedule</th><th>tube</th><th>runs at</th><th>next</th><th class="number">last task</th><th class="number">runs</th>
           <th class="number">skipped</th><th>rules</th><th><span class="hidden">actions</span></th></tr></thead>
-        <tbody>${found.slice(0, 500).map((schedule) => html`<${Row} key=${schedule.schedule} schedule=${schedule} reload=${reload} />`)}</tbody>
-      </table></div>`}`;
+        <tbody>${rows.map((schedule) => html`<${Row} key=${schedule.schedule} schedule=${schedule} reload=${reload} />`)}</tbody>
+      </table></div>
+      ${found.length > ROWS && html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows.length)} of ${number(found.length)}</span>
+        <button type="button" class="button" data-key="p" disabled=${from === 0} onClick=${() => setFirst(from - ROWS)}>Previous</button>
+        <button type="button" class="button" data-key="n" disabled=${from + ROWS >= found.length} onClick=${() => setFirst(from + ROWS)}>Next</button></p>`}`}`;
 }

@@ -1,12 +1,20 @@
 // The store: its file and journal, how long flushes take, its limits, its clock.
 
-import { call, getOr, getText, path } from '../api.js';
+import { Problem, call, getFile, getOr, getText, path, readEvents, token } from '../api.js';
+import { download } from '../bulk.js';
 import { Columns } from '../chart.js';
-import { askForm } from '../dialogs.js';
-import { bytes, duration, number, optionValue } from '../format.js';
-import { live } from '../live.js';
+import { askForm, runSteps } from '../dialogs.js';
+import { bytes, duration, number, optionValue, plural } from '../format.js';
+import { isReadOnly, live } from '../live.js';
 import { pauseOrResume } from '../tasks.js';
 import { Action, Empty, Facts, Trouble, When, attempt, html, isAny, tubeLink, useLoad, useTick } from '../ui.js';
+
+/** The largest backup that is loaded with a token. */
+const BACKUP_MAX = 2 ** 30;
+const FINDINGS = 100;
+/** Of a file with so many bytes, and so many for each task, most may be free. */
+const LARGE = 32 << 20;
+const LARGE_TASK = 64 << 10;
 
 /** A tube has 2.5 kB of the metrics' text. */
 const TUBES = 1000;
@@ -98,6 +106,80 @@ function Limits({ limits, paused, reload }) {
   </section>`;
 }
 
+/** Checks the store, and shows what is found. The server makes one check or backup at a time. */
+function verify() {
+  return runSteps({
+    title: 'Verify the store',
+    done: 'tasks checked',
+    async step(run) {
+      await readEvents('v1/store/verify', {
+        method: 'POST',
+        signal: run.signal,
+        taken(kind, _id, text) {
+          const told = JSON.parse(text);
+          if (kind === 'failed') throw new Problem(told.status, told.kind, told.detail ?? told.title);
+          if (kind === 'progress') [run.count, run.total] = [told.checked, told.of];
+          if (kind === 'done') run.result = html`<${Findings} findings=${told.findings} />`;
+          run.draw();
+        },
+      });
+      if (run.result == null) throw new Error('The check has ended without a result.');
+      return true;
+    },
+  });
+}
+
+function Findings({ findings }) {
+  if (findings.length === 0) return html`<p>No damage was found.</p>`;
+  return html`<p class="trouble">${plural(findings.length, 'finding')}. Keep the file, and take a backup or an export before you repair it.</p>
+    <ol class="findings">${findings.slice(0, FINDINGS).map((finding) => html`<li key=${finding}>${finding}</li>`)}</ol>
+    ${findings.length > FINDINGS && html`<p class="quiet">${number(findings.length - FINDINGS)} more are left out.</p>`}`;
+}
+
+/** Downloads a backup with the token: the browser holds it before it is saved. */
+function loadBackup() {
+  const parts = [];
+  return runSteps({
+    title: 'Download a backup',
+    done: 'loaded',
+    show: bytes,
+    async step(run) {
+      parts.push(...(await getFile('v1/store/backup', {
+        signal: run.signal,
+        told(count, all) {
+          if (Math.max(count, all ?? 0) > BACKUP_MAX) {
+            throw new Error(`The backup has ${all == null ? `more than ${bytes(BACKUP_MAX)}` : bytes(all)}. With a token, the page loads ${bytes(BACKUP_MAX)} at most: use tubewell backup, or another client of GET /v1/store/backup.`);
+          }
+          [run.count, run.total] = [count, all];
+          run.draw();
+        },
+      })));
+      download(parts, `${new Date().toISOString().slice(0, 10)}.tubewell`, 'application/octet-stream');
+      return true;
+    },
+  });
+}
+
+function Care({ size }) {
+  const about = 'a copy of the store in the state of one moment';
+  const isLink = !isReadOnly() && token.get() == null;
+  return html`<section class="card" aria-label="check and backup"><h2>Check and backup</h2>
+    <p class="care"><${Action} hint="check every page, record and count of the store" onClick=${verify}>Verify<//>
+      ${isLink
+        ? html`<a class="button" href="v1/store/backup" download title=${about}>Download a backup</a>`
+        : html`<${Action} hint=${about} onClick=${loadBackup}>Download a backup<//>`}</p>
+    <p class="quiet">Both read the whole file${size != null && ` of ${bytes(size)}`}, and the server makes one of them at a time. A backup is a file that is a store; the server copies it
+      into its folder for temporary files before it is sent.${!isLink && ` With a token, the page loads ${bytes(BACKUP_MAX)} at most.`}</p></section>`;
+}
+
+/** How much of the file is free is not known: whether it is large for so few tasks. */
+function CompactHint({ size }) {
+  const tasks = live.tubes.reduce((sum, tube) => sum + tube.tasks.total + tube.tasks.kept, 0);
+  if (!live.isLoaded || size == null || size < LARGE || size < tasks * LARGE_TASK) return null;
+  return html`<p class="hint"><strong>compact may help.</strong> The file has ${bytes(size)} for ${plural(tasks, 'task')}${tasks > 0 && `: ${bytes(Math.round(size / tasks))} each`}.
+    If their bodies, and the application's own tables, are smaller, the rest is free space. The store uses it again; <code>tubewell compact</code>, with the program stopped, returns it to the disk.</p>`;
+}
+
 export function Store() {
   useTick(5000);
   const { data, error, isLoading, reload } = useLoad(load, [], isAny);
@@ -108,6 +190,7 @@ export function Store() {
   const info = samples.get('tubewell_info')?.[0].labels;
   const hasFailed = value('tubewell_storage_failed') === 1;
   const clock = store?.clock;
+  const size = value('tubewell_store_bytes', 'file');
   return html`${head}
     ${hasFailed && html`<p class="trouble" role="alert">The storage has failed: changes are refused until it works again.</p>`}
     ${isLarge && html`<p class="quiet">The store has more than ${number(TUBES)} tubes: latencies and sizes are left out here; GET /metrics has them.</p>`}
@@ -123,12 +206,13 @@ export function Store() {
       <${Latency} title="Flushes" samples=${samples} name="tubewell_flush_seconds" label="time of a commit to the journal, with its flush" />
       <${Latency} title="Checkpoints" samples=${samples} name="tubewell_checkpoint_seconds" label="time of a commit to the database" />
       <section class="card" aria-label="file and disk"><h2>File and disk</h2><${Facts} facts=${[
-        ['file', value('tubewell_store_bytes', 'file') != null && bytes(value('tubewell_store_bytes', 'file'))],
+        ['file', size != null && bytes(size)],
         ['journal in use', value('tubewell_store_bytes', 'journal') != null && bytes(value('tubewell_store_bytes', 'journal'))],
         ['disk reserve', value('tubewell_disk_reserve_bytes') != null && bytes(value('tubewell_disk_reserve_bytes'))],
         ['free above it', value('tubewell_disk_headroom_bytes') != null && bytes(value('tubewell_disk_headroom_bytes'))],
         ['journal waits', store ? html`<span class=${store.counters.journal_waits ? 'bad' : ''}>${number(store.counters.journal_waits)}</span>` : number(value('tubewell_journal_waits_total'))],
-      ]} /></section>
+      ]} /><${CompactHint} size=${size} /></section>
+      <${Care} size=${size} />
       <section class="card" aria-label="counters"><h2>Counters <span class="quiet">since the store was opened</span></h2><${Facts} facts=${[
         ['commits', number(store?.counters.commits ?? value('tubewell_commits_total'))],
         ['rows', number(store?.counters.rows ?? value('tubewell_rows_total'))],

@@ -4,9 +4,9 @@ import { call, get, getOr, path } from '../api.js';
 import { bytes, bytesOf, duration, hexDump, moment, number, prettyJson, secondsSince } from '../format.js';
 import { live } from '../live.js';
 import { askForm, confirm } from '../dialogs.js';
-import { askTube, attemptsOf, editTask, forgetPreview, putTask } from '../tasks.js';
+import { askTube, attemptsOf, editTask, putTask } from '../tasks.js';
 import { Action, Empty, Facts, Progress, State, Tags, Trouble, When, attempt, go, html, isOfTask, taskLink, tubeLink,
-  useEffect, useLoad, useState, useTick } from '../ui.js';
+  useEffect, useLoad, useMemo, useState, useTick } from '../ui.js';
 
 const SHOWN = 256 << 10;
 const NODES = 12;
@@ -24,14 +24,18 @@ async function load(id, signal) {
 
 /** Bytes as indented JSON, as text or in hex, whichever is chosen; JSON if it is. */
 function Content({ object, name, title }) {
-  const content = bytesOf(object, name);
   const text = object[name] ?? null;
-  const json = text != null && text.length <= SHOWN ? prettyJson(text) : null;
-  const kinds = [...(json != null ? ['JSON'] : []), ...(text != null ? ['text'] : []), 'hex'];
   const [chosen, choose] = useState(null);
-  if (content == null) return null;
+  // The page is drawn each second, and the content stays the same.
+  const content = useMemo(() => bytesOf(object, name), [text, object[`${name}_base64`]]);
+  const json = useMemo(() => (text != null && text.length <= SHOWN ? prettyJson(text) : null), [text]);
+  const kinds = [...(json != null ? ['JSON'] : []), ...(text != null ? ['text'] : []), 'hex'];
   const kind = kinds.includes(chosen) ? chosen : kinds[0];
-  const shown = kind === 'JSON' ? json : kind === 'text' ? text.slice(0, SHOWN) : hexDump(content.subarray(0, 16 << 10));
+  const shown = useMemo(() => {
+    if (content == null) return null;
+    return kind === 'JSON' ? json : kind === 'text' ? text.slice(0, SHOWN) : hexDump(content.subarray(0, 16 << 10));
+  }, [kind, content, json, text]);
+  if (content == null) return null;
   const isCut = kind === 'hex' ? content.length > 16 << 10 : kind === 'text' && text.length > SHOWN;
   return html`<section class="card" aria-label=${title}>
     <h2>${title} <span class="quiet number">${bytes(content.length)}</span>
@@ -186,9 +190,7 @@ export function Task({ id }) {
     isDanger: true,
     run: () => call('DELETE', path`v1/tasks/${id}`),
   }).then((done) => {
-    if (!done) return;
-    forgetPreview(task.id);
-    go(tubeLink(task.tube));
+    if (done) go(tubeLink(task.tube));
   });
   const move = async () => {
     const to = await askTube(`Move task ${id}`, task.tube);

@@ -38,7 +38,7 @@ function Rates({ name, theme }) {
 
 function Days({ name, theme }) {
   const [which, choose] = useState('wait');
-  const { data } = useLoad((signal) => getOr({ days: [] }, path`v1/tubes/${name}/days` + '?last=30', signal), [name]);
+  const { data } = useLoad((signal) => getOr({ days: [] }, path`v1/tubes/${name}/days` + '?last=30', signal), [name], isOfTube(name));
   const days = [...(data?.days ?? [])].sort((a, b) => (a.date < b.date ? -1 : 1));
   const key = days.map((day) => day.date).join();
   const lines = useMemo(() => [days.map((day) => Date.parse(day.date) / 1000),

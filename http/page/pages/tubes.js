@@ -13,14 +13,18 @@ const LATER = 100;
 /** Failed attempts and all: since the page was opened if there were any, otherwise since the store was. */
 export function attemptsOf(tube) {
   const hour = hourOf(tube.tube);
-  if (hour && hour[1] + hour[2] > 0) return { failed: hour[2], all: hour[1] + hour[2], since: 'the page was opened, an hour at most' };
+  if (hour && hour[1] + hour[2] > 0) {
+    // Parts of the counts are spread over slots of time.
+    const [acked, failed] = [Math.round(hour[1]), Math.round(hour[2])];
+    return { failed, all: acked + failed, since: 'the page was opened, an hour at most' };
+  }
   if (!tube.calls) return null;
   const failed = failures(tube.calls);
   return { failed, all: failed + (tube.calls.ack ?? 0), since: 'the store was opened' };
 }
 
-function failingShare(tube) {
-  const attempts = attemptsOf(tube);
+/** The share of failed attempts; -1 if there was none. */
+function failingShare(attempts) {
   return attempts?.all ? attempts.failed / attempts.all : -1;
 }
 
@@ -32,7 +36,7 @@ const COLUMNS = [
   })),
   { name: 'puts', label: 'puts/s', of: (tube) => ratesOf(tube.tube)[0], isNumber: true },
   { name: 'acks', label: 'acks/s', of: (tube) => ratesOf(tube.tube)[1], isNumber: true },
-  { name: 'failing', label: 'failing', of: failingShare, isNumber: true },
+  { name: 'failing', label: 'failing', of: (tube) => failingShare(attemptsOf(tube)), isNumber: true },
   { name: 'oldest', label: 'oldest', of: (tube) => oldestReady(tube) ?? -1, isNumber: true },
 ];
 
@@ -76,7 +80,7 @@ function Row({ tube, states }) {
   const [puts, acks] = ratesOf(tube.tube);
   const oldest = oldestReady(tube);
   const attempts = attemptsOf(tube);
-  const failing = attempts?.all ? attempts.failed / attempts.all : 0;
+  const failing = failingShare(attempts);
   const count = (state) => {
     const value = tube.states[state] ?? 0;
     const tone = state === 'buried' && value > 0 ? 'bad' : value === 0 ? 'zero' : '';
@@ -91,7 +95,7 @@ function Row({ tube, states }) {
     ${states.map(count)}
     <td class="number ${puts ? '' : 'zero'}" data-label="puts/s">${rate(puts)}</td>
     <td class="number ${acks ? '' : 'zero'}" data-label="acks/s">${rate(acks)}</td>
-    <td class="number ${failing > 0.05 ? 'bad' : failing ? '' : 'zero'}" data-label="failing"
+    <td class="number ${failing > 0.05 ? 'bad' : failing > 0 ? '' : 'zero'}" data-label="failing"
       title=${attempts && `${plural(attempts.failed, 'failed attempt')} of ${number(attempts.all)} since ${attempts.since}`}>${share(attempts?.failed, attempts?.all)}</td>
     <td class="number ${oldest == null ? 'zero' : ''}" data-label="oldest ready">${duration(oldest)}</td>
     <td class="spark-cell"><${Spark} series=${seriesOf(tube.tube, span, span / 60)} label=${`acks and failures of ${tube.tube} in the last ${duration(span)}`} /></td>

@@ -1,13 +1,13 @@
 // Who works on what: taken tasks by their owner, for how long, and how far they are.
 
-import { call, listTasks, path } from '../api.js';
-import { changeMarked, groupBy } from '../bulk.js';
-import { confirm } from '../dialogs.js';
+import { listTasks } from '../api.js';
+import { changeMarked, changeMatching, groupBy } from '../bulk.js';
 import { duration, number, plural } from '../format.js';
 import { live } from '../live.js';
-import { Action, Empty, Progress, Trouble, html, isAny, taskLink, toast, tubeLink, useLive, useLoad, useState, useTick } from '../ui.js';
+import { Action, Empty, Progress, Trouble, html, isAny, taskLink, tubeLink, useLive, useLoad, useState, useTick } from '../ui.js';
 
 const SHOWN = 1000;
+const UNKNOWN = 'unknown owner';
 
 /** The taken tasks, of those tubes that have some. */
 async function load(signal) {
@@ -52,29 +52,16 @@ function Row({ task, readAt, reload }) {
 
 function Owner({ owner, tasks, readAt, reload }) {
   const overdue = tasks.filter((task) => task.reclaimed_in !== undefined).length;
-  const tubes = [...new Set(tasks.map((task) => task.tube))];
+  // Also those that are not shown: behind the last row, or because of the filter of the page.
   const revokeAll = async () => {
-    const done = await confirm({
-      title: `Revoke all tasks of “${owner}”?`,
-      intro: `${plural(tasks.length, 'task')} in ${plural(tubes.length, 'tube')}. They are ready again; the worker's next call for them is refused.`,
-      submit: `Revoke ${plural(tasks.length, 'task')}`,
-      isDanger: true,
-      async run() {
-        let changed = 0;
-        for (const tube of tubes) {
-          const ids = tasks.filter((task) => task.tube === tube).map((task) => task.id);
-          changed += (await call('POST', path`v1/tubes/${tube}/revoke`, { json: { ids } })).changed;
-        }
-        toast(`${plural(changed, 'task')} revoked.`);
-      },
-    });
-    if (done) reload();
+    const note = 'They are ready again, and the next call of the worker for them is refused.';
+    if (await changeMatching('revoke', { state: 'taken', owner }, { note })) reload();
   };
   return html`<tbody>
-    <tr class="group-head"><th colspan="7" scope="rowgroup"><span class="mono">${owner}</span>
+    <tr class="group-head"><th colspan="7" scope="rowgroup"><span class="mono">${owner ?? UNKNOWN}</span>
       <span class="quiet number">${plural(tasks.length, 'task')}</span>
       ${overdue > 0 && html` <strong class="late">${number(overdue)} overdue</strong>`}</th>
-      <td class="row-actions"><${Action} kind="small danger-quiet" aria-label=${`revoke all tasks of ${owner}`} onClick=${revokeAll}>Revoke all<//></td></tr>
+      <td class="row-actions"><${Action} kind="small danger-quiet" isDisabled=${owner == null} why="Their owner has no name." aria-label=${`revoke all tasks of ${owner ?? UNKNOWN}`} onClick=${revokeAll}>Revoke all<//></td></tr>
     ${tasks.map((task) => html`<${Row} key=${task.id} task=${task} readAt=${readAt} reload=${reload} />`)}
   </tbody>`;
 }
@@ -86,7 +73,7 @@ export function Workers() {
   const [text, setText] = useState('');
   const wanted = text.trim().toLowerCase();
   const tasks = (data?.tasks ?? []).filter((task) => wanted === '' || `${task.owner} ${task.tube} ${task.key ?? ''}`.toLowerCase().includes(wanted));
-  const owners = [...groupBy(tasks, (task) => task.owner ?? 'unknown')].sort(([a], [b]) => (a < b ? -1 : 1));
+  const owners = [...groupBy(tasks, (task) => task.owner ?? null)].sort(([a], [b]) => ((a ?? '') < (b ?? '') ? -1 : 1));
   const all = live.tubes.reduce((sum, tube) => sum + tube.states.taken, 0);
   return html`
     <header class="head"><h1 tabindex="-1">Workers</h1>

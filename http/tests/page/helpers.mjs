@@ -70,7 +70,8 @@ export async function submit(page, name) {
 
 export async function submitSteps(page, name, count) {
   await dialog(page).getByRole('button', { name }).click();
-  await dialog(page).getByText('Finished.').waitFor();
+  await dialog(page).locator('[data-steps=ended]').waitFor();
+  assert.equal(await dialog(page).getByRole('status').textContent(), 'Finished.');
   await dialog(page).getByText(count).waitFor();
   await dialog(page).getByRole('button', { name: 'Close' }).click();
   await dialog(page).waitFor({ state: 'detached' });

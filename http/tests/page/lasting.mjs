@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { PAGES, ask, faults, newPage, open, row } from './helpers.mjs';
+import { PAGES, ask, faults, newPage, open, row, url } from './helpers.mjs';
 
 const fact = (page, name) => page.locator('.facts > div', { has: page.getByText(name, { exact: true }) }).locator('dd');
 
@@ -77,6 +77,60 @@ export const lasting = {
       assert.equal(await page.getByText('The owner is gone.').count(), 0);
       assert.equal(await page.locator('.trouble').count(), 0, page.url());
     }
+  },
+
+  async bodies_of_the_next_owner(browser) {
+    const { page } = await newPage(browser);
+    await open(page, '#/tubes/jobs', 'jobs');
+    await row(page, 'body of the first owner').waitFor();
+    await ask('stop');
+    await page.getByText('The owner is gone.').waitFor();
+    await ask('start');
+    await page.locator('.pulse.is-live').waitFor();
+    await row(page, 'body of the next owner').waitFor();
+  },
+
+  async changes_of_others(browser) {
+    const { page, errors } = await newPage(browser);
+    // The page reads everything anew each half a minute: what comes sooner comes by an event.
+    const soon = { timeout: 15_000 };
+    await open(page, '#/tubes/jobs', 'jobs');
+    await row(page, 'first body').waitFor();
+    await page.locator('[aria-label=days]').getByText('2 puts, 0 acks').waitFor();
+    await page.reload();
+    await row(page, 'first body').waitFor();
+    await ask('update and ack');
+    await row(page, 'second body').waitFor(soon);
+    await page.locator('[aria-label=days]').getByText('3 puts, 1 acks').waitFor(soon);
+    const held = await (await page.request.get(`${url}v1/keys/held`)).json();
+    await open(page, `#/tasks/${held.id}`, `Task ${held.id}`);
+    for (const [what, shown] of [
+      ['log', page.locator('.history', { hasText: 'seen by another' })],
+      ['step', page.locator('[aria-label=steps]', { hasText: 'probe' })],
+      ['checkpoint', page.locator('.code', { hasText: 'half of it is done' })],
+    ]) {
+      await page.reload();
+      await open(page, `#/tasks/${held.id}`, `Task ${held.id}`);
+      await ask(what);
+      await shown.first().waitFor(soon);
+    }
+    assert.deepEqual(errors, []);
+  },
+
+  async failed_attempts(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '', 'Tubes');
+    const cell = (label, text) => row(page, 'jobs').locator(`td[data-label=${label}]`).getByText(text, { exact: true }).waitFor();
+    await row(page, 'jobs').waitFor();
+    await ask('hang');
+    await cell('buried', '1');
+    await cell('failing', '50 %');
+    assert.equal(await row(page, 'jobs').locator('td[data-label=failing]').getAttribute('title'),
+      '1 failed attempt of 2 since the page was opened, an hour at most');
+    // Since the store was opened.
+    await page.reload();
+    await cell('failing', '50 %');
+    assert.deepEqual(errors, []);
   },
 
   async day(browser) {

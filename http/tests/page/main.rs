@@ -79,6 +79,18 @@ fn each_page_opens_without_an_error() {
 }
 
 #[test]
+fn task_is_found_by_a_key_of_digits_that_are_no_id() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new()).unwrap();
+    for key in ["00123", "7", "99999999999999999999999", "named"] {
+        jobs.put(Put::new("x").key(key)).unwrap();
+    }
+    let (_server, url) = served(&store);
+    browser.run("find", &url);
+}
+
+#[test]
 fn no_page_is_wider_than_a_phone() {
     let Some(browser) = Browser::new() else { return };
     let store = filled();
@@ -88,6 +100,15 @@ fn no_page_is_wider_than_a_phone() {
     jobs.put(Put::new(long.clone()).key(&long[..200]).tag(&long[..60])).unwrap();
     let (_server, url) = served(&store);
     browser.run("narrow", &url);
+}
+
+#[test]
+fn pages_use_the_width_of_a_large_screen() {
+    let Some(browser) = Browser::new() else { return };
+    let store = filled();
+    bury(&store, 7);
+    let (_server, url) = served(&store);
+    browser.run("wide", &url);
 }
 
 #[test]
@@ -149,6 +170,25 @@ fn text_of_a_task_is_never_markup() {
     jobs.admin().bury(id, Failure::new("<u>group</u>", evil)).unwrap();
     let (_server, url) = served(&store);
     browser.run("markup", &url);
+}
+
+#[test]
+fn page_of_a_task_with_a_deep_or_long_body_answers() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let tube = store.create_tube("deep", TubeOptions::new()).unwrap();
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let bodies = [
+        ("deep", nested(2000)),
+        ("deeper", nested(20_000)),
+        ("long", format!("[{}0]", "[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]],".repeat(7000))),
+        ("shallow", r#"{"a": [], "b": {"c": [1, {}, "x: [,]\""]}, "d": [[1]]}"#.to_owned()),
+    ];
+    for (key, body) in bodies {
+        tube.put(Put::new(body).key(key)).unwrap();
+    }
+    let (_server, url) = served(&store);
+    browser.run("deep_bodies", &url);
 }
 
 #[test]

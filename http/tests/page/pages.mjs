@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { PAGES, checkAccess, dialog, newPage, open, row, submit, submitSteps, toast, url } from './helpers.mjs';
+import { PAGES, checkAccess, dialog, faults, newPage, open, row, submit, submitSteps, toast, url } from './helpers.mjs';
 
 export const pages = {
   async pages(browser) {
@@ -31,6 +31,20 @@ export const pages = {
     }
   },
 
+  async find(browser) {
+    const { page, errors } = await newPage(browser);
+    await open(page, '', 'Tubes');
+    for (const key of ['00123', '7', '99999999999999999999999', 'named']) {
+      const { id } = await (await page.request.get(`${url}v1/keys/${key}`)).json();
+      await page.keyboard.press('i');
+      await page.locator('#find').fill(key);
+      await page.keyboard.press('Enter');
+      await page.locator('h1', { hasText: new RegExp(`^Task ${id}$`) }).waitFor();
+      await page.keyboard.press('Escape');
+    }
+    assert.deepEqual(faults(errors), []);
+  },
+
   async narrow(browser) {
     const { page, errors } = await newPage(browser, { viewport: { width: 360, height: 740 } });
     for (const [where, title] of PAGES) {
@@ -45,6 +59,29 @@ export const pages = {
       assert.deepEqual(squeezed, [], where);
     }
     assert.deepEqual(errors, []);
+  },
+
+  async wide(browser) {
+    for (const [width, height] of [[2560, 1440], [3840, 2160]]) {
+      const { page, errors } = await newPage(browser, { viewport: { width, height } });
+      for (const [where, title] of PAGES) {
+        await open(page, where, title);
+        const found = await page.evaluate(() => {
+          const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+          const cards = [...document.querySelectorAll('.card, .sums, main > .scroll')].map((card) => card.getBoundingClientRect());
+          return {
+            beyond: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            // What a page shows begins at its left edge, and uses its width.
+            unused: box('main').right - Math.max(...cards.map(({ right }) => right)),
+            cut: [...document.querySelectorAll('.head, .tools, .facts dd')].filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent),
+          };
+        });
+        assert.ok(found.beyond <= 0, `${where} is ${found.beyond} px too wide at ${width} px`);
+        assert.ok(found.unused < 100, `${where} leaves ${found.unused} px of ${width} px unused`);
+        assert.deepEqual(found.cut, [], `${where} at ${width} px`);
+      }
+      assert.deepEqual(errors, []);
+    }
   },
 
   async actions(browser) {
@@ -159,6 +196,30 @@ export const pages = {
     assert.deepEqual(errors, []);
   },
 
+  async deep_bodies(browser) {
+    const { page, errors } = await newPage(browser);
+    const { tasks } = await (await page.request.get(`${url}v1/tubes/deep/tasks`)).json();
+    assert.equal(tasks.length, 4);
+    for (const { id, key } of tasks) {
+      await open(page, `#/tasks/${id}`, `Task ${id}`);
+      const shown = await page.locator('.code').textContent();
+      const { data } = await (await page.request.get(`${url}v1/tasks/${id}`)).json();
+      assert.equal(shown, key === 'shallow' ? JSON.stringify(JSON.parse(data), null, 2) : data, key);
+      // It is drawn each second.
+      const longest = await page.evaluate(async () => {
+        let [most, before] = [0, performance.now()];
+        for (const end = before + 2500; before < end;) {
+          await new Promise((done) => setTimeout(done, 5));
+          const now = performance.now();
+          [most, before] = [Math.max(most, now - before), now];
+        }
+        return most;
+      });
+      assert.ok(longest < 1000, `${key}: the page has not answered for ${longest} ms`);
+    }
+    assert.deepEqual(errors, []);
+  },
+
   async read_only(browser) {
     const { page, errors } = await newPage(browser);
     await open(page, '#/tubes/failed', 'failed');
@@ -171,6 +232,10 @@ export const pages = {
     await toast(page, 'read-only');
     assert.equal(await dialog(page).count(), 0);
     assert.equal(await page.getByRole('button', { name: 'Export' }).getAttribute('aria-disabled'), 'false');
+    await open(page, '#/store', 'Store');
+    for (const name of ['Verify', 'Download a backup']) {
+      assert.equal(await page.getByRole('button', { name, exact: true }).getAttribute('aria-disabled'), 'true', name);
+    }
     assert.deepEqual(errors, []);
   },
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use tubewell::{Claim, Put, Schedule, Store, TaskState, Tube, TubeOptions};
+use tubewell::{Claim, Failure, Put, Schedule, Store, TaskState, Tube, TubeOptions};
 
 use crate::browser::Browser;
-use crate::{HOUR, count, served};
+use crate::{HOUR, TOKEN, count, served, served_with};
 
 /// The tasks of a file that the page has exported, by their keys.
 fn exported(path: &str) -> BTreeMap<String, Value> {
@@ -94,6 +94,55 @@ fn tasks_are_moved_alone_and_all_that_match() {
 }
 
 #[test]
+fn all_tasks_of_a_sub_queue_are_changed_and_those_of_others_stay() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new().driver("utubettl").ttr(HOUR)).unwrap();
+    store.create_tube("to", TubeOptions::new().driver("utubettl")).unwrap();
+    let put = |count: u64, name: &str| {
+        jobs.put_many((0..count).map(|_| Put::new("x").sub_queue(name))).unwrap()
+    };
+    for name in ["of Release", "of Revoke", "taken"] {
+        put(1, name);
+        let _left_to_the_session = jobs.take().unwrap().detach();
+    }
+    for (count, name) in [(30, "of Kick"), (7, "buried")] {
+        for receipt in put(count, name) {
+            jobs.admin().bury(receipt.id, None).unwrap();
+        }
+    }
+    for (count, name) in [(1050, "moved"), (20, "of Delete"), (5, "other")] {
+        put(count, name);
+    }
+    let (_server, url) = served(&store);
+    browser.run_with("all_of_a_sub_queue", &url, |asked| {
+        assert_eq!(asked, "changed");
+        assert_eq!(count(&store, "jobs", TaskState::Taken), 1);
+        assert_eq!(count(&store, "jobs", TaskState::Buried), 7);
+        // Those of another sub-queue, and what was kicked, released and revoked.
+        assert_eq!(count(&store, "jobs", TaskState::Ready), 5 + 30 + 1 + 1);
+        assert_eq!(count(&store, "to", TaskState::Ready), 1050);
+    });
+}
+
+#[test]
+fn all_tasks_that_match_are_buried_and_it_can_be_stopped() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new()).unwrap();
+    jobs.put_many((0..230).map(|number| format!("task {number}"))).unwrap();
+    jobs.put(Put::new("later").delay(HOUR)).unwrap();
+    let (_server, url) = served(&store);
+    browser.run_with("bury_all", &url, |asked| {
+        assert_eq!(asked, "stopped");
+        // The calls that were under way may have been made.
+        assert!((100..=106).contains(&count(&store, "jobs", TaskState::Buried)));
+    });
+    assert_eq!(count(&store, "jobs", TaskState::Buried), 230);
+    assert_eq!(count(&store, "jobs", TaskState::Delayed), 1);
+}
+
+#[test]
 fn tasks_of_an_owner_are_revoked_and_those_of_others_stay() {
     let Some(browser) = Browser::new() else { return };
     let store = Store::in_memory().unwrap();
@@ -111,6 +160,20 @@ fn tasks_of_an_owner_are_revoked_and_those_of_others_stay() {
     assert_eq!(count(&store, "jobs", TaskState::Ready), 3);
     // A revoke does not count the attempt.
     assert_eq!(jobs.try_take().unwrap().unwrap().attempt(), 1);
+}
+
+#[test]
+fn revoke_of_an_owner_is_for_tasks_that_the_page_does_not_show_too() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    for (name, tasks) in [("jobs", 3), ("more", 1200)] {
+        let tube = store.create_tube(name, TubeOptions::new()).unwrap();
+        tube.put_many((0..tasks).map(|number| format!("task {number}"))).unwrap();
+    }
+    let (_server, url) = served(&store);
+    browser.run("revoke_of_a_busy_owner", &url);
+    assert_eq!(count(&store, "jobs", TaskState::Taken), 1);
+    assert_eq!(count(&store, "more", TaskState::Ready), 1200);
 }
 
 #[test]
@@ -146,6 +209,74 @@ fn schedules_are_created_edited_run_and_removed() {
     });
     assert!(store.schedule("nightly").unwrap().is_none());
     assert!(store.schedule("hourly").unwrap().is_some());
+}
+
+#[test]
+fn schedules_that_are_not_listed_are_said_and_read() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    for (name, schedules) in [("a", 505), ("b", 2)] {
+        let tube = store.create_tube(name, TubeOptions::new()).unwrap();
+        for number in 0..schedules {
+            tube.schedule(Schedule::every(&format!("{name}-{number}"), HOUR), "tick").unwrap();
+        }
+    }
+    let (_server, url) = served(&store);
+    browser.run("many_schedules", &url);
+}
+
+#[test]
+fn failure_group_has_a_first_task_if_a_later_tube_has_none_any_more() {
+    let Some(browser) = Browser::new() else { return };
+    let store = Store::in_memory().unwrap();
+    for (name, tasks) in [("many", 3), ("few", 1)] {
+        let tube = store.create_tube(name, TubeOptions::new()).unwrap();
+        for number in 0..tasks {
+            let id = tube.put(format!("task {number}")).unwrap().id;
+            tube.admin().bury(id, Failure::new("timeout", "no answer")).unwrap();
+        }
+    }
+    let (_server, url) = served(&store);
+    browser.run("sample_of_a_group", &url);
+}
+
+/// A backup that the page has downloaded is a store with the same tasks.
+fn assert_is_backup(asked: &str) {
+    let path = asked.strip_prefix("backup ").unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let copy = copy.path().join("copy.tubewell");
+    std::fs::copy(path, &copy).unwrap();
+    let store = Store::open(&copy).unwrap();
+    assert_eq!(count(&store, "jobs", TaskState::Ready), 3);
+    let task = store.by_key("kept").unwrap().unwrap();
+    let jobs: Tube = store.find_tube("jobs").unwrap();
+    assert_eq!(&*jobs.query().task(task.id).unwrap().body, b"a body");
+}
+
+fn with_three_tasks(folder: &std::path::Path) -> Store {
+    let store = Store::open(folder.join("jobs.tubewell")).unwrap();
+    let jobs = store.create_tube("jobs", TubeOptions::new()).unwrap();
+    jobs.put_many(["a", "b"]).unwrap();
+    jobs.put(Put::new("a body").key("kept")).unwrap();
+    store
+}
+
+#[test]
+fn store_is_verified_and_backed_up() {
+    let Some(browser) = Browser::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = with_three_tasks(folder.path());
+    let (_server, url) = served(&store);
+    browser.run_with("check_and_backup", &url, assert_is_backup);
+}
+
+#[test]
+fn backup_is_downloaded_with_the_token() {
+    let Some(browser) = Browser::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let store = with_three_tasks(folder.path());
+    let (_server, url) = served_with(&store, |options| options.token(TOKEN));
+    browser.run_with("backup_with_a_token", &url, assert_is_backup);
 }
 
 #[test]
