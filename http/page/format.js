@@ -2,9 +2,12 @@
 
 const NONE = '–';
 
-/** With commas. The formats of the browser take 40 ms before the first number. */
+/** A whole number with commas. The formats of the browser take 40 ms before the first number. */
 export function number(value) {
-  return value == null ? NONE : String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+  if (value == null) return NONE;
+  // The text of an id that JavaScript would round stays as it is.
+  const whole = typeof value === 'number' ? Math.round(value) : value;
+  return String(whole).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /** A number in at most five characters: 950, 12.3k, 4.56M. */

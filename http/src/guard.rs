@@ -81,7 +81,7 @@ impl Guard {
         Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "wrong_host",
-            "the call names another host than this server; call it by its address, or allow the name",
+            "the call names another host than this server; call it by its address with the port, or allow the name (HttpOptions::host, --http-host)",
         ))
     }
 

@@ -138,14 +138,21 @@ fn status_of(error: &Error) -> StatusCode {
 
 /// What is wrong, and what to do. The library names calls of its own.
 fn detail_of(error: &Error) -> String {
-    let Error::KeyInUse { key, id, state } = error else { return error.to_string() };
-    let advice = match state {
-        TaskState::Recurring => "it is a schedule: use another key, or delete the schedule",
-        _ => {
-            "use another key, or put with ?on_key=keep or ?on_key=replace; a schedule needs a key of its own"
+    match error {
+        Error::KeyInUse { key, id, state } => {
+            let advice = match state {
+                TaskState::Recurring => "it is a schedule: use another key, or delete the schedule",
+                _ => {
+                    "use another key, or put with ?on_key=keep or ?on_key=replace; a schedule needs a key of its own"
+                }
+            };
+            format!("key {key:?} is in use by task {id}, which is {state}; {advice}")
         }
-    };
-    format!("key {key:?} is in use by task {id}, which is {state}; {advice}")
+        Error::NotFound { id } => {
+            format!("task {id} not found: it was removed, or never existed; check the id")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// The name of the error, as JSON writes names: `not_taken`.

@@ -30,7 +30,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Options<T> {
         }
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(options)) => Ok(Options(options)),
-            Err(rejection) => Err(Problem::invalid(rejection.body_text())),
+            Err(rejection) => {
+                let text = rejection.body_text();
+                let what = text.strip_prefix("Failed to deserialize query string: ");
+                Err(Problem::invalid(what.unwrap_or(&text)))
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ const CHUNK: usize = 4 << 20;
 const CACHE: usize = 16 << 20;
 
 /// Writes all rows of a snapshot into a new store at `path`. The row `header` of `Meta` is written
-/// last, with the only flush. `progress` is called after each step with the number of tasks copied so far, and may end
+/// last, with the only flush. `progress` is called between the steps with the number of tasks copied so far, and may end
 /// the copy, of which nothing is left then.
 ///
 /// The file is written under another name in the same directory and renamed at the end.

@@ -31,7 +31,7 @@ pub(super) struct Page {
 #[schema(as = Backlogs)]
 struct BacklogsJson<'a> {
     tubes: Vec<BacklogJson<'a>>,
-    /// What the next page has as `after`; null if there is none.
+    /// What the next page has as `after`; null if there is none, or if the page has no tube.
     next: Option<&'a str>,
 }
 
@@ -39,7 +39,6 @@ struct BacklogsJson<'a> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Backlog)]
 struct BacklogJson<'a> {
-    // The first field: a client may read the tubes of a part of the answer.
     tube: &'a str,
     driver: &'a str,
     usable: bool,
@@ -105,9 +104,12 @@ pub(super) async fn backlog(
     shared
         .read(move |store, answers| {
             let (after, limit) = (after.unwrap_or_default(), limit.unwrap_or(usize::MAX));
-            let waits = store.backlog_after(&after, limit)?;
-            let next = waits.last_key_value().filter(|_| waits.len() == limit);
-            let next = next.map(|(last, _)| last.as_str());
+            let mut waits = store.backlog_after(&after, limit.saturating_add(1))?;
+            let has_more = waits.len() > limit;
+            if has_more {
+                waits.pop_last();
+            }
+            let next = waits.last_key_value().filter(|_| has_more).map(|(last, _)| last.as_str());
             // A tube that was dropped since has no options, and is left out.
             let infos = store.tubes()?;
             let tubes = infos

@@ -79,10 +79,7 @@ pub(super) async fn end(
     let outcome = match end {
         End::Renew => return renew(&shared, &text, &options).await,
         End::Progress => return tell_progress(&shared, &text, &options, content).await,
-        End::Checkpoint => {
-            let receipt = claim(&shared, &text).await?.checkpoint(content.as_ref()).await?;
-            return shared.answers.json(StatusCode::OK, &receipt);
-        }
+        End::Checkpoint => return checkpoint(&shared, &text, content).await,
         End::Ack if content.is_empty() => Outcome::done(),
         End::Ack => Outcome::result(content.as_ref()),
         End::Release => delay.map_or_else(Outcome::release, Outcome::release_in),
@@ -127,15 +124,25 @@ async fn renew(shared: &Shared, text: &ClaimText, options: &EndOptions) -> Answe
     Ok(done())
 }
 
+async fn checkpoint(shared: &Shared, text: &ClaimText, content: &[u8]) -> Answer {
+    let mut claim = claim(shared, text).await?;
+    let left = claim.expires_in().await?;
+    let receipt = claim.checkpoint(content).await?;
+    // A task without a ttr would be held for ever: the server cannot see that its client has gone.
+    if let (Some(left), None) = (left, claim.expires_in().await?) {
+        claim.renew(left).await?;
+    }
+    shared.answers.json(StatusCode::OK, &receipt)
+}
+
 /// Tells the numbers, the text, or both.
 async fn tell_progress(
     shared: &Shared,
     text: &ClaimText,
     options: &EndOptions,
-    content: &[u8],
+    given: &[u8],
 ) -> Answer {
-    let words = std::str::from_utf8(content)
-        .map_err(|_| Problem::invalid("the content is no text in UTF-8"))?;
+    let words = content::text(given)?;
     if options.done.is_none() && (words.is_empty() || options.total.is_some()) {
         let what =
             "say how much is done, as in ?done=3&total=10, or what the work is at as the content";

@@ -114,6 +114,19 @@ fn progress_is_shown_and_a_checkpoint_is_what_the_next_take_gets() {
     assert_eq!(jobs.try_take().unwrap().unwrap().body(), b"page \xff");
 }
 
+/// Regression: a client that died after a checkpoint held a task without a ttr until the server ended.
+#[test]
+fn claim_of_a_task_without_a_ttr_has_its_end_after_a_checkpoint() {
+    let served = Served::new();
+    served.store.find_tube("jobs").unwrap().put("x").unwrap();
+    let claim = served.take();
+    let id = served.get("/v1/tasks?state=taken").expect(200)["tasks"][0]["id"].clone();
+    let left = || served.get(&format!("/v1/tasks/{id}")).expect(200)["due_in"].as_f64().unwrap();
+    let before = left();
+    served.post(&format!("/v1/claims/{claim}/checkpoint"), "y").expect(200);
+    assert!(left() <= before);
+}
+
 #[test]
 fn wrong_ends_are_refused_and_leave_the_claim() {
     let served = Served::new();

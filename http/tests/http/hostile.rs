@@ -29,7 +29,6 @@ fn content_over_the_limit_is_refused_and_not_read() {
     assert_eq!(served.store.statistics().unwrap()["jobs"].tasks.total, 1);
 }
 
-/// A proxy and this server must not disagree about where a call ends.
 #[test]
 fn content_without_a_length_is_refused_once_it_is_over_the_limit() {
     let served = Served::with(|options| options.max_body(1 << 20));
@@ -46,6 +45,7 @@ fn content_without_a_length_is_refused_once_it_is_over_the_limit() {
     assert_eq!(served.get("/v1/tubes/jobs").expect(200)["tasks"]["ready"], 0);
 }
 
+/// A proxy and this server must not disagree about where a call ends.
 #[test]
 fn calls_whose_end_is_unclear_are_refused() {
     let served = Served::new();

@@ -218,7 +218,7 @@ fn schedules_that_are_not_listed_are_said_and_read() {
     for (name, schedules) in [("a", 505), ("b", 2)] {
         let tube = store.create_tube(name, TubeOptions::new()).unwrap();
         for number in 0..schedules {
-            tube.schedule(Schedule::every(&format!("{name}-{number}"), HOUR), "tick").unwrap();
+            tube.schedule(Schedule::every(format!("{name}-{number}"), HOUR), "tick").unwrap();
         }
     }
     let (_server, url) = served(&store);

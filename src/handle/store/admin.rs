@@ -184,7 +184,7 @@ impl StoreAdmin<'_> {
 
     /// As [`catch_up`](StoreAdmin::catch_up). Calls `progress` now and then with how many delays, ttls and runs
     /// of schedules are done so far; its panics are ignored. `ControlFlow::Break` ends the call, and the store does the
-    /// rest by itself. Through a connection `progress` is not called, and the owner ends the call when the connection ends.
+    /// rest by itself. It is not called, and cannot end the call, while the children of ended parents are told. Through a connection `progress` is not called, and the owner ends the call when the connection ends.
     /// What is done is done also if the process ends meanwhile, and the rest is due at the next open.
     ///
     /// # Errors

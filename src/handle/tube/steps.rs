@@ -80,13 +80,16 @@ impl Steps for Reading {
 
     fn next(&mut self) -> Option<StepsOf> {
         let after = self.steps.last().map(|last| last.name.as_str().into());
-        let most = (self.limit < usize::MAX).then(|| self.limit - self.steps.len());
+        let most = (self.limit < usize::MAX).then(|| self.limit.saturating_sub(self.steps.len()));
         (!self.is_over).then_some(StepsOf { id: self.id, after, most })
     }
 
     fn note(&mut self, page: StepPage) {
         self.left = page.left;
         self.is_over = page.add_to(&mut self.steps) || self.steps.len() >= self.limit;
+        // An owner of another version may send more.
+        self.left += self.steps.len().saturating_sub(self.limit);
+        self.steps.truncate(self.limit);
     }
 
     fn done(self) -> Result<(Vec<Step>, usize)> {
