@@ -91,7 +91,7 @@ pub fn connect(
     secret_file: Option<&Path>,
     trusted_user: Option<u32>,
 ) -> CommandResult<Store> {
-    let secret = secret_file.map(secret).transpose()?;
+    let secret = secret_file.map(|file| secret("secret", file)).transpose()?;
     connection::connect(url, secret, trusted_user).map_err(|error| match error {
         Error::Invalid { .. } => Failure::from(error),
         Error::Refused { .. } => Failure::from(error).hint(if url.starts_with("tcp:") {
@@ -124,17 +124,18 @@ pub fn in_use(path: &Path) -> Failure {
     )
 }
 
-/// The secret in a file. A line end behind it is not part of it.
-pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
+/// The secret, or the token, in a file. A line end behind it is not part of it.
+pub fn secret(what: &str, file: &Path) -> CommandResult<Vec<u8>> {
     let mut secret = Vec::new();
     let read = std::fs::File::open(file)
         .and_then(|file| file.take(SECRET_MAX + 1).read_to_end(&mut secret));
     read.map_err(|error| {
-        Failure::new(Exit::Failed, format!("cannot read the secret in {}: {error}", file.display()))
+        Failure::new(Exit::Failed, format!("cannot read the {what} in {}: {error}", file.display()))
+            .hint(format!("`openssl rand -hex 32 > {}` makes one", file.display()))
     })?;
     if secret.len() as u64 > SECRET_MAX {
-        let why = format!("{} is no file of a secret: it has more than 64 KiB", file.display());
-        return Err(Failure::usage(why).hint("`openssl rand -hex 32` prints a secret"));
+        let why = format!("{} is no file of a {what}: it has more than 64 KiB", file.display());
+        return Err(Failure::usage(why).hint("`openssl rand -hex 32` prints one"));
     }
     for end in [b'\n', b'\r'] {
         if secret.last() == Some(&end) {
@@ -142,7 +143,7 @@ pub fn secret(file: &Path) -> CommandResult<Vec<u8>> {
         }
     }
     if secret.is_empty() {
-        return Err(Failure::usage(format!("the secret in {} is empty", file.display()))
+        return Err(Failure::usage(format!("the {what} in {} is empty", file.display()))
             .hint("`openssl rand -hex 32` prints one"));
     }
     Ok(secret)

@@ -92,7 +92,7 @@ impl HttpOptions {
     }
 
     /// A further name under which clients reach the server, such as that of a proxy: calls without a token are answered
-    /// if their `Host` is this name, with or without a port. Default: the address, and `localhost`.
+    /// if their `Host` is this name, with or without a port. Default: the address, and `localhost`, both with the port.
     pub fn host(mut self, name: impl Into<String>) -> HttpOptions {
         self.hosts.push(name.into());
         self
@@ -135,6 +135,9 @@ impl HttpOptions {
             Some(token) if !token.iter().all(u8::is_ascii_graphic) => Err(Error::Invalid {
                 what: "the token has bytes that no header can have; use letters and digits".into(),
             }),
+            _ if !self.hosts.iter().all(|host| is_name(host)) => Err(Error::Invalid {
+                what: "a further name of the server is none; write it as in queue.example".into(),
+            }),
             None if !address.ip().is_loopback() => Err(Error::Invalid {
                 what: format!(
                     "{address} can be reached from other machines; give a token, or an address of loopback \
@@ -144,4 +147,10 @@ impl HttpOptions {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a call can name it as its host.
+fn is_name(host: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    !host.is_empty() && host.bytes().all(is_part)
 }

@@ -106,8 +106,8 @@ const LIST: usize = 100;
 /// How many of these items a list has.
 pub(crate) fn limit(given: Option<usize>, items: &str) -> Answer<usize> {
     match given.unwrap_or(LIST) {
-        limit if limit <= LIST_MAX => Ok(limit),
-        _ => Err(Problem::invalid(format!("limit: a list has at most {LIST_MAX} {items}"))),
+        limit @ 1..=LIST_MAX => Ok(limit),
+        _ => Err(Problem::invalid(format!("limit: a page has 1 to {LIST_MAX} {items}"))),
     }
 }
 

@@ -602,7 +602,9 @@ pub fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// A duration in seconds; `None` for one without an end.
+/// A duration in seconds; `None` for one without an end. It is the number that is nearest to its microseconds, which is
+/// written with six decimals at most.
 pub fn seconds(duration: Option<Duration>) -> Option<f64> {
-    duration.filter(|d| *d != Duration::MAX).map(|d| d.as_secs_f64())
+    let finite = duration.filter(|duration| *duration != Duration::MAX);
+    finite.map(|duration| (duration.as_secs_f64() * 1e6).round() / 1e6)
 }

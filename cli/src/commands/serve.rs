@@ -34,7 +34,7 @@ fn tcp(address: &str, args: &Serve, cli: &Cli) -> CommandResult<(SocketAddr, Vec
             Err(Failure::usage(format!("--tcp {address} can be reached from other machines"))
                 .hint("give --any-interface if that is meant"))
         }
-        Ok(Some(address)) => Ok((address, owner::secret(file)?)),
+        Ok(Some(address)) => Ok((address, owner::secret("secret", file)?)),
         Ok(None) => Err(Failure::usage(format!("--tcp: {address} has no address"))),
         Err(error) => Err(Failure::usage(format!("--tcp {address}: {error}"))
             .hint("write an address and a port, such as 127.0.0.1:7711")),

@@ -13,7 +13,7 @@ pub(super) fn serve(store: &Store, args: &ServeHttp) -> CommandResult<Option<Htt
     let mut options = HttpOptions::new(address).read_only(args.http_read_only);
     options = args.http_host.iter().fold(options, HttpOptions::host);
     if let Some(file) = &args.http_token_file {
-        options = options.token(owner::secret(file)?);
+        options = options.token(owner::secret("token", file)?);
     }
     match tubewell_http::serve(store, options) {
         Ok(served) => Ok(Some(served)),

@@ -211,7 +211,10 @@ impl Call {
             ("{key}", &["s", "k", "l", "new"]),
             ("{name}", &["a", "b"]),
             ("{claim}", &[claim, "1.1.YQ"]),
-            ("{end}", &["ack", "release", "fail", "bury", "snooze", "renew", "checkpoint", "progress"]),
+            (
+                "{end}",
+                &["ack", "release", "fail", "bury", "snooze", "renew", "checkpoint", "progress"],
+            ),
             (
                 "{change}",
                 &[

@@ -22,8 +22,8 @@ use crate::query::{self, Options};
 pub(super) struct Page {
     /// Behind the tube with this name: the `next` of the page before.
     after: Option<String>,
-    /// A page of so many tubes, 1000 at most. Without it, all of them.
-    #[param(maximum = 1000)]
+    /// A page of so many tubes, 1 to 1000. Without it, all of them.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Page {
 #[schema(as = Backlogs)]
 struct BacklogsJson<'a> {
     tubes: Vec<BacklogJson<'a>>,
-    /// What the next page has as `after`; null if there is none, or if the page has no tube.
+    /// What the next page has as `after`; null if there is none.
     next: Option<&'a str>,
 }
 

@@ -213,6 +213,9 @@ pub(super) fn failure(headers: &HeaderMap, content: &[u8]) -> Answer<Option<Fail
         return Err(Problem::invalid("say why as an object: {\"group\": ..., \"message\": ...}"));
     }
     let Why { group, message } = object(content)?;
+    if group.is_empty() && message.is_empty() {
+        return Ok(None);
+    }
     let group = if group.is_empty() { UNNAMED.to_owned() } else { group };
     Ok(Some(Failure::new(group, message)))
 }

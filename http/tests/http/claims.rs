@@ -72,6 +72,7 @@ fn failures_have_their_group_and_message_and_delay() {
     let why = json!({"group": "dns", "message": "no such host"});
     let path = format!("/v1/claims/{claim}/fail");
     assert_eq!(served.post(&path, "").refused(400), "invalid");
+    assert_eq!(served.json("POST", &path, &json!({"group": ""})).refused(400), "invalid");
     assert_eq!(served.json("POST", &path, &json!({"grp": "dns"})).refused(400), "invalid");
     assert_eq!(served.json("POST", &path, &json!(["dns", "x"])).refused(400), "invalid");
     // A client that sends no type of its own.

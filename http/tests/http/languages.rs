@@ -1,8 +1,11 @@
 //! The programs of docs/http.md and docs/traces.md, as they are written there.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use super::client::Served;
+use tubewell::{Put, TaskState};
+use tubewell_http::HttpOptions;
+
+use super::client::{Served, wait_until};
 use super::generated::PYTHON;
 use super::tools::{are_there, leave_out};
 
@@ -51,6 +54,37 @@ fn program_in_python_does_its_task() {
 #[test]
 fn program_in_javascript_does_its_task() {
     run("js", &["node", "-e"], &["node"]);
+}
+
+#[test]
+fn worker_in_python_goes_on_with_the_next_server_and_says_why_a_task_has_failed() {
+    if !are_there("the worker in Python", &["python3"]) {
+        return;
+    }
+    let mut served = Served::new();
+    let address = served.address();
+    let mut worker = Command::new("python3")
+        .args(["-c", program("python3")])
+        .env("URL", format!("http://{address}/v1"))
+        .env("no_proxy", "*")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let jobs = served.store.find_tube("jobs").unwrap();
+    let state = |id| jobs.query().task_info(id).unwrap().state;
+    let ann = jobs.put("to: ann").unwrap().id;
+    wait_until(|| state(ann) == TaskState::Done);
+    served.stop();
+    let bob = jobs.put("to: bob").unwrap().id;
+    let again = tubewell_http::serve(&served.store, HttpOptions::new(address.to_string())).unwrap();
+    wait_until(|| state(bob) == TaskState::Done);
+    let eve = jobs.put(Put::new("eve").max_attempts(1)).unwrap().id;
+    wait_until(|| state(eve) == TaskState::Buried);
+    let failure = jobs.query().task_info(eve).unwrap().failure.unwrap();
+    assert_eq!((&*failure.group, &*failure.message), ("ValueError", "no address"));
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    again.stop();
 }
 
 #[test]

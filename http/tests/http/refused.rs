@@ -16,6 +16,9 @@ fn address_that_others_reach_needs_a_token() {
         HttpOptions::new("127.0.0.1:0").token("short"),
         HttpOptions::new("127.0.0.1:0").token("0123456789abcde ä"),
         HttpOptions::new("localhost"),
+        HttpOptions::new("127.0.0.1:0").host("queue example"),
+        HttpOptions::new("127.0.0.1:0").host("https://queue.example"),
+        HttpOptions::new("127.0.0.1:0").host(""),
         HttpOptions::new("nowhere.invalid:1"),
     ] {
         let refused = serve(&store, options).err();
