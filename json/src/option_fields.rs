@@ -76,7 +76,6 @@ fn option_value(value: Value) -> Result<OptionValue, String> {
         Value::String(text) => OptionValue::Text(text),
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(number), _) => OptionValue::Number(number),
-            (None, Some(less)) if less < 0.0 => return Err(format!("{number} is less than 0")),
             (None, Some(seconds)) => OptionValue::Time(duration::from_seconds(seconds)?),
             (None, None) => return Err(format!("{number} is not a number of seconds")),
         },

@@ -214,7 +214,8 @@ fn work_once_runs_tasks_that_a_buried_parent_releases() {
     sandbox.ok("put mail child --after 0 --on-parent release");
     let mut work = sandbox.work("mail --once", "test $(cat) = child && echo ran");
     assert_eq!(work.ends(), 7);
-    assert!(work.rest_of_output().contains(&"ran".to_owned()));
+    let output = work.rest_of_output();
+    assert!(output.contains(&"ran".to_owned()), "{output:?} {}", sandbox.ok("stats mail --json"));
     let counts = &sandbox.json("stats mail")[0];
     assert_eq!((&counts["buried"], &counts["total"]), (&json!(1), &json!(1)));
 }
