@@ -319,10 +319,7 @@ impl<M: Mode> Store<M> {
     pub fn flush(&self) -> M::Answer<u64> {
         M::either(
             self.handle.clone(),
-            |handle| match &handle {
-                StoreHandle::Here(store) => store.inner()?.flush(),
-                StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
-            },
+            |handle| handle.flush(),
             |handle| async move {
                 match &handle {
                     StoreHandle::Here(store) => call::commit(store.inner()?.defer_flush()?).await,

@@ -58,6 +58,13 @@ impl StoreHandle {
     }
 
     /// As [`StoreAdmin::catch_up_with`](crate::expert::StoreAdmin::catch_up_with).
+    pub(crate) fn flush(&self) -> Result<u64> {
+        match self {
+            StoreHandle::Here(store) => store.inner()?.flush(),
+            StoreHandle::Remote(owner) => owner.ask(&Request::Flush),
+        }
+    }
+
     pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.inner()?.catch_up(progress),

@@ -112,13 +112,16 @@ async fn take_one(pool: &Pool, tubes: &[TubeHead]) -> Result<Option<Arc<JobCore>
     if pool.idle.is_none() {
         return take_or_wait(pool, tubes, None).await;
     }
-    if pool.has_blocked_tasks()? {
-        // A parent may have ended whose children are not all free yet.
+    // A parent may have ended whose children are not all free, or are free by a change that is not flushed yet.
+    let left = pool.tasks_left()?;
+    if left.blocked > 0 {
         pool.handle.catch_up(&mut |_| ControlFlow::Continue(()))?;
-        let found = at_once()?;
-        if found.is_some() {
-            return Ok(found);
-        }
+    } else if left.ready > 0 {
+        pool.handle.flush()?;
+    }
+    let found = at_once()?;
+    if found.is_some() {
+        return Ok(found);
     }
     match pool.longest_gap()? {
         Duration::ZERO => Ok(None),

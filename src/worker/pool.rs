@@ -27,7 +27,7 @@ use crate::base::sync::{Condvar, Mutex};
 use crate::base::user_code::catch_panic;
 use crate::handle::session::Session;
 use crate::handle::store_handle::StoreHandle;
-use crate::{Claim, Error, Result};
+use crate::{Claim, Error, Result, TaskCounts};
 
 /// The function that a worker reports to.
 pub(super) type Watch = Box<dyn Fn(&Report) + Send + Sync>;
@@ -189,14 +189,15 @@ impl Pool {
         claim.held.renew_async(Duration::MAX).await
     }
 
-    /// Whether a tube has tasks that wait for others.
-    pub(super) fn has_blocked_tasks(&self) -> Result<bool> {
-        for registered in &self.tubes {
-            if !registered.is_dropped() && registered.tube.statistics()?.tasks.blocked > 0 {
-                return Ok(true);
-            }
+    /// The tasks of all tubes that are ready, or wait for others.
+    pub(super) fn tasks_left(&self) -> Result<TaskCounts> {
+        let mut left = TaskCounts::default();
+        for registered in self.tubes.iter().filter(|registered| !registered.is_dropped()) {
+            let counts = registered.tube.statistics()?.tasks;
+            left.ready += counts.ready;
+            left.blocked += counts.blocked;
         }
-        Ok(false)
+        Ok(left)
     }
 
     /// How long the rates and the cooldowns of the tubes may keep their ready tasks from being taken.
