@@ -33,8 +33,6 @@ export const live = {
   /** Whether `tubes` are all tubes. Before, they are none, or the first ones of many. */
   isLoaded: false,
   error: null,
-  /** Grows with each connection: another owner may serve the store then. */
-  owner: 0,
   /** When tasks were taken, as far as this page has seen it. */
   takenAt: new Map(),
 };
@@ -215,6 +213,8 @@ let allChanged = true;
 let isOwn = false;
 let timer = null;
 let isReading = false;
+/** Grows with each connection: another owner may serve the store then. */
+let owner = 0;
 let earliest = 0;
 let readAt = 0;
 let wake = null;
@@ -237,7 +237,7 @@ async function read() {
   const change = { ...(allChanged ? { tubes: null, ids: null } : { tubes: tubesChanged, ids: idsChanged }), isOwn };
   [tubesChanged, idsChanged, allChanged, isOwn] = [new Set(), new Set(), false, false];
   const began = performance.now();
-  const asked = live.owner;
+  const asked = owner;
   isReading = true;
   try {
     const needsStore = change.tubes == null && live.store == null;
@@ -245,7 +245,7 @@ async function read() {
       listTubes(live.isLoaded ? null : showFirst),
       needsStore ? getOr(null, 'v1/store') : live.store,
     ]);
-    if (live.owner === asked) live.store = store;
+    if (owner === asked) live.store = store;
     const now = nowSeconds();
     for (const tube of live.isLoaded ? tubes : []) record(live.byName.get(tube.tube), tube, readAt, now);
     readAt = now;
@@ -290,21 +290,23 @@ let last = null;
 let attempts = 0;
 let retry = null;
 
+/** Anything may have changed, without an event. */
+function missAll() {
+  allChanged = true;
+  forgetBodies(null);
+}
+
 function take(name, id, text) {
   if (id != null) last = id;
   if (name === 'gap') {
-    allChanged = true;
-    forgetBodies(null);
+    missAll();
     return;
   }
   const event = JSON.parse(text);
   if (CHANGES_BODY.has(event.kind)) forgetBodies(event.id);
   tubesChanged.add(event.tube);
   if (idsChanged.size < 10_000) idsChanged.add(event.id);
-  if (event.missed > 0) {
-    allChanged = true;
-    forgetBodies(null);
-  }
+  if (event.missed > 0) missAll();
   if (event.kind === 'take') {
     if (live.takenAt.size >= 10_000) live.takenAt.delete(live.takenAt.keys().next().value);
     live.takenAt.set(event.id, Date.now());
@@ -330,9 +332,8 @@ async function connect() {
       signal: controller.signal,
       opened() {
         attempts = 0;
-        allChanged = true;
-        live.owner += 1;
-        forgetBodies(null);
+        missAll();
+        owner += 1;
         live.store = null;
         set('live');
         alive();

@@ -209,6 +209,14 @@ export function Spark({ series, label }) {
   </svg>`;
 }
 
+/** Which of all rows are shown, and the way to the others; nothing if one page has `all` of them. */
+export function Pages({ from, rows, most, all, show }) {
+  if (all <= most) return null;
+  return html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows)} of ${number(all)}</span>
+    <button type="button" class="button" data-key="p" disabled=${from === 0} onClick=${() => show(from - most)}>Previous</button>
+    <button type="button" class="button" data-key="n" disabled=${from + most >= all} onClick=${() => show(from + most)}>Next</button></p>`;
+}
+
 export function When({ at }) {
   if (at == null) return html`<span class="quiet">–</span>`;
   return html`<time dateTime=${at} title=${at}>${moment(at)}</time>`;

@@ -81,7 +81,8 @@ impl Guard {
         Err(Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "wrong_host",
-            "the call names another host than this server; call it by its address with the port, or allow the name (HttpOptions::host, --http-host)",
+            "the call names another host than this server; call it by its address with the port, or allow the \
+             name (HttpOptions::host, --http-host)",
         ))
     }
 

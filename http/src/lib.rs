@@ -37,8 +37,8 @@
 //! a ttr names the `hold`.
 //!
 //! **Errors** are problem details (RFC 9457), with the name of the library's error as `kind`. Unless the kind is
-//! `outcome_unknown`, a call that failed has changed nothing; of a change of many tasks, the steps before the refused one stand. A limit has status 429, a store that cannot answer now 503
-//! and a full disk 507: these calls may be made again, but for `outcome_unknown`.
+//! `outcome_unknown`, a call that failed has changed nothing; of a change of many tasks, the steps before the refused
+//! one stand. A limit has status 429, a store that cannot answer now 503 and a full disk 507: these calls may be made again, but for `outcome_unknown`.
 //!
 //! # Security
 //! The server listens at loopback only, unless it has a [token](HttpOptions::token), which each call then sends as

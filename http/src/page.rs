@@ -16,6 +16,8 @@ use crate::problem::{Answer, Problem};
 /// What the page may load and call: this server only. No script and no style is in the text of the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// How long a browser keeps a file whose address has its version: a year, without asking again.
+const LASTS: &str = "public, max-age=31536000, immutable";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const TEXT: &str = "text/markdown; charset=utf-8";
@@ -84,9 +86,6 @@ pub(crate) async fn file(Path(path): Path<String>, headers: HeaderMap) -> Answer
     let lasts = if of_this_version.is_some() { LASTS } else { "no-cache" };
     Ok(answer(file, Bytes::from_static(file.content), lasts, &headers))
 }
-
-/// Of what is never another content under its address. 365 days.
-const LASTS: &str = "public, max-age=31536000, immutable";
 
 /// Differs whenever a file does.
 static VERSION: LazyLock<String> = LazyLock::new(|| {

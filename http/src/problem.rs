@@ -26,7 +26,7 @@ pub(crate) struct ProblemJson<'a> {
     status: u16,
     /// The name of the library's error, such as `not_taken`.
     kind: &'a str,
-    /// What is wrong, and what to do.
+    /// The cause of the refusal, and the way out.
     detail: &'a str,
 }
 
@@ -136,7 +136,7 @@ fn status_of(error: &Error) -> StatusCode {
     }
 }
 
-/// What is wrong, and what to do. The library names calls of its own.
+/// The text of an error names calls of the library: here it names those of HTTP.
 fn detail_of(error: &Error) -> String {
     match error {
         Error::KeyInUse { key, id, state } => {

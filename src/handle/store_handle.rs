@@ -57,7 +57,7 @@ impl StoreHandle {
         Limits { max_body: self.max_body() }
     }
 
-    /// As [`StoreAdmin::catch_up_with`](crate::expert::StoreAdmin::catch_up_with).
+    /// As [`Store::flush`](crate::Store::flush).
     pub(crate) fn flush(&self) -> Result<u64> {
         match self {
             StoreHandle::Here(store) => store.inner()?.flush(),
@@ -65,6 +65,7 @@ impl StoreHandle {
         }
     }
 
+    /// As [`StoreAdmin::catch_up_with`](crate::expert::StoreAdmin::catch_up_with).
     pub(crate) fn catch_up(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<()> {
         match self {
             StoreHandle::Here(store) => store.inner()?.catch_up(progress),

@@ -6,7 +6,7 @@ import { askForm, confirm } from '../dialogs.js';
 import { duration, number, optionValue, plural, secondsSince } from '../format.js';
 import { live } from '../live.js';
 import { tagsOf } from '../tasks.js';
-import { Action, Empty, Trouble, When, attempt, html, isAny, taskLink, toast, tubeLink, useLive, useLoad, useState, useTick } from '../ui.js';
+import { Action, Empty, Pages, Trouble, When, attempt, html, isAny, taskLink, toast, tubeLink, useLive, useLoad, useState, useTick } from '../ui.js';
 
 /** How many rows a page has, and how many schedules a call returns, or some more. */
 const ROWS = 500;
@@ -152,7 +152,5 @@ export function Schedules() {
           <th class="number">skipped</th><th>rules</th><th><span class="hidden">actions</span></th></tr></thead>
         <tbody>${rows.map((schedule) => html`<${Row} key=${schedule.schedule} schedule=${schedule} reload=${reload} />`)}</tbody>
       </table></div>
-      ${found.length > ROWS && html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows.length)} of ${number(found.length)}</span>
-        <button type="button" class="button" data-key="p" disabled=${from === 0} onClick=${() => setFirst(from - ROWS)}>Previous</button>
-        <button type="button" class="button" data-key="n" disabled=${from + ROWS >= found.length} onClick=${() => setFirst(from + ROWS)}>Next</button></p>`}`}`;
+      <${Pages} from=${from} rows=${rows.length} most=${ROWS} all=${found.length} show=${setFirst} />`}`;
 }

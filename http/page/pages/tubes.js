@@ -3,7 +3,7 @@
 import { duration, number, plural, rate, share, short } from '../format.js';
 import { failures, hourOf, live, oldestReady, ratesOf, seenSeconds, seriesOf } from '../live.js';
 import { createTube, pauseOrResume, putTask } from '../tasks.js';
-import { Action, Empty, STATES, Spark, Stack, State, Trouble, go, html, tubeLink, useEffect, useLive, useState, useTick } from '../ui.js';
+import { Action, Empty, Pages, STATES, Spark, Stack, State, Trouble, go, html, tubeLink, useEffect, useLive, useState, useTick } from '../ui.js';
 
 const ROWS = 100;
 /** They fill a screen. The others are drawn after them. */
@@ -147,7 +147,5 @@ export function Tubes() {
           <th>last ${duration(seenSeconds())}</th><th><span class="hidden">actions</span></th></tr></thead>
         <tbody>${rows.map((tube) => html`<${Row} key=${tube.tube} tube=${tube} states=${states} />`)}</tbody>
       </table></div>
-      ${live.isLoaded && found.length > ROWS && html`<p class="pages number"><span>${number(from + 1)}–${number(from + rows.length)} of ${number(found.length)}</span>
-        <button type="button" class="button" data-key="p" disabled=${from === 0} onClick=${() => setFirst(from - ROWS)}>Previous</button>
-        <button type="button" class="button" data-key="n" disabled=${from + ROWS >= found.length} onClick=${() => setFirst(from + ROWS)}>Next</button></p>`}`}`;
+      ${live.isLoaded && html`<${Pages} from=${from} rows=${rows.length} most=${ROWS} all=${found.length} show=${setFirst} />`}`}`;
 }

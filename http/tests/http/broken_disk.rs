@@ -1,66 +1,16 @@
 //! A store whose disk is full, or fails, for a while.
 
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::json;
-use tubewell::expert::Storage;
-use tubewell::{LIMFIFOTTL, Store, TubeOptions};
+use tubewell::{LIMFIFOTTL, TubeOptions};
 
 use super::client::{Answer, Served, wait_until};
+use super::disk::Disk;
 
-/// A disk in memory.
-#[derive(Clone, Debug, Default)]
-struct Disk {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    is_full: Arc<AtomicBool>,
-    fails: Arc<AtomicBool>,
-}
-
-impl Disk {
-    fn check(&self) -> io::Result<()> {
-        if self.fails.load(Ordering::SeqCst) { Err(io::Error::other("broken")) } else { Ok(()) }
-    }
-}
-
-impl Storage for Disk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.bytes.lock().unwrap().len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let (bytes, from) = (self.bytes.lock().unwrap(), usize::try_from(offset).unwrap());
-        let part = bytes.get(from..from + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        out.copy_from_slice(part);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
-        self.bytes.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.check()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
-        let (mut bytes, from) = (self.bytes.lock().unwrap(), usize::try_from(offset).unwrap());
-        bytes[from..from + data.len()].copy_from_slice(data);
-        Ok(())
-    }
-
-    fn available(&self) -> io::Result<Option<u64>> {
-        Ok(Some(if self.is_full.load(Ordering::SeqCst) { 0 } else { 1 << 40 }))
-    }
-}
-
-fn served() -> (Disk, Served) {
-    let disk = Disk::default();
-    let store = Store::options().open_on(Box::new(disk.clone())).unwrap();
+fn served() -> (Arc<Disk>, Served) {
+    let (store, disk) = Disk::store();
     (disk, Served::of(store, |options| options))
 }
 

@@ -8,7 +8,7 @@ use tubewell::{Put, Store};
 use tubewell_http::HttpOptions;
 
 use super::client::{Client, Served, wait_until};
-use super::slow_disk::SlowDisk;
+use super::disk::Disk;
 
 /// A server whose backups are larger than what a connection buffers.
 fn served(folder: &Path) -> Served {
@@ -92,12 +92,8 @@ fn check_tells_how_far_it_is_and_what_it_has_found() {
 
 /// A server of a store that reads these bodies from a slow disk, with this number of connections at a time. Returns how often
 /// a check of the store reads, and how often its backup does.
-fn slow(
-    folder: &Path,
-    connections: usize,
-    bodies: &[Vec<u8>],
-) -> (Served, Arc<SlowDisk>, [u64; 2]) {
-    let (store, disk) = SlowDisk::store();
+fn slow(folder: &Path, connections: usize, bodies: &[Vec<u8>]) -> (Served, Arc<Disk>, [u64; 2]) {
+    let (store, disk) = Disk::store();
     let change = |options: HttpOptions| options.backup_folder(folder).max_connections(connections);
     let served = Served::of(store, change);
     let jobs = served.store.find_tube("jobs").unwrap();
@@ -126,7 +122,7 @@ fn leave(served: &Served, client: Client) {
 }
 
 /// Returns once no backup or check is made. None may need the reads that are left to it.
-fn wait_until_ended(served: &Served, disk: &SlowDisk) {
+fn wait_until_ended(served: &Served, disk: &Disk) {
     let is_over = || {
         assert!(!disk.is_waiting(), "it goes on");
         let mut next = served.client();

@@ -1,6 +1,6 @@
 //! The programs of docs/http.md and docs/traces.md, as they are written there.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tubewell::{Put, TaskState};
 use tubewell_http::HttpOptions;
@@ -63,28 +63,41 @@ fn worker_in_python_goes_on_with_the_next_server_and_says_why_a_task_has_failed(
     }
     let mut served = Served::new();
     let address = served.address();
-    let mut worker = Command::new("python3")
+    let worker = Command::new("python3")
         .args(["-c", program("python3")])
         .env("URL", format!("http://{address}/v1"))
         .env("no_proxy", "*")
         .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let _worker = Running(worker.unwrap());
     let jobs = served.store.find_tube("jobs").unwrap();
     let state = |id| jobs.query().task_info(id).unwrap().state;
     let ann = jobs.put("to: ann").unwrap().id;
     wait_until(|| state(ann) == TaskState::Done);
     served.stop();
     let bob = jobs.put("to: bob").unwrap().id;
-    let again = tubewell_http::serve(&served.store, HttpOptions::new(address.to_string())).unwrap();
+    // A client of another test may have the port for a moment.
+    let mut again = None;
+    wait_until(|| {
+        let served = tubewell_http::serve(&served.store, HttpOptions::new(address.to_string()));
+        again = served.ok();
+        again.is_some()
+    });
     wait_until(|| state(bob) == TaskState::Done);
     let eve = jobs.put(Put::new("eve").max_attempts(1)).unwrap().id;
     wait_until(|| state(eve) == TaskState::Buried);
     let failure = jobs.query().task_info(eve).unwrap().failure.unwrap();
     assert_eq!((&*failure.group, &*failure.message), ("ValueError", "no address"));
-    worker.kill().unwrap();
-    worker.wait().unwrap();
-    again.stop();
+}
+
+/// A program that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _may_have_ended = self.0.kill();
+        let _may_have_ended = self.0.wait();
+    }
 }
 
 #[test]

@@ -69,13 +69,18 @@ fn count(store: &Store, tube: &str, state: TaskState) -> u64 {
     store.statistics().unwrap()[tube].tasks.of(state)
 }
 
-#[test]
-fn each_page_opens_without_an_error() {
+/// Runs a scenario on a store that has tasks of all kinds, with failures.
+fn run_on_filled(scenario: &str) {
     let Some(browser) = Browser::new() else { return };
     let store = filled();
     bury(&store, 7);
     let (_server, url) = served(&store);
-    browser.run("pages", &url);
+    browser.run(scenario, &url);
+}
+
+#[test]
+fn each_page_opens_without_an_error() {
+    run_on_filled("pages");
 }
 
 #[test]
@@ -104,20 +109,12 @@ fn no_page_is_wider_than_a_phone() {
 
 #[test]
 fn pages_use_the_width_of_a_large_screen() {
-    let Some(browser) = Browser::new() else { return };
-    let store = filled();
-    bury(&store, 7);
-    let (_server, url) = served(&store);
-    browser.run("wide", &url);
+    run_on_filled("wide");
 }
 
 #[test]
 fn page_works_without_a_pointer() {
-    let Some(browser) = Browser::new() else { return };
-    let store = filled();
-    bury(&store, 7);
-    let (_server, url) = served(&store);
-    browser.run("keyboard", &url);
+    run_on_filled("keyboard");
 }
 
 #[test]

@@ -184,8 +184,8 @@ impl StoreAdmin<'_> {
 
     /// As [`catch_up`](StoreAdmin::catch_up). Calls `progress` now and then with how many delays, ttls and runs
     /// of schedules are done so far; its panics are ignored. `ControlFlow::Break` ends the call, and the store does the
-    /// rest by itself. It is not called, and cannot end the call, while the children of ended parents are told. Through a connection `progress` is not called, and the owner ends the call when the connection ends.
-    /// What is done is done also if the process ends meanwhile, and the rest is due at the next open.
+    /// rest by itself. While the store tells the children of ended parents, it calls no `progress`. Through a connection
+    /// `progress` is not called, and the owner ends the call when the connection ends. What is done is done also if the process ends meanwhile, and the rest is due at the next open.
     ///
     /// # Errors
     /// Those of [`catch_up`](StoreAdmin::catch_up).

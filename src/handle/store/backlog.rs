@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Store;
-use super::prometheus::{scrape_tubes, scrape_tubes_after};
+use super::prometheus::scrape_tubes;
 use crate::Mode;
 use crate::expert::Backlog;
 use crate::values::scrape::TubeScrape;
@@ -38,8 +38,7 @@ impl<M: Mode> Store<M> {
     /// ```
     #[doc(alias = "lag")]
     pub fn backlog(&self) -> M::Answer<BTreeMap<String, Backlog>> {
-        let handle = self.handle.clone();
-        M::run(async move { Ok(by_name(scrape_tubes(&handle).await?)) })
+        self.backlog_after("", usize::MAX)
     }
 
     /// As [`backlog`](Self::backlog), of the first `limit` tubes whose names come after `after`. The empty name comes
@@ -61,7 +60,7 @@ impl<M: Mode> Store<M> {
     /// ```
     pub fn backlog_after(&self, after: &str, limit: usize) -> M::Answer<BTreeMap<String, Backlog>> {
         let (handle, after) = (self.handle.clone(), after.into());
-        M::run(async move { Ok(by_name(scrape_tubes_after(&handle, Some(after), limit).await?)) })
+        M::run(async move { Ok(by_name(scrape_tubes(&handle, Some(after), limit).await?)) })
     }
 }
 

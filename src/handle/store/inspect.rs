@@ -241,7 +241,7 @@ impl StoreAdmin<'_> {
     /// ```
     pub fn durability(&self) -> Result<Durability> {
         match &self.store.handle {
-            StoreHandle::Here(store) => durability_here(store),
+            StoreHandle::Here(store) => Ok(store.inner()?.run(|core| core.config.durability)),
             StoreHandle::Remote(owner) => {
                 let store: StoreScrape = owner.ask(&Request::ScrapeStore)?;
                 Ok(store.durability)
@@ -271,10 +271,6 @@ impl StoreAdmin<'_> {
             set_back: set_back.filter(|_| untrusted.is_none()).map(duration),
         })
     }
-}
-
-pub(super) fn durability_here(store: &LocalHandle) -> Result<Durability> {
-    Ok(store.inner()?.run(|core| core.config.durability))
 }
 
 /// The counters of a store of this process, and what `also` reads of its open file.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::inspect::{counters_here, durability_here};
+use super::inspect::counters_here;
 use crate::base::park::yield_once;
 use crate::connection::Request;
 use crate::core::Buffer;
@@ -61,18 +61,13 @@ impl<M: Mode> Store<M> {
                 StoreHandle::Here(store) => scrape_here(store)?,
                 StoreHandle::Remote(owner) => owner.request(&Request::ScrapeStore).await?,
             };
-            Ok(exposition(&store, &scrape_tubes(&handle).await?))
+            Ok(exposition(&store, &scrape_tubes(&handle, None, usize::MAX).await?))
         })
     }
 }
 
-/// All tubes, by name.
-pub(super) async fn scrape_tubes(handle: &StoreHandle) -> Result<Vec<TubeScrape>> {
-    scrape_tubes_after(handle, None, usize::MAX).await
-}
-
 /// The first `limit` tubes by name, behind the tube `after`.
-pub(super) async fn scrape_tubes_after(
+pub(super) async fn scrape_tubes(
     handle: &StoreHandle,
     mut after: Option<Arc<str>>,
     limit: usize,
@@ -96,15 +91,16 @@ pub(super) async fn scrape_tubes_after(
 pub(crate) fn scrape_here(store: &LocalHandle) -> Result<StoreScrape> {
     let inner = store.inner()?;
     let id = inner.known_store_id().map(|id| id.to_string()).unwrap_or_default();
-    let (has_failed, is_clock_untrusted, flushes, checkpoints) = inner.run(|core| {
+    let (has_failed, is_clock_untrusted, durability, flushes, checkpoints) = inner.run(|core| {
         if core.health.is_closed() {
             return Err(Error::Closed);
         }
         let (flushes, checkpoints) = (&core.threads.flushes, &core.threads.checkpoints);
         let is_clock_untrusted = core.wall.untrusted(core.now.timeline).is_some();
-        Ok((core.health.has_failed(), is_clock_untrusted, flushes.read(), checkpoints.read()))
+        let has_failed = core.health.has_failed();
+        let durability = core.config.durability;
+        Ok((has_failed, is_clock_untrusted, durability, flushes.read(), checkpoints.read()))
     })?;
-    let durability = durability_here(store)?;
     let (counters, file) = counters_here(store, Engine::scrape)?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
     Ok(StoreScrape {

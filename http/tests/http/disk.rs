@@ -1,6 +1,7 @@
-//! A disk in memory whose reads wait for the test.
+//! A disk in memory whose reads wait for the test, and that is full or fails when the test wants it.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use tubewell::Store;
@@ -10,8 +11,11 @@ use super::patience::HANGS_AFTER;
 
 /// A disk whose reads are counted, and wait once there have been so many of them.
 #[derive(Debug)]
-pub struct SlowDisk {
+pub struct Disk {
     bytes: Mutex<Vec<u8>>,
+    pub is_full: AtomicBool,
+    /// Whether writes and flushes fail.
+    pub fails: AtomicBool,
     reads: Mutex<Reads>,
     changed: Condvar,
 }
@@ -23,12 +27,13 @@ struct Reads {
     waiting: u64,
 }
 
-impl SlowDisk {
+impl Disk {
     /// A store whose cache is smaller than what it has.
-    pub fn store() -> (Store, Arc<SlowDisk>) {
+    pub fn store() -> (Store, Arc<Disk>) {
         let reads = Mutex::new(Reads { made: 0, most: u64::MAX, waiting: 0 });
         let (bytes, changed) = (Mutex::default(), Condvar::new());
-        let disk = Arc::new(SlowDisk { bytes, reads, changed });
+        let (is_full, fails) = (AtomicBool::new(false), AtomicBool::new(false));
+        let disk = Arc::new(Disk { bytes, is_full, fails, reads, changed });
         let options = Store::options().cache_size(64 << 10);
         let store = options.open_on(Box::new(Handle(disk.clone()))).unwrap();
         (store, disk)
@@ -72,11 +77,15 @@ impl SlowDisk {
 }
 
 #[derive(Debug)]
-struct Handle(Arc<SlowDisk>);
+struct Handle(Arc<Disk>);
 
 impl Handle {
     fn within<R>(&self, run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         run(&mut self.0.bytes.lock().unwrap())
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.0.fails.load(Ordering::SeqCst) { Err(io::Error::other("broken")) } else { Ok(()) }
     }
 }
 
@@ -97,16 +106,22 @@ impl Storage for Handle {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
         self.within(|bytes| bytes.resize(usize::try_from(len).unwrap(), 0));
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        Ok(())
+        self.check()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
         self.within(|bytes| bytes[range(offset, data.len())].copy_from_slice(data));
         Ok(())
+    }
+
+    fn available(&self) -> io::Result<Option<u64>> {
+        Ok(Some(if self.0.is_full.load(Ordering::SeqCst) { 0 } else { 1 << 40 }))
     }
 }
